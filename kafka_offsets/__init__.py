@@ -1,0 +1,1 @@
+"""Kafka offset management and group coordination in pure Python."""

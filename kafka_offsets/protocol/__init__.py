@@ -1,0 +1,1 @@
+"""Bytes to values and back: pure, no sockets, no files, no clock."""

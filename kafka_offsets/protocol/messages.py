@@ -1,0 +1,213 @@
+"""The value classes of all messages, by name: ``messages.OffsetCommitRequest``.
+
+A class is made from its schema when its name is first used, so importing this module reads nothing; write
+``messages.OffsetCommitRequest(...)`` where it is needed rather than importing the name. A class covers all versions:
+fields that a version lacks have their default. Structs inside a message are attributes of its class, under Kafka's
+name less the message's (``messages.OffsetCommitRequest.Topic``). ``messages.pyi`` lists everything for editors.
+"""
+
+from typing import Any, ClassVar
+
+from kafka_offsets import schema_files
+from kafka_offsets.protocol import codec
+from kafka_offsets.protocol.schema import Field, Message, Struct, parse
+
+ABSENT: Any = object()
+"""Stands for "not given" in constructors, where None means null."""
+
+_FREE = {
+    "RequestHeader": "headers",
+    "ResponseHeader": "headers",
+    "ConsumerProtocolSubscription": "consumer_protocol",
+    "ConsumerProtocolAssignment": "consumer_protocol",
+}
+_loaded: dict[str, type["Value"]] = {}
+
+
+class Value:
+    """The base of all value classes: mutable, slotted, equal by value."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if self.__class__ is not other.__class__:
+            return NotImplemented
+        return all(
+            getattr(self, name) == getattr(other, name) for name in self.__slots__
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}={getattr(self, name)!r}"
+            for name in self.__slots__
+            if name != "unknown_tags"
+        ]
+        unknown = getattr(self, "unknown_tags", None)
+        if unknown:
+            parts.append(f"unknown_tags={unknown!r}")
+        return f"{type(self).__qualname__}({', '.join(parts)})"
+
+
+class MessageValue(Value):
+    """The base of the classes of whole messages: what the codec needs is kept on the class.
+
+    SCHEMA    the Message that the class was made from
+    CLASSES   all value classes of the message, by name of their struct
+    DECODERS  and ENCODERS: the compiled functions, by version
+    """
+
+    __slots__ = ()
+    SCHEMA: ClassVar[Message]
+    CLASSES: ClassVar[dict[str, type]]
+    DECODERS: ClassVar[dict[int, codec.Decoder]]
+    ENCODERS: ClassVar[dict[int, codec.Encoder]]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or not name[:1].isupper():
+        raise AttributeError(name)
+    return find(name)
+
+
+def find(name: str) -> type[MessageValue]:
+    """Return the value class of the message called `name`; AttributeError when there is no such message."""
+    if name not in _loaded:
+        file = _file_of(name)
+        if file is None:
+            raise AttributeError(f"no message is called {name!r}")
+        for message in parse(schema_files.read(file), f"{file}.schema").values():
+            _loaded[message.name] = globals()[message.name] = _message_class(message)
+        if name not in _loaded:
+            raise AttributeError(f"no message is called {name!r}")
+    found = _loaded[name]
+    assert issubclass(found, MessageValue)
+    return found
+
+
+def names() -> list[str]:
+    """Return the names of all messages; this reads every schema file."""
+    found: list[str] = []
+    for file in schema_files.names():
+        found += parse(schema_files.read(file), f"{file}.schema")
+    return found
+
+
+def encode(message: MessageValue, version: int) -> bytes:
+    """Return the bytes of `message` in `version`, without any header.
+
+    Raises ValueError when a value does not fit, or when the version cannot carry it.
+    """
+    out = bytearray()
+    encoder(type(message), version)(message, out)
+    return bytes(out)
+
+
+def decode(
+    cls: type[MessageValue], buffer: bytes, version: int, position: int = 0
+) -> tuple[Any, int]:
+    """Read one message of class `cls` from `buffer`; return it and the position behind it.
+
+    Raises ProtocolError for bytes that are no such message.
+    """
+    return decoder(cls, version)(buffer, position)
+
+
+def decoder(cls: type[MessageValue], version: int) -> codec.Decoder:
+    """Return the function (buffer, position) -> (message, end) of one version, compiled on first use."""
+    known = cls.DECODERS.get(version)
+    if known is None:
+        known = cls.DECODERS[version] = codec.compile_decoder(
+            cls.SCHEMA, version, cls.CLASSES
+        )
+    return known
+
+
+def encoder(cls: type[MessageValue], version: int) -> codec.Encoder:
+    """Return the function (message, out) of one version, compiled on first use."""
+    known = cls.ENCODERS.get(version)
+    if known is None:
+        known = cls.ENCODERS[version] = codec.compile_encoder(
+            cls.SCHEMA, version, cls.CLASSES
+        )
+    return known
+
+
+def _file_of(name: str) -> str | None:
+    """Return the schema file that must hold the message called `name`, by the rule of file names."""
+    if name in _FREE:
+        return _FREE[name]
+    for ending, prefix in (
+        ("Request", ""),
+        ("Response", ""),
+        ("Key", "record_"),
+        ("Value", "record_"),
+    ):
+        if name.endswith(ending):
+            wanted = snake_case(name.removesuffix(ending))
+            for file in schema_files.names():
+                number, _, rest = file.removeprefix(prefix).partition("_")
+                if file.startswith(prefix) and number.isdigit() and rest == wanted:
+                    return file
+    return None
+
+
+def snake_case(name: str) -> str:
+    """Turn `DescribeGroups` into `describe_groups`."""
+    return "".join(
+        f"_{c.lower()}" if c.isupper() and at else c.lower()
+        for at, c in enumerate(name)
+    )
+
+
+def _message_class(message: Message) -> type[MessageValue]:
+    """Make the classes of a message and of the structs inside it."""
+    classes: dict[str, type] = {}
+    made = _struct_class(message.struct, message.name, classes, MessageValue)
+    assert issubclass(made, MessageValue)
+    made.SCHEMA = message
+    made.CLASSES = classes
+    made.DECODERS = {}
+    made.ENCODERS = {}
+    for name, cls in classes.items():
+        if cls is not made:
+            setattr(made, name, cls)
+    return made
+
+
+def _struct_class(
+    struct: Struct, prefix: str, classes: dict[str, type], base: type[Value]
+) -> type[Value]:
+    for field in struct.fields:
+        if field.struct is not None and field.struct.name not in classes:
+            _struct_class(field.struct, f"{prefix}.{field.struct.name}", classes, Value)
+    arguments, body = [], []
+    namespace: dict[str, Any] = {"ABSENT": ABSENT, "classes": classes}
+    for field in struct.fields:
+        default, expression = _initial(field)
+        arguments.append(f"{field.name}={default}")
+        body.append(f"    self.{field.name} = {expression}")
+    text = f"def __init__(self, {', '.join([*arguments, 'unknown_tags=None'])}):\n"
+    text += "\n".join([*body, "    self.unknown_tags = unknown_tags"])
+    exec(compile(text, f"<{prefix}>", "exec"), namespace)  # noqa: S102 - our own text, made from schemas
+    members = {
+        "__slots__": (*(field.name for field in struct.fields), "unknown_tags"),
+        "__init__": namespace["__init__"],
+        "__module__": __name__,
+        "__qualname__": prefix,
+    }
+    classes[struct.name] = made = type(base)(struct.name, (base,), members)
+    return made
+
+
+def _initial(field: Field) -> tuple[str, str]:
+    """The default of a constructor's argument, and the expression that is stored."""
+    if isinstance(field.default, list):
+        return "ABSENT", f"[] if {field.name} is ABSENT else {field.name}"
+    if isinstance(field.default, Struct):
+        return (
+            "ABSENT",
+            f"classes[{field.default.name!r}]() if {field.name} is ABSENT else {field.name}",
+        )
+    return repr(field.default), field.name

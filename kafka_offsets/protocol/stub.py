@@ -1,0 +1,108 @@
+"""The text of ``messages.pyi``: all value classes with the types of their fields, for editors and for mypy.
+
+``python -m kafka_offsets.protocol.stub > kafka_offsets/protocol/messages.pyi`` writes it; a test makes it again
+and compares.
+"""
+
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.schema import Field, Message, Struct
+
+_TYPES = {
+    "bool": "bool",
+    "float64": "float",
+    "string": "str",
+    "uuid": "bytes",
+    "bytes": "bytes",
+    "records": "bytes",
+}
+
+_HEAD = '''\
+"""Made by kafka_offsets.protocol.stub from the schema files; do not edit."""
+
+from typing import Any, ClassVar, TypeVar
+
+from kafka_offsets.protocol import codec
+from kafka_offsets.protocol.schema import Message
+
+ABSENT: Any
+
+class Value:
+    unknown_tags: dict[int, bytes] | None
+
+class MessageValue(Value):
+    SCHEMA: ClassVar[Message]
+    CLASSES: ClassVar[dict[str, type]]
+    DECODERS: ClassVar[dict[int, codec.Decoder]]
+    ENCODERS: ClassVar[dict[int, codec.Encoder]]
+
+_M = TypeVar("_M", bound=MessageValue)
+
+def find(name: str) -> type[MessageValue]: ...
+def names() -> list[str]: ...
+def encode(message: MessageValue, version: int) -> bytes: ...
+def decode(cls: type[_M], buffer: bytes, version: int, position: int = 0) -> tuple[_M, int]: ...
+def decoder(cls: type[MessageValue], version: int) -> codec.Decoder: ...
+def encoder(cls: type[MessageValue], version: int) -> codec.Encoder: ...
+def snake_case(name: str) -> str: ...
+'''
+
+
+def stub() -> str:
+    """Return the whole text of the stub."""
+    parts = [_HEAD]
+    for name in messages.names():
+        parts.append("\n".join(_message(messages.find(name).SCHEMA)) + "\n")
+    return "\n".join(parts)
+
+
+def _message(message: Message) -> list[str]:
+    structs: dict[str, Struct] = {}
+    _gather(message.struct, structs)
+    lines = [f"class {message.name}(MessageValue):"]
+    for struct in structs.values():
+        if struct is not message.struct:
+            lines += [
+                "    " + line
+                for line in [
+                    f"class {struct.name}(Value):",
+                    *_members(struct, message.name),
+                ]
+            ]
+    return lines + _members(message.struct, message.name)
+
+
+def _gather(struct: Struct, structs: dict[str, Struct]) -> None:
+    for field in struct.fields:
+        if field.struct is not None and field.struct.name not in structs:
+            _gather(field.struct, structs)
+    structs.setdefault(struct.name, struct)
+
+
+def _members(struct: Struct, message: str) -> list[str]:
+    lines = [f"    {field.name}: {_type(field, message)}" for field in struct.fields]
+    arguments = [
+        f"        {field.name}: {_type(field, message)} = ..."
+        for field in struct.fields
+    ]
+    arguments.append("        unknown_tags: dict[int, bytes] | None = ...")
+    return [
+        *lines,
+        "    def __init__(",
+        "        self,",
+        *[line + "," for line in arguments],
+        "    ) -> None: ...",
+    ]
+
+
+def _type(field: Field, message: str) -> str:
+    if field.struct is not None:
+        name = f"{message}.{field.struct.name}"
+    else:
+        name = _TYPES.get(field.type, "int")
+    if field.array:
+        name = f"list[{name}]"
+    return f"{name} | None" if field.nullable.first <= field.nullable.last else name
+
+
+if __name__ == "__main__":
+    print(stub(), end="")

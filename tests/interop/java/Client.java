@@ -1,0 +1,353 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.ListGroupsOptions;
+import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.GroupState;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+
+/**
+ * Java's kafka-clients for the interop tests.
+ *
+ * <pre>
+ * Client member BOOTSTRAP GROUP TOPIC sync|async|auto   a group member that speaks as tests/interop/members.py does
+ * Client shell BOOTSTRAP                                one command a line on standard input, one answer a line:
+ *                                                       `ok WORDS`, or `error EXCEPTION message`
+ * </pre>
+ */
+public final class Client {
+    private static final Duration POLL = Duration.ofMillis(100);
+    private static final Duration READ_DEADLINE = Duration.ofSeconds(20);
+    private static final String[] SERIALIZATION = {
+        "key.serializer", "value.serializer", "key.deserializer", "value.deserializer"
+    };
+
+    private final String bootstrap;
+    private final Admin admin;
+
+    private Client(String bootstrap) {
+        this.bootstrap = bootstrap;
+        this.admin = Admin.create(settings(bootstrap, Map.of()));
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        if (arguments[0].equals("member")) {
+            member(arguments[1], arguments[2], arguments[3], arguments[4]);
+        } else {
+            new Client(arguments[1]).shell();
+        }
+    }
+
+    private static Properties settings(String bootstrap, Map<String, String> more) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.putAll(more);
+        return settings;
+    }
+
+    private static Properties clientSettings(String bootstrap, Map<String, String> more) {
+        Properties settings = settings(bootstrap, more);
+        for (String name : SERIALIZATION) {
+            String kind = name.endsWith("deserializer") ? "StringDeserializer" : "StringSerializer";
+            settings.put(name, "org.apache.kafka.common.serialization." + kind);
+        }
+        return settings;
+    }
+
+    // ---- a group member
+
+    private static void member(String bootstrap, String group, String topic, String commit) throws Exception {
+        Map<String, String> given = new HashMap<>(Map.of(
+            "group.id", group,
+            "auto.offset.reset", "earliest",
+            "enable.auto.commit", String.valueOf(commit.equals("auto")),
+            "auto.commit.interval.ms", "100",
+            "session.timeout.ms", "1500",
+            "heartbeat.interval.ms", "200",
+            "fetch.max.wait.ms", "50"));
+        Thread stop = new Thread(Client::readToTheEnd);
+        stop.setDaemon(true);
+        stop.start();
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(clientSettings(bootstrap, given))) {
+            consumer.subscribe(List.of(topic), new Listener(consumer));
+            while (stop.isAlive()) {
+                ConsumerRecords<String, String> records = consumer.poll(POLL);
+                if (records.isEmpty()) {
+                    continue;
+                }
+                StringBuilder line = new StringBuilder("read");
+                records.forEach(record -> line.append(' ').append(record.value()));
+                tell(line.toString());
+                commit(consumer, commit);
+            }
+        }
+    }
+
+    private static void commit(KafkaConsumer<String, String> consumer, String how) {
+        try {
+            if (how.equals("sync")) {
+                consumer.commitSync();
+            } else if (how.equals("async")) {
+                consumer.commitAsync();
+            }
+        } catch (CommitFailedException | RebalanceInProgressException overtaken) {
+            // A rebalance came first: the next poll leads to the new assignment.
+        }
+    }
+
+    private record Listener(KafkaConsumer<String, String> consumer) implements ConsumerRebalanceListener {
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> revoked) {}
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> added) {
+            tell("assigned " + consumer.assignment().stream()
+                .map(entry -> String.valueOf(entry.partition())).sorted().collect(Collectors.joining(" ")));
+        }
+    }
+
+    private static void readToTheEnd() {
+        try {
+            System.in.transferTo(java.io.OutputStream.nullOutputStream());
+        } catch (IOException gone) {
+            // The parent is gone, which means the same.
+        }
+    }
+
+    private static void tell(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+
+    // ---- the shell
+
+    private void shell() throws IOException {
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            String[] words = line.split(" ");
+            try {
+                tell(("ok " + run(words[0], words)).trim());
+            } catch (ExecutionException error) {
+                tell("error " + error.getCause().getClass().getSimpleName() + " " + error.getCause().getMessage());
+            } catch (Exception error) {
+                tell("error " + error.getClass().getSimpleName() + " " + error.getMessage());
+            }
+        }
+        admin.close();
+    }
+
+    private String run(String command, String[] words) throws Exception {
+        switch (command) {
+            case "create": return create(words[1], Integer.parseInt(words[2]), words);
+            case "grow": return grow(words[1], Integer.parseInt(words[2]));
+            case "topics": return String.join(" ", admin.listTopics().names().get());
+            case "partitions": return partitions(words[1]);
+            case "delete-topic": admin.deleteTopics(List.of(words[1])).all().get(); return "";
+            case "config": return config(words[1], words[2]);
+            case "set-config": return setConfig(words[1], words[2], words[3]);
+            case "cluster": return String.valueOf(admin.describeCluster().nodes().get().size());
+            case "produce": return produce(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]), words[4]);
+            case "produce-at": return produceAt(words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]));
+            case "read": return read(words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]));
+            case "time": return time(words[1], Long.parseLong(words[2]));
+            case "offsets": return offsets(words[1], words[2]);
+            case "delete-records": return deleteRecords(words[1], Integer.parseInt(words[2]), Long.parseLong(words[3]));
+            case "alter": return alter(words[1], words[2], words);
+            case "committed": return committed(words[1], words[2]);
+            case "groups": return groups();
+            case "describe": return describe(words[1]);
+            case "delete-offset": return deleteOffset(words[1], words[2], Integer.parseInt(words[3]));
+            case "delete-group": admin.deleteConsumerGroups(List.of(words[1])).all().get(); return "";
+            default: throw new IllegalArgumentException(command);
+        }
+    }
+
+    private String create(String topic, int partitions, String[] words) throws Exception {
+        Map<String, String> configs = new HashMap<>();
+        for (int i = 3; i < words.length; i++) {
+            configs.put(words[i].split("=")[0], words[i].split("=")[1]);
+        }
+        admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1).configs(configs))).all().get();
+        return "";
+    }
+
+    private String grow(String topic, int partitions) throws Exception {
+        admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(partitions))).all().get();
+        return "";
+    }
+
+    private String partitions(String topic) throws Exception {
+        return String.valueOf(
+            admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size());
+    }
+
+    private String config(String topic, String name) throws Exception {
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        return admin.describeConfigs(List.of(resource)).all().get().get(resource).get(name).value();
+    }
+
+    private String setConfig(String topic, String name, String value) throws Exception {
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        AlterConfigOp change = new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET);
+        admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
+        return "";
+    }
+
+    private String produce(String topic, int start, int end, String compression) throws Exception {
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        Map<String, String> more = Map.of("enable.idempotence", "true", "compression.type", compression);
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(clientSettings(bootstrap, more))) {
+            for (int value = start; value < end; value++) {
+                ProducerRecord<String, String> record =
+                    new ProducerRecord<>(topic, String.valueOf(value), String.valueOf(value));
+                record.headers().add("name", "value".getBytes());
+                sent.add(producer.send(record));
+            }
+            producer.flush();
+        }
+        for (Future<RecordMetadata> one : sent) {
+            one.get();
+        }
+        return String.valueOf(sent.size());
+    }
+
+    private String produceAt(String topic, long start, int count) throws Exception {
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(clientSettings(bootstrap, Map.of()))) {
+            for (int i = 0; i < count; i++) {
+                producer.send(new ProducerRecord<>(topic, 0, start + i * 1000L, null, String.valueOf(i)));
+            }
+            producer.flush();
+        }
+        return "";
+    }
+
+    private KafkaConsumer<String, String> reader() {
+        return new KafkaConsumer<>(
+            clientSettings(bootstrap, Map.of("auto.offset.reset", "earliest", "fetch.max.wait.ms", "50")));
+    }
+
+    private String read(String topic, long offset, int count) {
+        List<String> values = new ArrayList<>();
+        TopicPartition partition = new TopicPartition(topic, 0);
+        long deadline = System.nanoTime() + READ_DEADLINE.toNanos();
+        try (KafkaConsumer<String, String> consumer = reader()) {
+            consumer.assign(List.of(partition));
+            consumer.seek(partition, offset);
+            while (values.size() < count && System.nanoTime() < deadline) {
+                for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
+                    values.add(record.value());
+                }
+            }
+        }
+        return String.join(" ", values);
+    }
+
+    private String time(String topic, long timestamp) {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (KafkaConsumer<String, String> consumer = reader()) {
+            OffsetAndTimestamp found = consumer.offsetsForTimes(Map.of(partition, timestamp)).get(partition);
+            return found == null ? "none" : found.offset() + " " + found.timestamp();
+        }
+    }
+
+    private String offsets(String topic, String which) throws Exception {
+        OffsetSpec spec = switch (which) {
+            case "earliest" -> OffsetSpec.earliest();
+            case "latest" -> OffsetSpec.latest();
+            case "max-timestamp" -> OffsetSpec.maxTimestamp();
+            default -> OffsetSpec.forTimestamp(Long.parseLong(which));
+        };
+        Map<TopicPartition, OffsetSpec> asked = new HashMap<>();
+        int count = Integer.parseInt(partitions(topic));
+        for (int partition = 0; partition < count; partition++) {
+            asked.put(new TopicPartition(topic, partition), spec);
+        }
+        Map<Integer, Long> answer = new TreeMap<>();
+        admin.listOffsets(asked).all().get().forEach((key, value) -> answer.put(key.partition(), value.offset()));
+        return joined(answer);
+    }
+
+    private String deleteRecords(String topic, int partition, long offset) throws Exception {
+        TopicPartition key = new TopicPartition(topic, partition);
+        return String.valueOf(admin.deleteRecords(Map.of(key, RecordsToDelete.beforeOffset(offset)))
+            .lowWatermarks().get(key).get().lowWatermark());
+    }
+
+    private String alter(String group, String topic, String[] words) throws Exception {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (int i = 3; i < words.length; i++) {
+            String[] pair = words[i].split("=");
+            offsets.put(
+                new TopicPartition(topic, Integer.parseInt(pair[0])),
+                new OffsetAndMetadata(Long.parseLong(pair[1]), "metadata-" + pair[1]));
+        }
+        admin.alterConsumerGroupOffsets(group, offsets).all().get();
+        return "";
+    }
+
+    private String committed(String group, String topic) throws Exception {
+        Map<Integer, Long> answer = new TreeMap<>();
+        admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().forEach((key, value) -> {
+            if (key.topic().equals(topic)) {
+                answer.put(key.partition(), value.offset());
+            }
+        });
+        return joined(answer);
+    }
+
+    private String groups() throws Exception {
+        Set<String> empty = new HashSet<>();
+        admin.listGroups(ListGroupsOptions.forConsumerGroups().inGroupStates(Set.of(GroupState.EMPTY)))
+            .all().get().forEach(group -> empty.add(group.groupId()));
+        return String.join(" ", empty);
+    }
+
+    private String describe(String group) throws Exception {
+        ConsumerGroupDescription answer = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+        long owned = answer.members().stream().mapToLong(one -> one.assignment().topicPartitions().size()).sum();
+        return answer.groupState() + " members=" + answer.members().size() + " partitions=" + owned
+            + " assignor=" + answer.partitionAssignor();
+    }
+
+    private String deleteOffset(String group, String topic, int partition) throws Exception {
+        admin.deleteConsumerGroupOffsets(group, Set.of(new TopicPartition(topic, partition))).all().get();
+        return "";
+    }
+
+    private static String joined(Map<Integer, Long> offsets) {
+        return offsets.entrySet().stream()
+            .map(entry -> entry.getKey() + "=" + entry.getValue()).collect(Collectors.joining(" "));
+    }
+}

@@ -1,0 +1,184 @@
+"""A group member as a process of its own, in one of the Python clients, so that it can be killed like one.
+
+    python -m tests.interop.members CLIENT BOOTSTRAP GROUP TOPIC sync|async|auto
+
+Standard output tells what happens: `assigned 0 2` after each rebalance, `read 17 18 …` (the values) for each
+poll, before the offsets behind those values can be committed. The end of standard input asks it to leave.
+"""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+SESSION_TIMEOUT_MS = 1500
+HEARTBEAT_INTERVAL_MS = 200
+AUTO_COMMIT_INTERVAL_MS = 100
+FETCH_WAIT_MS = 50
+POLL_S = 0.1
+
+
+def tell(word: str, items: Iterable[Any]) -> None:
+    """Print one line at once."""
+    print(word, *items, flush=True)
+
+
+def tell_assigned(partitions: Iterable[Any]) -> None:
+    """`partitions` are any client's TopicPartition objects."""
+    tell("assigned", sorted(entry.partition for entry in partitions))
+
+
+def stop_at_end_of_input() -> threading.Event:
+    """An event that is set when the parent closes our standard input (or dies)."""
+    stop = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.read()
+        stop.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return stop
+
+
+def kafka_python(bootstrap: str, group: str, topic: str, commit: str) -> None:
+    """kafka-python: KafkaConsumer."""
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            pass
+
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            tell_assigned(assigned)
+
+    stop = stop_at_end_of_input()
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=commit == "auto",
+        auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+    )
+    consumer.subscribe([topic], listener=Listener())
+    while not stop.is_set():
+        polled = consumer.poll(timeout_ms=int(POLL_S * 1000))
+        records = [record for partition in polled.values() for record in partition]
+        if not records:
+            continue
+        tell("read", (record.value.decode() for record in records))
+        if commit == "sync":
+            consumer.commit()
+        elif commit == "async":
+            consumer.commit_async()
+    consumer.close()
+
+
+def confluent_kafka(bootstrap: str, group: str, topic: str, commit: str) -> None:
+    """confluent-kafka: Consumer, on librdkafka."""
+    from confluent_kafka import Consumer, KafkaError, KafkaException
+
+    overtaken_by_rebalance = {
+        KafkaError._STATE,
+        KafkaError._NO_OFFSET,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.UNKNOWN_MEMBER_ID,
+    }
+    stop = stop_at_end_of_input()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": commit == "auto",
+            "enable.auto.offset.store": False,
+            "auto.commit.interval.ms": AUTO_COMMIT_INTERVAL_MS,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
+        }
+    )
+    consumer.subscribe([topic], on_assign=lambda _, partitions: tell_assigned(partitions))
+    while not stop.is_set():
+        messages = consumer.consume(500, POLL_S)
+        for message in messages:
+            if message.error():
+                raise KafkaException(message.error())
+        if not messages:
+            continue
+        tell("read", ((message.value() or b"").decode() for message in messages))
+        try:
+            for message in messages:
+                consumer.store_offsets(message)
+            if commit == "sync":
+                consumer.commit(asynchronous=False)
+            elif commit == "async":
+                consumer.commit(asynchronous=True)
+        except KafkaException as error:
+            if error.args[0].code() not in overtaken_by_rebalance:
+                raise
+    consumer.close()
+
+
+def aiokafka(bootstrap: str, group: str, topic: str, commit: str) -> None:
+    """aiokafka: AIOKafkaConsumer."""
+    asyncio.run(_aiokafka(bootstrap, group, topic, commit))
+
+
+async def _aiokafka(bootstrap: str, group: str, topic: str, commit: str) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.abc import ConsumerRebalanceListener
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+        async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            pass
+
+        async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            tell_assigned(assigned)
+
+    stop = stop_at_end_of_input()
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=commit == "auto",
+        auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+    )
+    consumer.subscribe([topic], listener=Listener())
+    await consumer.start()
+    pending: set[asyncio.Task[None]] = set()
+    while not stop.is_set():
+        polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
+        records = [record for partition in polled.values() for record in partition]
+        if not records:
+            continue
+        tell("read", (record.value.decode() for record in records))
+        if commit == "sync":
+            await _commit(consumer)
+        elif commit == "async":
+            pending.add(asyncio.create_task(_commit(consumer)))
+    await asyncio.gather(*pending)
+    await consumer.stop()
+
+
+async def _commit(consumer: Any) -> None:
+    """Commit; a rebalance that came first is not an error, the next poll leads to the new assignment."""
+    from aiokafka.errors import CommitFailedError, IllegalStateError
+
+    try:
+        await consumer.commit()
+    except (CommitFailedError, IllegalStateError):
+        pass
+
+
+CLIENTS = {"kafka-python": kafka_python, "confluent-kafka": confluent_kafka, "aiokafka": aiokafka}
+
+if __name__ == "__main__":
+    CLIENTS[sys.argv[1]](*sys.argv[2:])

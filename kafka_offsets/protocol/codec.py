@@ -110,9 +110,7 @@ class _Source:
         name = f"{kind}_{code.replace('?', 'o')}"
         compiled = struct.Struct(">" + code)
         if name not in self.names:
-            self.names[name] = (
-                compiled.unpack_from if kind == "unpack" else compiled.pack
-            )
+            self.names[name] = compiled.unpack_from if kind == "unpack" else compiled.pack
         return name, compiled.size
 
     def compile(self, head: str, title: str) -> Any:
@@ -125,38 +123,28 @@ class _Source:
 def source(message: Message, version: int, classes: dict[str, type], kind: str) -> str:
     """Return the Python text of the function that decodes or encodes one version of a message."""
     writer = (
-        _Decoding(message, version, classes)
-        if kind == "decode"
-        else _Encoding(message, version, classes)
+        _Decoding(message, version, classes) if kind == "decode" else _Encoding(message, version, classes)
     )
     writer.write()
     return "\n".join([writer.head, *writer.out.lines])
 
 
-def compile_decoder(
-    message: Message, version: int, classes: dict[str, type]
-) -> Decoder:
+def compile_decoder(message: Message, version: int, classes: dict[str, type]) -> Decoder:
     """Make the function (buffer, position) -> (message, end) for one version.
 
     classes  value classes by name of their struct
     """
     writer = _Decoding(message, version, classes)
     writer.write()
-    decoder: Decoder = writer.out.compile(
-        writer.head, f"decode {message.name} v{version}"
-    )
+    decoder: Decoder = writer.out.compile(writer.head, f"decode {message.name} v{version}")
     return decoder
 
 
-def compile_encoder(
-    message: Message, version: int, classes: dict[str, type]
-) -> Encoder:
+def compile_encoder(message: Message, version: int, classes: dict[str, type]) -> Encoder:
     """Make the function (message, out) that appends one version's bytes to `out`."""
     writer = _Encoding(message, version, classes)
     writer.write()
-    encoder: Encoder = writer.out.compile(
-        writer.head, f"encode {message.name} v{version}"
-    )
+    encoder: Encoder = writer.out.compile(writer.head, f"encode {message.name} v{version}")
     return encoder
 
 
@@ -165,13 +153,9 @@ class _Writer:
 
     head = ""
 
-    def __init__(
-        self, message: Message, version: int, classes: dict[str, type]
-    ) -> None:
+    def __init__(self, message: Message, version: int, classes: dict[str, type]) -> None:
         if version not in message.versions:
-            raise ValueError(
-                f"{message.name} has no version {version}, only {message.versions}"
-            )
+            raise ValueError(f"{message.name} has no version {version}, only {message.versions}")
         self.message = message
         self.version = version
         self.classes = classes
@@ -182,18 +166,10 @@ class _Writer:
         raise NotImplementedError
 
     def plain_fields(self, struct_: Struct) -> list[Field]:
-        return [
-            f
-            for f in struct_.fields
-            if self.version in f.versions and not self.is_tagged(f)
-        ]
+        return [f for f in struct_.fields if self.version in f.versions and not self.is_tagged(f)]
 
     def tagged_fields(self, struct_: Struct) -> list[Field]:
-        return [
-            f
-            for f in struct_.fields
-            if self.version in f.versions and self.is_tagged(f)
-        ]
+        return [f for f in struct_.fields if self.version in f.versions and self.is_tagged(f)]
 
     def is_tagged(self, field: Field) -> bool:
         return field.tag is not None and self.flexible
@@ -296,9 +272,7 @@ class _Decoding(_Writer):
             self.varint(length)
             out.add(f"{length} -= 1")
         else:
-            run.append(
-                ("h" if field.type == "string" and not field.array else "i", length)
-            )
+            run.append(("h" if field.type == "string" and not field.array else "i", length))
             self.flush(run)
         if self.is_nullable(field):
             out.add(f"if {length} < 0:")
@@ -343,9 +317,7 @@ class _Decoding(_Writer):
         end = self.out.fresh("e")
         self.out.add(f"{end} = p + {length}")
         self.fail(f"{end} > size", f"{field.name} ends behind the message")
-        self.out.add(
-            f"{place} = buf[p:{end}]" + (".decode()" if field.type == "string" else "")
-        )
+        self.out.add(f"{place} = buf[p:{end}]" + (".decode()" if field.type == "string" else ""))
         self.out.add(f"p = {end}")
 
     def array(self, field: Field, place: str, count: str) -> None:
@@ -441,9 +413,7 @@ class _Encoding(_Writer):
         out.add("return")
         out.depth -= 1
         out.add("except encode_errors as error:")
-        out.add(
-            f"    raise ValueError(f'{self.message.name} v{self.version}: {{error}}') from error"
-        )
+        out.add(f"    raise ValueError(f'{self.message.name} v{self.version}: {{error}}') from error")
 
     def struct(self, struct_: Struct, value: str, buffer: str) -> None:
         self.absent(struct_, value)
@@ -472,9 +442,7 @@ class _Encoding(_Writer):
         if field.default is None:
             return f"{place} is not None"
         if isinstance(field.default, Struct):
-            return (
-                f"{place} != {self.out.refer('C', self.classes[field.default.name])}()"
-            )
+            return f"{place} != {self.out.refer('C', self.classes[field.default.name])}()"
         if field.array:
             return f"{place} is None or {place}" if self.is_nullable(field) else place
         return f"{place} != {field.default!r}"
@@ -494,22 +462,16 @@ class _Encoding(_Writer):
         self.out.add("else:")
         self.out.add(f"    {buffer} += encode_uvarint({number})")
 
-    def length(
-        self, field: Field, expression: str, buffer: str, run: list[tuple[str, str]]
-    ) -> None:
+    def length(self, field: Field, expression: str, buffer: str, run: list[tuple[str, str]]) -> None:
         """Write a length or count, behind the fixed fields of `run`."""
         if self.is_compact(field):
             self.flush(run, buffer)
             self.varint(f"{expression} + 1", buffer)
         else:
-            run.append(
-                ("h" if field.type == "string" and not field.array else "i", expression)
-            )
+            run.append(("h" if field.type == "string" and not field.array else "i", expression))
             self.flush(run, buffer)
 
-    def variable(
-        self, field: Field, place: str, buffer: str, run: list[tuple[str, str]]
-    ) -> None:
+    def variable(self, field: Field, place: str, buffer: str, run: list[tuple[str, str]]) -> None:
         out = self.out
         if field.type == "struct" and not field.array:
             self.flush(run, buffer)
@@ -547,9 +509,7 @@ class _Encoding(_Writer):
         self.struct(field.struct, value, buffer)
         out.depth -= 1
 
-    def contents(
-        self, field: Field, value: str, buffer: str, run: list[tuple[str, str]]
-    ) -> None:
+    def contents(self, field: Field, value: str, buffer: str, run: list[tuple[str, str]]) -> None:
         out = self.out
         if field.array:
             self.length(field, f"len({value})", buffer, run)
@@ -564,9 +524,7 @@ class _Encoding(_Writer):
         out = self.out
         if field.type in _FIXED and field.type != "uuid":
             pack = out.refer("pack", struct.pack)
-            out.add(
-                f"{buffer} += {pack}(f'>{{len({values})}}{_FIXED[field.type]}', *{values})"
-            )
+            out.add(f"{buffer} += {pack}(f'>{{len({values})}}{_FIXED[field.type]}', *{values})")
             return
         item = out.fresh("i")
         out.add(f"for {item} in {values}:")

@@ -32,18 +32,12 @@ class Value:
     def __eq__(self, other: object) -> bool:
         if self.__class__ is not other.__class__:
             return NotImplemented
-        return all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__
-        )
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        parts = [
-            f"{name}={getattr(self, name)!r}"
-            for name in self.__slots__
-            if name != "unknown_tags"
-        ]
+        parts = [f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "unknown_tags"]
         unknown = getattr(self, "unknown_tags", None)
         if unknown:
             parts.append(f"unknown_tags={unknown!r}")
@@ -104,9 +98,7 @@ def encode(message: MessageValue, version: int) -> bytes:
     return bytes(out)
 
 
-def decode(
-    cls: type[MessageValue], buffer: bytes, version: int, position: int = 0
-) -> tuple[Any, int]:
+def decode(cls: type[MessageValue], buffer: bytes, version: int, position: int = 0) -> tuple[Any, int]:
     """Read one message of class `cls` from `buffer`; return it and the position behind it.
 
     Raises ProtocolError for bytes that are no such message.
@@ -118,9 +110,7 @@ def decoder(cls: type[MessageValue], version: int) -> codec.Decoder:
     """Return the function (buffer, position) -> (message, end) of one version, compiled on first use."""
     known = cls.DECODERS.get(version)
     if known is None:
-        known = cls.DECODERS[version] = codec.compile_decoder(
-            cls.SCHEMA, version, cls.CLASSES
-        )
+        known = cls.DECODERS[version] = codec.compile_decoder(cls.SCHEMA, version, cls.CLASSES)
     return known
 
 
@@ -128,9 +118,7 @@ def encoder(cls: type[MessageValue], version: int) -> codec.Encoder:
     """Return the function (message, out) of one version, compiled on first use."""
     known = cls.ENCODERS.get(version)
     if known is None:
-        known = cls.ENCODERS[version] = codec.compile_encoder(
-            cls.SCHEMA, version, cls.CLASSES
-        )
+        known = cls.ENCODERS[version] = codec.compile_encoder(cls.SCHEMA, version, cls.CLASSES)
     return known
 
 
@@ -155,10 +143,7 @@ def _file_of(name: str) -> str | None:
 
 def snake_case(name: str) -> str:
     """Turn `DescribeGroups` into `describe_groups`."""
-    return "".join(
-        f"_{c.lower()}" if c.isupper() and at else c.lower()
-        for at, c in enumerate(name)
-    )
+    return "".join(f"_{c.lower()}" if c.isupper() and at else c.lower() for at, c in enumerate(name))
 
 
 def _message_class(message: Message) -> type[MessageValue]:
@@ -176,9 +161,7 @@ def _message_class(message: Message) -> type[MessageValue]:
     return made
 
 
-def _struct_class(
-    struct: Struct, prefix: str, classes: dict[str, type], base: type[Value]
-) -> type[Value]:
+def _struct_class(struct: Struct, prefix: str, classes: dict[str, type], base: type[Value]) -> type[Value]:
     for field in struct.fields:
         if field.struct is not None and field.struct.name not in classes:
             _struct_class(field.struct, f"{prefix}.{field.struct.name}", classes, Value)

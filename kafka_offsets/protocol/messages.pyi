@@ -21,9 +21,7 @@ _M = TypeVar("_M", bound=MessageValue)
 def find(name: str) -> type[MessageValue]: ...
 def names() -> list[str]: ...
 def encode(message: MessageValue, version: int) -> bytes: ...
-def decode(
-    cls: type[_M], buffer: bytes, version: int, position: int = 0
-) -> tuple[_M, int]: ...
+def decode(cls: type[_M], buffer: bytes, version: int, position: int = 0) -> tuple[_M, int]: ...
 def decoder(cls: type[MessageValue], version: int) -> codec.Decoder: ...
 def encoder(cls: type[MessageValue], version: int) -> codec.Encoder: ...
 def snake_case(name: str) -> str: ...
@@ -38,7 +36,6 @@ class ProduceRequest(MessageValue):
             records: bytes | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class TopicProduceData(Value):
         name: str
         topic_id: bytes
@@ -50,7 +47,6 @@ class ProduceRequest(MessageValue):
             partition_data: list[ProduceRequest.PartitionProduceData] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     transactional_id: str | None
     acks: int
     timeout_ms: int
@@ -74,7 +70,6 @@ class ProduceResponse(MessageValue):
             batch_index_error_message: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class LeaderIdAndEpoch(Value):
         leader_id: int
         leader_epoch: int
@@ -84,7 +79,6 @@ class ProduceResponse(MessageValue):
             leader_epoch: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class PartitionProduceResponse(Value):
         index: int
         error_code: int
@@ -106,7 +100,6 @@ class ProduceResponse(MessageValue):
             current_leader: ProduceResponse.LeaderIdAndEpoch = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class TopicProduceResponse(Value):
         name: str
         topic_id: bytes
@@ -118,7 +111,6 @@ class ProduceResponse(MessageValue):
             partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class NodeEndpoint(Value):
         node_id: int
         host: str
@@ -132,7 +124,6 @@ class ProduceResponse(MessageValue):
             rack: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     responses: list[ProduceResponse.TopicProduceResponse]
     throttle_time_ms: int
     node_endpoints: list[ProduceResponse.NodeEndpoint]
@@ -154,7 +145,6 @@ class FetchRequest(MessageValue):
             replica_epoch: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class FetchPartition(Value):
         partition: int
         current_leader_epoch: int
@@ -176,7 +166,6 @@ class FetchRequest(MessageValue):
             high_watermark: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class FetchTopic(Value):
         topic: str
         topic_id: bytes
@@ -188,7 +177,6 @@ class FetchRequest(MessageValue):
             partitions: list[FetchRequest.FetchPartition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class ForgottenTopic(Value):
         topic: str
         topic_id: bytes
@@ -200,7 +188,6 @@ class FetchRequest(MessageValue):
             partitions: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     cluster_id: str | None
     replica_id: int
     replica_state: FetchRequest.ReplicaState
@@ -240,7 +227,6 @@ class FetchResponse(MessageValue):
             end_offset: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class LeaderIdAndEpoch(Value):
         leader_id: int
         leader_epoch: int
@@ -250,7 +236,6 @@ class FetchResponse(MessageValue):
             leader_epoch: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class SnapshotId(Value):
         end_offset: int
         epoch: int
@@ -260,7 +245,6 @@ class FetchResponse(MessageValue):
             epoch: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class AbortedTransaction(Value):
         producer_id: int
         first_offset: int
@@ -270,7 +254,6 @@ class FetchResponse(MessageValue):
             first_offset: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class PartitionData(Value):
         partition_index: int
         error_code: int
@@ -298,7 +281,6 @@ class FetchResponse(MessageValue):
             records: bytes | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class FetchableTopicResponse(Value):
         topic: str
         topic_id: bytes
@@ -310,7 +292,6 @@ class FetchResponse(MessageValue):
             partitions: list[FetchResponse.PartitionData] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class NodeEndpoint(Value):
         node_id: int
         host: str
@@ -324,7 +305,6 @@ class FetchResponse(MessageValue):
             rack: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     error_code: int
     session_id: int
@@ -352,7 +332,6 @@ class ListOffsetsRequest(MessageValue):
             timestamp: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class ListOffsetsTopic(Value):
         name: str
         partitions: list[ListOffsetsRequest.ListOffsetsPartition]
@@ -362,7 +341,6 @@ class ListOffsetsRequest(MessageValue):
             partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     replica_id: int
     isolation_level: int
     topics: list[ListOffsetsRequest.ListOffsetsTopic]
@@ -392,7 +370,6 @@ class ListOffsetsResponse(MessageValue):
             leader_epoch: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class ListOffsetsTopicResponse(Value):
         name: str
         partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse]
@@ -402,7 +379,6 @@ class ListOffsetsResponse(MessageValue):
             partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     topics: list[ListOffsetsResponse.ListOffsetsTopicResponse]
     def __init__(
@@ -422,7 +398,6 @@ class MetadataRequest(MessageValue):
             name: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     topics: list[MetadataRequest.Topic] | None
     allow_auto_topic_creation: bool
     include_cluster_authorized_operations: bool
@@ -450,7 +425,6 @@ class MetadataResponse(MessageValue):
             rack: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Partition(Value):
         error_code: int
         partition_index: int
@@ -470,7 +444,6 @@ class MetadataResponse(MessageValue):
             offline_replicas: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topic(Value):
         error_code: int
         name: str | None
@@ -488,7 +461,6 @@ class MetadataResponse(MessageValue):
             topic_authorized_operations: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     brokers: list[MetadataResponse.Broker]
     cluster_id: str | None
@@ -524,7 +496,6 @@ class OffsetCommitRequest(MessageValue):
             committed_metadata: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topic(Value):
         name: str
         topic_id: bytes
@@ -536,7 +507,6 @@ class OffsetCommitRequest(MessageValue):
             partitions: list[OffsetCommitRequest.Partition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     group_id: str
     generation_id_or_member_epoch: int
     member_id: str
@@ -564,7 +534,6 @@ class OffsetCommitResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topic(Value):
         name: str
         topic_id: bytes
@@ -576,7 +545,6 @@ class OffsetCommitResponse(MessageValue):
             partitions: list[OffsetCommitResponse.Partition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     topics: list[OffsetCommitResponse.Topic]
     def __init__(
@@ -596,7 +564,6 @@ class OffsetFetchRequest(MessageValue):
             partition_indexes: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topics(Value):
         name: str
         topic_id: bytes
@@ -608,7 +575,6 @@ class OffsetFetchRequest(MessageValue):
             partition_indexes: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Group(Value):
         group_id: str
         member_id: str | None
@@ -622,7 +588,6 @@ class OffsetFetchRequest(MessageValue):
             topics: list[OffsetFetchRequest.Topics] | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     group_id: str
     topics: list[OffsetFetchRequest.Topic] | None
     groups: list[OffsetFetchRequest.Group]
@@ -652,7 +617,6 @@ class OffsetFetchResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topic(Value):
         name: str
         partitions: list[OffsetFetchResponse.Partition]
@@ -662,7 +626,6 @@ class OffsetFetchResponse(MessageValue):
             partitions: list[OffsetFetchResponse.Partition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Partitions(Value):
         partition_index: int
         committed_offset: int
@@ -678,7 +641,6 @@ class OffsetFetchResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topics(Value):
         name: str
         topic_id: bytes
@@ -690,7 +652,6 @@ class OffsetFetchResponse(MessageValue):
             partitions: list[OffsetFetchResponse.Partitions] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Group(Value):
         group_id: str
         topics: list[OffsetFetchResponse.Topics]
@@ -702,7 +663,6 @@ class OffsetFetchResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     topics: list[OffsetFetchResponse.Topic]
     error_code: int
@@ -746,7 +706,6 @@ class FindCoordinatorResponse(MessageValue):
             error_message: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     error_code: int
     error_message: str | None
@@ -776,7 +735,6 @@ class JoinGroupRequest(MessageValue):
             metadata: bytes = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     group_id: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
@@ -810,7 +768,6 @@ class JoinGroupResponse(MessageValue):
             metadata: bytes = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     error_code: int
     generation_id: int
@@ -870,7 +827,6 @@ class LeaveGroupRequest(MessageValue):
             reason: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     group_id: str
     member_id: str
     members: list[LeaveGroupRequest.MemberIdentity]
@@ -894,7 +850,6 @@ class LeaveGroupResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     error_code: int
     members: list[LeaveGroupResponse.MemberResponse]
@@ -916,7 +871,6 @@ class SyncGroupRequest(MessageValue):
             assignment: bytes = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     group_id: str
     generation_id: int
     member_id: str
@@ -980,7 +934,6 @@ class DescribeGroupsResponse(MessageValue):
             member_assignment: bytes = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class DescribedGroup(Value):
         error_code: int
         error_message: str | None
@@ -1002,7 +955,6 @@ class DescribeGroupsResponse(MessageValue):
             authorized_operations: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     groups: list[DescribeGroupsResponse.DescribedGroup]
     def __init__(
@@ -1036,7 +988,6 @@ class ListGroupsResponse(MessageValue):
             group_type: str = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     error_code: int
     groups: list[ListGroupsResponse.ListedGroup]
@@ -1070,7 +1021,6 @@ class ApiVersionsResponse(MessageValue):
             max_version: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class SupportedFeatureKey(Value):
         name: str
         min_version: int
@@ -1082,7 +1032,6 @@ class ApiVersionsResponse(MessageValue):
             max_version: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class FinalizedFeatureKey(Value):
         name: str
         max_version_level: int
@@ -1094,7 +1043,6 @@ class ApiVersionsResponse(MessageValue):
             min_version_level: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     error_code: int
     api_keys: list[ApiVersionsResponse.ApiVersion]
     throttle_time_ms: int
@@ -1124,7 +1072,6 @@ class CreateTopicsRequest(MessageValue):
             broker_ids: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class CreatableTopicConfig(Value):
         name: str
         value: str | None
@@ -1134,7 +1081,6 @@ class CreateTopicsRequest(MessageValue):
             value: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class CreatableTopic(Value):
         name: str
         num_partitions: int
@@ -1150,7 +1096,6 @@ class CreateTopicsRequest(MessageValue):
             configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     topics: list[CreateTopicsRequest.CreatableTopic]
     timeout_ms: int
     validate_only: bool
@@ -1178,7 +1123,6 @@ class CreateTopicsResponse(MessageValue):
             is_sensitive: bool = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class CreatableTopicResult(Value):
         name: str
         topic_id: bytes
@@ -1200,7 +1144,6 @@ class CreateTopicsResponse(MessageValue):
             configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     topics: list[CreateTopicsResponse.CreatableTopicResult]
     def __init__(
@@ -1220,7 +1163,6 @@ class DeleteTopicsRequest(MessageValue):
             topic_id: bytes = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     topics: list[DeleteTopicsRequest.DeleteTopicState]
     topic_names: list[str]
     timeout_ms: int
@@ -1246,7 +1188,6 @@ class DeleteTopicsResponse(MessageValue):
             error_message: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     responses: list[DeleteTopicsResponse.DeletableTopicResult]
     def __init__(
@@ -1266,7 +1207,6 @@ class DeleteRecordsRequest(MessageValue):
             offset: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class DeleteRecordsTopic(Value):
         name: str
         partitions: list[DeleteRecordsRequest.DeleteRecordsPartition]
@@ -1276,7 +1216,6 @@ class DeleteRecordsRequest(MessageValue):
             partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     topics: list[DeleteRecordsRequest.DeleteRecordsTopic]
     timeout_ms: int
     def __init__(
@@ -1298,7 +1237,6 @@ class DeleteRecordsResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class DeleteRecordsTopicResult(Value):
         name: str
         partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult]
@@ -1308,7 +1246,6 @@ class DeleteRecordsResponse(MessageValue):
             partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult]
     def __init__(
@@ -1366,19 +1303,15 @@ class OffsetForLeaderEpochRequest(MessageValue):
             leader_epoch: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class OffsetForLeaderTopic(Value):
         topic: str
         partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]
         def __init__(
             self,
             topic: str = ...,
-            partitions: list[
-                OffsetForLeaderEpochRequest.OffsetForLeaderPartition
-            ] = ...,
+            partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     replica_id: int
     topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic]
     def __init__(
@@ -1402,7 +1335,6 @@ class OffsetForLeaderEpochResponse(MessageValue):
             end_offset: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class OffsetForLeaderTopicResult(Value):
         topic: str
         partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset]
@@ -1412,7 +1344,6 @@ class OffsetForLeaderEpochResponse(MessageValue):
             partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult]
     def __init__(
@@ -1434,7 +1365,6 @@ class DescribeConfigsRequest(MessageValue):
             configuration_keys: list[str] | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     resources: list[DescribeConfigsRequest.DescribeConfigsResource]
     include_synonyms: bool
     include_documentation: bool
@@ -1458,7 +1388,6 @@ class DescribeConfigsResponse(MessageValue):
             source: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class DescribeConfigsResourceResult(Value):
         name: str
         value: str | None
@@ -1480,7 +1409,6 @@ class DescribeConfigsResponse(MessageValue):
             documentation: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class DescribeConfigsResult(Value):
         error_code: int
         error_message: str | None
@@ -1496,7 +1424,6 @@ class DescribeConfigsResponse(MessageValue):
             configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     results: list[DescribeConfigsResponse.DescribeConfigsResult]
     def __init__(
@@ -1514,7 +1441,6 @@ class CreatePartitionsRequest(MessageValue):
             broker_ids: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class CreatePartitionsTopic(Value):
         name: str
         count: int
@@ -1523,11 +1449,9 @@ class CreatePartitionsRequest(MessageValue):
             self,
             name: str = ...,
             count: int = ...,
-            assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment]
-            | None = ...,
+            assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     topics: list[CreatePartitionsRequest.CreatePartitionsTopic]
     timeout_ms: int
     validate_only: bool
@@ -1551,7 +1475,6 @@ class CreatePartitionsResponse(MessageValue):
             error_message: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     results: list[CreatePartitionsResponse.CreatePartitionsTopicResult]
     def __init__(
@@ -1579,7 +1502,6 @@ class DeleteGroupsResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     results: list[DeleteGroupsResponse.DeletableGroupResult]
     def __init__(
@@ -1601,7 +1523,6 @@ class IncrementalAlterConfigsRequest(MessageValue):
             value: str | None = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class AlterConfigsResource(Value):
         resource_type: int
         resource_name: str
@@ -1613,7 +1534,6 @@ class IncrementalAlterConfigsRequest(MessageValue):
             configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource]
     validate_only: bool
     def __init__(
@@ -1637,15 +1557,12 @@ class IncrementalAlterConfigsResponse(MessageValue):
             resource_name: str = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse]
     def __init__(
         self,
         throttle_time_ms: int = ...,
-        responses: list[
-            IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-        ] = ...,
+        responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...,
         unknown_tags: dict[int, bytes] | None = ...,
     ) -> None: ...
 
@@ -1657,7 +1574,6 @@ class OffsetDeleteRequest(MessageValue):
             partition_index: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topic(Value):
         name: str
         partitions: list[OffsetDeleteRequest.Partition]
@@ -1667,7 +1583,6 @@ class OffsetDeleteRequest(MessageValue):
             partitions: list[OffsetDeleteRequest.Partition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     group_id: str
     topics: list[OffsetDeleteRequest.Topic]
     def __init__(
@@ -1687,7 +1602,6 @@ class OffsetDeleteResponse(MessageValue):
             error_code: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topic(Value):
         name: str
         partitions: list[OffsetDeleteResponse.Partition]
@@ -1697,7 +1611,6 @@ class OffsetDeleteResponse(MessageValue):
             partitions: list[OffsetDeleteResponse.Partition] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     error_code: int
     throttle_time_ms: int
     topics: list[OffsetDeleteResponse.Topic]
@@ -1737,7 +1650,6 @@ class DescribeClusterResponse(MessageValue):
             is_fenced: bool = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     error_code: int
     error_message: str | None
@@ -1767,7 +1679,6 @@ class DescribeTopicPartitionsRequest(MessageValue):
             name: str = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Cursor(Value):
         topic_name: str
         partition_index: int
@@ -1777,7 +1688,6 @@ class DescribeTopicPartitionsRequest(MessageValue):
             partition_index: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     topics: list[DescribeTopicPartitionsRequest.TopicRequest]
     response_partition_limit: int
     cursor: DescribeTopicPartitionsRequest.Cursor | None
@@ -1813,7 +1723,6 @@ class DescribeTopicPartitionsResponse(MessageValue):
             offline_replicas: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Topic(Value):
         error_code: int
         name: str | None
@@ -1831,7 +1740,6 @@ class DescribeTopicPartitionsResponse(MessageValue):
             topic_authorized_operations: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     class Cursor(Value):
         topic_name: str
         partition_index: int
@@ -1841,7 +1749,6 @@ class DescribeTopicPartitionsResponse(MessageValue):
             partition_index: int = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     throttle_time_ms: int
     topics: list[DescribeTopicPartitionsResponse.Topic]
     next_cursor: DescribeTopicPartitionsResponse.Cursor | None
@@ -1863,7 +1770,6 @@ class ConsumerProtocolSubscription(MessageValue):
             partitions: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     topics: list[str]
     user_data: bytes | None
     owned_partitions: list[ConsumerProtocolSubscription.TopicPartition]
@@ -1889,7 +1795,6 @@ class ConsumerProtocolAssignment(MessageValue):
             partitions: list[int] = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition]
     user_data: bytes | None
     def __init__(
@@ -2005,7 +1910,6 @@ class GroupMetadataValue(MessageValue):
             assignment: bytes = ...,
             unknown_tags: dict[int, bytes] | None = ...,
         ) -> None: ...
-
     protocol_type: str
     generation: int
     protocol: str | None

@@ -11,9 +11,9 @@ some free-standing messages. One field a line, nesting by indentation::
         name                         string   0-9
         topic_id                     uuid     10+
 
-A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [tag N]  [= default]  [# meaning]``. Types are the scalars
-below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+`` from a version on.
-The fields of a struct follow its first mention, one level deeper; a struct used more than once is declared by
+A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [tag N]  [= default]  [# meaning]``. Types are
+the scalars below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+`` from a
+version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is declared by
 ``struct Name`` before the fields. Versions left out are those of the struct around. This module knows no bytes.
 """
 
@@ -24,7 +24,20 @@ from typing import NamedTuple
 from kafka_offsets.errors import KafkaOffsetsError
 
 SCALARS = frozenset(
-    ["bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records"],
+    [
+        "bool",
+        "int8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "float64",
+        "uuid",
+        "string",
+        "bytes",
+        "records",
+    ],
 )
 """The names of all scalar types. `records` is bytes that hold record batches."""
 
@@ -50,9 +63,7 @@ class Versions(NamedTuple):
             return "none"
         if self.last == OPEN:
             return f"{self.first}+"
-        return (
-            str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-        )
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
 
 OPEN = 32767
@@ -116,9 +127,7 @@ class Message:
 
 _HEADS = ("api", "record", "message")
 _PARTS = {"request": "Request", "response": "Response", "key": "Key", "value": "Value"}
-_TYPE = re.compile(
-    r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?(?P<versions>[\d+-]*))?$"
-)
+_TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?(?P<versions>[\d+-]*))?$")
 
 
 def parse_versions(text: str) -> Versions:
@@ -162,15 +171,13 @@ class _Parser:
     def parse(self) -> dict[str, Message]:
         for number, line in enumerate(self.lines, 1):
             self.line = number
-            code, _, comment = line.partition("#")
+            code, mark, comment = line.partition("#")
             if not code.strip():
-                if comment and self.message is None:
+                if mark and self.message is None:
                     self.documentation.append(comment.removeprefix(" ").rstrip())
                 continue
             try:
-                self._statement(
-                    code.split(), len(code) - len(code.lstrip()), comment.strip()
-                )
+                self._statement(code.split(), len(code) - len(code.lstrip()), comment.strip())
             except (ValueError, IndexError, KeyError) as error:
                 raise self._error(f"cannot read {line.strip()!r} ({error})") from error
         self._check_structs()
@@ -183,9 +190,7 @@ class _Parser:
         if indent == 0 and words[0] in _HEADS:
             self._begin_head(words)
         elif indent == 0 and words[0] in _PARTS:
-            self._begin_message(
-                self.title + _PARTS[words[0]], words[0], _options(words[1:])
-            )
+            self._begin_message(self.title + _PARTS[words[0]], words[0], _options(words[1:]))
         elif words[0] == "struct":
             self._begin_struct(words[1], indent)
         else:
@@ -208,9 +213,7 @@ class _Parser:
         flexible = parse_versions(options["flexible"])
         struct = Struct(name, versions)
         text = "\n".join(self.documentation).strip()
-        self.message = Message(
-            name, kind, self.number, versions, flexible, struct, text
-        )
+        self.message = Message(name, kind, self.number, versions, flexible, struct, text)
         self.messages[name] = self.message
         self.structs = {}
         self.open = [(2, struct)]
@@ -236,15 +239,9 @@ class _Parser:
         if type_ not in SCALARS:
             type_, struct = "struct", self.structs.get(matched["name"])
             if struct is None:
-                struct = self.structs[matched["name"]] = Struct(
-                    matched["name"], versions
-                )
+                struct = self.structs[matched["name"]] = Struct(matched["name"], versions)
                 self.open.append((indent + 2, struct))
-        nullable = (
-            parse_versions(matched["versions"] or "0+")
-            if matched["nullable"]
-            else NO_VERSIONS
-        )
+        nullable = parse_versions(matched["versions"] or "0+") if matched["nullable"] else NO_VERSIONS
         made = Field(
             name=words[0],
             type=type_,
@@ -267,9 +264,7 @@ class _Parser:
             while pending:
                 struct = pending.pop()
                 if not struct.fields and struct is not message.struct:
-                    raise self._error(
-                        f"struct {struct.name} of {message.name} has no fields"
-                    )
+                    raise self._error(f"struct {struct.name} of {message.name} has no fields")
                 pending += [f.struct for f in struct.fields if f.struct is not None]
 
 

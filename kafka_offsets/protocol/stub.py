@@ -4,6 +4,8 @@
 and compares.
 """
 
+import sys
+
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Message, Struct
 
@@ -80,10 +82,7 @@ def _gather(struct: Struct, structs: dict[str, Struct]) -> None:
 
 def _members(struct: Struct, message: str) -> list[str]:
     lines = [f"    {field.name}: {_type(field, message)}" for field in struct.fields]
-    arguments = [
-        f"        {field.name}: {_type(field, message)} = ..."
-        for field in struct.fields
-    ]
+    arguments = [f"        {field.name}: {_type(field, message)} = ..." for field in struct.fields]
     arguments.append("        unknown_tags: dict[int, bytes] | None = ...")
     return [
         *lines,
@@ -105,4 +104,4 @@ def _type(field: Field, message: str) -> str:
 
 
 if __name__ == "__main__":
-    print(stub(), end="")
+    sys.stdout.write(stub())

@@ -1,0 +1,1 @@
+"""Decisions about groups and offsets: pure; the time and all randomness are arguments."""

@@ -1,0 +1,63 @@
+"""What a decision asks for: records to append, replies to send, connections to close.
+
+A handler of the coordinator reads state and returns a :class:`Result`. The runtime appends the records as one batch,
+waits until they are durable, replays them into the state and only then lets the replies go. When the append fails,
+`undo` takes back what the decision had already changed and the replies carry the error of the log instead.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Record(NamedTuple):
+    """One record of the offsets topic; `value` None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(slots=True, eq=False)
+class RequestContext:
+    """Who asks, and in which version: also the token by which an answer finds its request.
+
+    connection   opaque to the coordinator
+    api_key, api_version, correlation_id, client_id: from the request's header; a missing client id is ""
+    client_host  the peer's address as DescribeGroups shows it
+    request      the decoded request, for the error answer of an append that failed
+    answer       the encoded response, once there is one; answers leave in the order of their requests
+    """
+
+    connection: Any
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str
+    client_host: str
+    request: Any = None
+    answer: bytes | bytearray | None = None
+
+
+class Reply(NamedTuple):
+    """The answer to one request. `response` is a value class of the API's response."""
+
+    context: RequestContext
+    response: Any
+
+
+def _nothing() -> None:
+    """Take nothing back."""
+
+
+class Result(NamedTuple):
+    """What one decision asks for. Replies leave only after all records are durable.
+
+    undo   called when the append of the records fails, in place of their replay; each reply is then replaced by
+           what the `fail` of its API makes of its request
+    close  connections to close once the replies are out
+    """
+
+    records: tuple[Record, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    undo: Callable[[], None] = _nothing
+    close: tuple[Any, ...] = ()

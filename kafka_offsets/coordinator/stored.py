@@ -1,0 +1,200 @@
+"""Domain values <-> keys and values of the offsets topic.
+
+A key begins with an int16, its record type; a value with an int16, its version. Offsets are written by hand-laid
+structs, since every commit passes here; everything else goes through the compiled codecs, which also read what the
+structs do not: older versions, unknown tags. (Lengths in front of strings: int16, or a varint of length + 1.)
+
+::
+
+    key    0001 | group string | topic string | partition int32                         OffsetCommit (0000: before 0.9)
+           0002 | group string                                                          GroupMetadata
+    value  0004 | offset int64 | leader_epoch int32 | metadata compact string | commit_timestamp int64
+                | 01 00 10 | topic_id 16 bytes      tagged field 0, when the topic's id is known
+                | 00                                no tagged field, when it is not
+           0001 | offset int64 | metadata string | commit_timestamp int64 | expire_timestamp int64
+                                                    when the commit names its own retention (OffsetCommit v2 to v4)
+
+Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Kafka 4.3; which version is written when:
+GroupCoordinatorRecordHelpers.newOffsetCommitRecord.
+"""
+
+import struct
+from typing import NamedTuple
+
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.result import Record
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+
+NO_TOPIC_ID = bytes(16)
+LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
+"""Record types: the first two hold offsets, the third the metadata of a classic group."""
+
+GROUP_VALUE_VERSION = 3
+"""The version of GroupMetadataValue that Kafka 4.3 writes."""
+
+_INT16 = struct.Struct(">h")
+_TYPE_AND_LENGTH = struct.Struct(">hh")
+_PARTITION = struct.Struct(">i")
+_VALUE_V1_HEAD = struct.Struct(">hqh")
+_VALUE_V1_TAIL = struct.Struct(">qq")
+_VALUE_V4_HEAD = struct.Struct(">hqiB")
+_VALUE_V4_TAIL = struct.Struct(">q3s16s")
+_VALUE_V4_TAIL_BARE = struct.Struct(">qB")
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+_ONE_BYTE_LENGTH = 127
+
+
+class OffsetKey(NamedTuple):
+    """Whose offset a record holds."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class GroupKey(NamedTuple):
+    """Which classic group a record describes."""
+
+    group: str
+
+
+class UnknownKey(NamedTuple):
+    """A record type that this broker does not keep."""
+
+    type: int
+
+
+def offset_key(group: str, topic: str, partition: int) -> bytes:
+    """Return the key of a partition's committed offset."""
+    group_bytes, topic_bytes = group.encode(), topic.encode()
+    return b"".join(
+        (
+            _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)),
+            group_bytes,
+            _INT16.pack(len(topic_bytes)),
+            topic_bytes,
+            _PARTITION.pack(partition),
+        )
+    )
+
+
+def offset_value(entry: OffsetAndMetadata) -> bytes:
+    """Return the value of a committed offset: version 1 when it has its own expiry, else version 4."""
+    metadata = entry.metadata.encode()
+    if entry.expire_timestamp != -1:
+        head = _VALUE_V1_HEAD.pack(1, entry.offset, len(metadata))
+        return head + metadata + _VALUE_V1_TAIL.pack(entry.commit_timestamp, entry.expire_timestamp)
+    length = len(metadata) + 1
+    if length > _ONE_BYTE_LENGTH:
+        return _long_offset_value(entry)
+    head = _VALUE_V4_HEAD.pack(4, entry.offset, entry.leader_epoch, length)
+    if entry.topic_id == NO_TOPIC_ID:
+        return head + metadata + _VALUE_V4_TAIL_BARE.pack(entry.commit_timestamp, 0)
+    return head + metadata + _VALUE_V4_TAIL.pack(entry.commit_timestamp, _TOPIC_ID_TAG, entry.topic_id)
+
+
+def _long_offset_value(entry: OffsetAndMetadata) -> bytes:
+    value = messages.OffsetCommitValue(
+        offset=entry.offset,
+        leader_epoch=entry.leader_epoch,
+        metadata=entry.metadata,
+        commit_timestamp=entry.commit_timestamp,
+        topic_id=entry.topic_id,
+    )
+    return _INT16.pack(4) + messages.encode(value, 4)
+
+
+def offset_record(group: str, topic: str, partition: int, entry: OffsetAndMetadata) -> Record:
+    """Return the record that commits an offset."""
+    return Record(offset_key(group, topic, partition), offset_value(entry))
+
+
+def offset_tombstone(group: str, topic: str, partition: int) -> Record:
+    """Return the record that deletes an offset."""
+    return Record(offset_key(group, topic, partition), None)
+
+
+def group_record(group: str, value: messages.GroupMetadataValue) -> Record:
+    """Return the record that holds a classic group's generation, members and assignments."""
+    body = messages.encode(value, GROUP_VALUE_VERSION)
+    return Record(_group_key(group), _INT16.pack(GROUP_VALUE_VERSION) + body)
+
+
+def group_tombstone(group: str) -> Record:
+    """Return the record that deletes a classic group."""
+    return Record(_group_key(group), None)
+
+
+def _group_key(group: str) -> bytes:
+    return _INT16.pack(GROUP) + messages.encode(messages.GroupMetadataKey(group=group), 0)
+
+
+def parse_key(key: bytes) -> OffsetKey | GroupKey | UnknownKey:
+    """Read a key of the offsets topic; ProtocolError when a known type does not parse."""
+    if len(key) < 2:
+        raise ProtocolError(f"a key of {len(key)} bytes has no record type")
+    (type_,) = _INT16.unpack_from(key)
+    if type_ in (OFFSET, LEGACY_OFFSET):
+        return _parse_offset_key(key)
+    if type_ == GROUP:
+        return GroupKey(messages.decode(messages.GroupMetadataKey, key, 0, 2)[0].group)
+    return UnknownKey(type_)
+
+
+def _parse_offset_key(key: bytes) -> OffsetKey:
+    try:
+        (length,) = _INT16.unpack_from(key, 2)
+        topic_at = 4 + length
+        (topic_length,) = _INT16.unpack_from(key, topic_at)
+        partition_at = topic_at + 2 + topic_length
+        if length < 0 or topic_length < 0:
+            raise ProtocolError("a key of a committed offset has a null name", 2)
+        (partition,) = _PARTITION.unpack_from(key, partition_at)
+        return OffsetKey(key[4:topic_at].decode(), key[topic_at + 2 : partition_at].decode(), partition)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise ProtocolError(f"key of a committed offset: {error}") from error
+
+
+def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
+    """Read the value of a committed offset in any version, 0 to 4; ProtocolError when it does not parse.
+
+    log_offset  where the record stands in the log
+    """
+    if len(value) > 14 and value[:2] == b"\x00\x04" and 0 < value[14] <= _ONE_BYTE_LENGTH:
+        _, offset, leader_epoch, length = _VALUE_V4_HEAD.unpack_from(value)
+        tail = 14 + length
+        if len(value) == tail + 27 and value[tail + 8 : tail + 11] == _TOPIC_ID_TAG:
+            timestamp, _, topic_id = _VALUE_V4_TAIL.unpack_from(value, tail)
+            metadata = value[15:tail].decode() if length > 1 else ""
+            return OffsetAndMetadata(offset, leader_epoch, metadata, timestamp, -1, topic_id, log_offset)
+    return _parse_any_offset_value(value, log_offset)
+
+
+def _parse_any_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
+    if len(value) < 2:
+        raise ProtocolError(f"a value of {len(value)} bytes has no version")
+    (version,) = _INT16.unpack_from(value)
+    if version not in messages.OffsetCommitValue.SCHEMA.versions:
+        raise ProtocolError(f"a committed offset of unknown version {version}", 0)
+    parsed, _ = messages.decode(messages.OffsetCommitValue, value, version, 2)
+    return OffsetAndMetadata(
+        offset=parsed.offset,
+        leader_epoch=parsed.leader_epoch,
+        metadata=parsed.metadata,
+        commit_timestamp=parsed.commit_timestamp,
+        expire_timestamp=parsed.expire_timestamp,
+        topic_id=parsed.topic_id,
+        log_offset=log_offset,
+    )
+
+
+def parse_group_value(value: bytes) -> messages.GroupMetadataValue:
+    """Read the value of a classic group in any version, 0 to 4; ProtocolError when it does not parse."""
+    if len(value) < 2:
+        raise ProtocolError(f"a value of {len(value)} bytes has no version")
+    (version,) = _INT16.unpack_from(value)
+    if version not in messages.GroupMetadataValue.SCHEMA.versions:
+        raise ProtocolError(f"group metadata of unknown version {version}", 0)
+    parsed, _ = messages.decode(messages.GroupMetadataValue, value, version, 2)
+    return parsed

@@ -1,0 +1,158 @@
+"""Frames and headers: feed bytes, take requests. No socket.
+
+A frame is an int32 size and as many bytes; a request's begin with its header::
+
+    api_key int16 | api_version int16 | correlation_id int32 | client_id nullable string | tagged fields (header v2)
+
+A response's begin with the correlation id and, under header v1, tagged fields. Source: KIP-482 and the protocol guide.
+"""
+
+import struct
+from collections import deque
+from typing import NamedTuple
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+
+_SIZE = struct.Struct(">i")
+_HEAD = struct.Struct(">hhih")
+_SIZE_AND_CORRELATION = struct.Struct(">ii")
+_KEY = struct.Struct(">h")
+_PLACEHOLDER = bytes(4)
+
+SMALLEST_FRAME = 10
+"""Bytes of the shortest request header, without its size."""
+
+
+class RequestHeader(NamedTuple):
+    """What stands in front of every request; `body` is where the request itself begins in its frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames; bytes of an incomplete frame are kept as they came.
+
+    max_bytes  the largest size a peer may announce; a larger or negative one is a ProtocolError before
+               anything is allocated for it
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._buffer = b""
+        self._position = 0
+        self._later: deque[bytes] = deque()
+        self._buffered = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How many bytes wait, complete frames that were not taken included."""
+        return self._buffered
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes from the peer."""
+        self._later.append(data)
+        self._buffered += len(data)
+
+    def peek_api_key(self) -> int | None:
+        """Return the API key of the next frame, or None when there is no complete one."""
+        if not self._has_frame():
+            return None
+        if len(self._buffer) - self._position < SMALLEST_FRAME:
+            return -1
+        key: int = _KEY.unpack_from(self._buffer, self._position + 4)[0]
+        return key
+
+    def next_frame(self) -> bytes | None:
+        """Return the next complete frame without its size, or None when more bytes are needed.
+
+        Raises ProtocolError for a size that no frame may have.
+        """
+        if not self._has_frame():
+            return None
+        start = self._position + 4
+        (size,) = _SIZE.unpack_from(self._buffer, self._position)
+        self._position = start + size
+        self._buffered -= 4 + size
+        frame = self._buffer[start : self._position]
+        if self._position == len(self._buffer):
+            self._buffer, self._position = b"", 0
+        return frame
+
+    def _has_frame(self) -> bool:
+        """Whether a complete frame stands at the position; pulls in later bytes only once they complete one."""
+        rest = len(self._buffer) - self._position
+        if rest < 4:
+            if self._buffered < 4:
+                return False
+            self._join()
+            rest = len(self._buffer) - self._position
+        (size,) = _SIZE.unpack_from(self._buffer, self._position)
+        if not 0 <= size <= self._max_bytes:
+            raise ProtocolError(f"a frame of {size} bytes, where at most {self._max_bytes} are accepted", 0)
+        if size + 4 <= rest:
+            return True
+        if size + 4 > self._buffered:
+            return False
+        self._join()
+        return True
+
+    def _join(self) -> None:
+        self._buffer = b"".join((self._buffer[self._position :], *self._later))
+        self._position = 0
+        self._later.clear()
+
+
+def read_request_header(frame: bytes, *, flexible: bool) -> RequestHeader:
+    """Read the header of a request.
+
+    flexible  whether this API and version use header v2, with tagged fields
+    Raises ProtocolError.
+    """
+    if len(frame) < SMALLEST_FRAME:
+        raise ProtocolError(f"a frame of {len(frame)} bytes is too short for a request header", 0)
+    api_key, api_version, correlation_id, length = _HEAD.unpack_from(frame)
+    body = SMALLEST_FRAME + length
+    if length < 0:
+        client_id, body = None, SMALLEST_FRAME
+    elif body > len(frame):
+        raise ProtocolError("the client id ends behind the frame", 8)
+    else:
+        try:
+            client_id = frame[SMALLEST_FRAME:body].decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"client id: {error}", SMALLEST_FRAME) from error
+    if flexible:
+        if frame[body : body + 1] == b"\x00":
+            body += 1
+        else:
+            body = messages.decode(messages.RequestHeader, frame, 2)[1]
+    return RequestHeader(api_key, api_version, correlation_id, client_id, body)
+
+
+def read_api_key_and_version(frame: bytes) -> tuple[int, int]:
+    """Return the first two fields of a request's header; ProtocolError when the frame is too short."""
+    if len(frame) < SMALLEST_FRAME:
+        raise ProtocolError(f"a frame of {len(frame)} bytes is too short for a request header", 0)
+    api_key, api_version, _, _ = _HEAD.unpack_from(frame)
+    return api_key, api_version
+
+
+def encode_response(
+    response: messages.MessageValue, api_version: int, correlation_id: int, *, flexible_header: bool
+) -> bytearray:
+    """Return a whole response frame, its size in front.
+
+    flexible_header  whether header v1, with tagged fields, stands before the response
+    """
+    out = bytearray(_PLACEHOLDER)
+    out += _SIZE.pack(correlation_id)
+    if flexible_header:
+        out.append(0)
+    messages.encoder(type(response), api_version)(response, out)
+    _SIZE.pack_into(out, 0, len(out) - 4)
+    return out

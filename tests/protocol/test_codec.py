@@ -1,0 +1,143 @@
+"""The compiled codecs: bounds, refusals, tagged fields. (Equality with Kafka's bytes: test_vectors.py.)"""
+
+import struct
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import codec, messages
+from kafka_offsets.protocol.messages import MessageValue
+from kafka_offsets.protocol.stub import stub
+
+EVERY_VERSION = [
+    (name, version)
+    for name in messages.names()
+    for versions in [messages.find(name).SCHEMA.versions]
+    for version in range(versions.first, versions.last + 1)
+]
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+@pytest.mark.parametrize(("name", "version"), EVERY_VERSION)
+def test_any_bytes_give_a_message_or_a_protocol_error(name: str, version: int, data: st.DataObject) -> None:
+    cls = messages.find(name)
+    valid = messages.encode(cls(), version)
+    noise = data.draw(st.binary(max_size=64))
+    cut = data.draw(st.integers(0, len(valid)))
+    for buffer in (noise, valid[:cut] + noise, valid[:cut] + noise + valid[cut:]):
+        try:
+            value, end = messages.decode(cls, buffer, version)
+        except ProtocolError:
+            continue
+        assert 0 <= end <= len(buffer)
+        # what was read is written again, and reads the same: the canonical form of the bytes
+        again, _ = messages.decode(cls, messages.encode(value, version), version)
+        assert again == value or "nan" in repr(value)
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, 2**28, 5, -2])
+def test_an_array_count_beyond_the_bytes_left_is_refused_without_allocating(count: int) -> None:
+    buffer = struct.pack(">hihhqi", 1, -1, 0, 0, -1, count)[:-4] + struct.pack(">i", count)
+    body = struct.pack(">h", 1) + b"g" + struct.pack(">ih", -1, 0) + struct.pack(">qi", -1, count) + bytes(4)
+    tracemalloc.start()
+    try:
+        for attempt in (buffer, body):
+            with pytest.raises(ProtocolError):
+                messages.decode(messages.OffsetCommitRequest, attempt, 2)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_announced_number_of_tagged_fields_beyond_the_bytes_left_is_refused() -> None:
+    body = messages.encode(messages.HeartbeatRequest("g", 1, "m"), 4)
+    assert body[-1] == 0
+    with pytest.raises(ProtocolError, match="more tagged fields"):
+        messages.decode(messages.HeartbeatRequest, body[:-1] + codec.encode_uvarint(2**28) + bytes(8), 4)
+
+
+def test_a_null_where_none_is_allowed_is_refused_by_name() -> None:
+    with pytest.raises(ProtocolError, match="HeartbeatRequest v0: group_id is null at byte 2"):
+        messages.decode(messages.HeartbeatRequest, b"\xff\xff" + bytes(20), 0)
+
+
+def test_a_string_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="HeartbeatRequest v0"):
+        messages.decode(messages.HeartbeatRequest, b"\x00\x01\xff" + bytes(20), 0)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff\xff\xff\xff\x7f", b"\xff\xff\xff\xff\xff\x01", b"\x80\x80\x80\x80\x10"]
+)
+def test_a_varint_of_more_than_32_bits_is_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match="32 bits"):
+        codec.uvarint(data, 1, data[0])
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_varints_come_back(value: int) -> None:
+    data = codec.encode_uvarint(value)
+    if value < 128:
+        assert data == bytes([value])
+    else:
+        assert codec.uvarint(data, 1, data[0]) == (value, len(data))
+
+
+def test_a_value_that_the_version_cannot_carry_is_not_dropped_silently() -> None:
+    request = messages.OffsetFetchRequest("g", require_stable=True)
+    with pytest.raises(ValueError, match="OffsetFetchRequest v6 cannot carry require_stable"):
+        messages.encode(request, 6)
+
+
+def test_a_value_that_does_not_fit_its_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="HeartbeatRequest v0"):
+        messages.encode(messages.HeartbeatRequest("g", 2**31, "m"), 0)
+    with pytest.raises(ValueError, match="HeartbeatRequest v0"):
+        messages.encode(messages.HeartbeatRequest("g" * 32768, 1, "m"), 0)
+
+
+def test_an_unknown_message_or_version_is_an_error_of_the_caller() -> None:
+    with pytest.raises(AttributeError, match="NoSuchRequest"):
+        messages.find("NoSuchRequest")
+    with pytest.raises(ValueError, match="no version 11"):
+        messages.encode(messages.OffsetCommitRequest(), 11)
+
+
+def test_values_are_compared_field_by_field_and_print_their_fields() -> None:
+    one, two = messages.HeartbeatRequest("g", 1, "m"), messages.HeartbeatRequest("g", 1, "m")
+    assert one == two
+    two.generation_id = 2
+    assert one != two
+    assert one != "g"
+    assert (
+        repr(one) == "HeartbeatRequest(group_id='g', generation_id=1, member_id='m', group_instance_id=None)"
+    )
+
+
+def test_arrays_are_not_shared_between_values() -> None:
+    one, two = messages.OffsetCommitRequest(), messages.OffsetCommitRequest()
+    one.topics.append(messages.OffsetCommitRequest.Topic("t"))
+    assert two.topics == []
+    assert isinstance(one, MessageValue)
+
+
+def test_the_type_stub_is_what_the_schemas_give() -> None:
+    path = Path(messages.__file__).with_suffix(".pyi")
+    assert path.read_text(encoding="utf-8") == stub(), "run: make stub"
+
+
+def test_importing_the_messages_reads_no_schema() -> None:
+    code = (
+        "from kafka_offsets import schema_files\n"
+        "schema_files.read = None\n"
+        "from kafka_offsets.protocol import messages\n"
+        "assert not messages._loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,111 @@
+"""Frames and headers."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import (
+    FrameReader,
+    encode_response,
+    read_api_key_and_version,
+    read_request_header,
+)
+
+
+def frame(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1, max_size=50))
+def test_frames_come_out_as_they_went_in_however_the_stream_was_cut(
+    payloads: list[bytes], cuts: list[int]
+) -> None:
+    stream = b"".join(frame(payload) for payload in payloads)
+    reader = FrameReader(1000)
+    seen = []
+    position = turn = 0
+    while position < len(stream):
+        size = cuts[turn % len(cuts)]
+        reader.feed(stream[position : position + size])
+        position += size
+        turn += 1
+        while (next_frame := reader.next_frame()) is not None:
+            seen.append(next_frame)
+    assert seen == payloads
+    assert reader.buffered_bytes == 0
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
+def test_a_size_that_no_frame_may_have_is_refused_before_its_bytes_come(size: int) -> None:
+    reader = FrameReader(100)
+    reader.feed(struct.pack(">i", size))
+    with pytest.raises(ProtocolError, match=str(size)):
+        reader.next_frame()
+
+
+def test_a_frame_of_the_largest_size_is_accepted() -> None:
+    reader = FrameReader(100)
+    reader.feed(frame(bytes(100)))
+    assert reader.next_frame() == bytes(100)
+
+
+def test_the_next_api_key_shows_only_once_its_frame_is_complete() -> None:
+    reader = FrameReader(100)
+    data = frame(struct.pack(">hhih", 8, 2, 1, -1))
+    reader.feed(data[:-1])
+    assert reader.peek_api_key() is None
+    reader.feed(data[-1:])
+    assert reader.peek_api_key() == 8
+    assert reader.next_frame() == data[4:]
+
+
+def test_large_frames_in_small_pieces_are_joined_once() -> None:
+    reader = FrameReader(1 << 20)
+    data = frame(bytes(1 << 20))
+    for position in range(0, len(data) - 1000, 1000):
+        reader.feed(data[position : position + 1000])
+        assert reader.next_frame() is None
+    reader.feed(data[len(data) // 1000 * 1000 :])
+    assert reader.next_frame() == bytes(1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("flexible", "client", "expected"),
+    [(False, None, None), (False, "", ""), (False, "x", "x"), (True, None, None), (True, "büro", "büro")],
+)
+def test_a_request_header_is_read_in_both_versions(
+    flexible: bool, client: str | None, expected: str | None
+) -> None:
+    header = messages.RequestHeader(8, 2, 77, client)
+    data = messages.encode(header, 2 if flexible else 1) + b"body"
+    read = read_request_header(data, flexible=flexible)
+    assert read[:4] == (8, 2, 77, expected)
+    assert data[read.body :] == b"body"
+    assert read_api_key_and_version(data) == (8, 2)
+
+
+def test_tagged_fields_of_a_header_are_skipped() -> None:
+    header = messages.RequestHeader(8, 8, 77, "c", unknown_tags={3: b"abc", 9: b""})
+    data = messages.encode(header, 2) + b"body"
+    assert data[read_request_header(data, flexible=True).body :] == b"body"
+
+
+@given(st.binary(max_size=40), st.booleans())
+def test_any_bytes_give_a_header_or_a_protocol_error(data: bytes, flexible: bool) -> None:
+    try:
+        header = read_request_header(data, flexible=flexible)
+    except ProtocolError:
+        return
+    assert 10 <= header.body <= len(data)
+
+
+def test_a_response_frame_begins_with_its_size_and_correlation_id() -> None:
+    response = messages.HeartbeatResponse(0, 27)
+    assert encode_response(response, 0, 5, flexible_header=False) == frame(struct.pack(">ih", 5, 27))
+    assert encode_response(response, 4, 5, flexible_header=True) == frame(
+        struct.pack(">ibihb", 5, 0, 0, 27, 0)
+    )

@@ -1,0 +1,1 @@
+"""The world around the decisions: logs, topics, connections, sockets."""

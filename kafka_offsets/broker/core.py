@@ -1,0 +1,542 @@
+"""The broker without sockets: bytes in, bytes out, and a turn that ends.
+
+`receive` takes bytes of a connection and decides every request in them; `end_turn` appends what was decided, makes it
+durable, lets answers go and wakes what waited. Whoever owns the sockets calls `end_turn` once per turn of its loop,
+`run_due` when `next_deadline_ms` has come, and sends what `take_output` gives. Nothing here reads a clock but through
+`clock`, and nothing waits.
+"""
+
+import heapq
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka_offsets.broker import admin, fetch
+from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_apis
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.gather import Part
+from kafka_offsets.broker.partitions import Partition, Topics
+from kafka_offsets.broker.runtime import OFFSETS_TOPIC, CoordinatorRuntime, HostedShard, Read
+from kafka_offsets.clock import Clock, Now, SystemClock
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.result import Reply, RequestContext, Result
+from kafka_offsets.coordinator.shard import GroupSettings
+from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.protocol.connection import (
+    FrameReader,
+    encode_response,
+    read_api_key_and_version,
+    read_request_header,
+)
+from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.log import Log
+
+_UNANSWERED = 100
+"""Requests that one connection may have decided and unanswered; its further frames wait."""
+
+_ROUNDS = 8
+"""How often one turn goes round for requests that its own answers let through, before other connections' turn."""
+
+_IDLE_CHECK_MS = 1000
+"""Idle connections are looked for at most this often."""
+
+_LONGEST_GROUP_ID = 32767
+"""Bytes of UTF-8 that fit the key of a record."""
+
+logger = logging.getLogger(__name__)
+
+
+class Connection:
+    """One client's connection: bytes not yet decoded, requests not yet answered, answers not yet sent.
+
+    peer  for log lines, host the address as group members show it
+    """
+
+    __slots__ = ("closing", "host", "last_used_ms", "output", "owner", "peer", "reader", "unanswered")
+
+    def __init__(self, peer: str, host: str, max_request_bytes: int, owner: Any = None) -> None:
+        self.peer = peer
+        self.host = host
+        self.reader = FrameReader(max_request_bytes)
+        self.unanswered: deque[RequestContext] = deque()
+        self.output: list[bytes | bytearray] = []
+        self.closing = False
+        self.last_used_ms = 0
+        self.owner = owner
+
+
+class Deadline:
+    """A callback that waits for its time; `cancel` makes it never happen."""
+
+    __slots__ = ("callback", "due_ms")
+
+    def __init__(self, due_ms: int, callback: Callable[[Now], None] | None) -> None:
+        self.due_ms = due_ms
+        self.callback = callback
+
+    def cancel(self) -> None:
+        """Forget the callback."""
+        self.callback = None
+
+
+Sync = Callable[[list[Log], Callable[[dict[Log, StorageError]], None]], None]
+"""(logs, done): make the logs durable, then call `done` with those that failed."""
+
+
+def sync_inline(logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
+    """Sync in the calling thread: for tests, and where there is no loop to keep free."""
+    done(sync_all(logs))
+
+
+def sync_all(logs: Iterable[Log]) -> dict[Log, StorageError]:
+    """Sync every log; return those that failed. An fsync that failed is never tried again."""
+    failed = {}
+    for log in logs:
+        try:
+            log.sync()
+        except StorageError as error:
+            failed[log] = error
+    return failed
+
+
+class BrokerCore:
+    """One broker: topics, groups, connections.
+
+    config  of the broker
+    files   where its data is; in memory when not given
+    clock   the only source of time
+    sync    how logs are made durable when the `fsync` policy asks for it
+    Raises StorageError when the data cannot be read or another broker has it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        sync: Sync = sync_inline,
+    ) -> None:
+        self.config = config
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.host, self.port = "127.0.0.1", 0
+        self.node_id = config.node_id
+        self.apis: Apis = served_apis()
+        self._sync = sync
+        self._deadlines: list[tuple[int, int, Deadline]] = []
+        self._order = 0
+        self._dirty_shards: dict[HostedShard, None] = {}
+        self._unsynced: dict[Log, HostedShard | None] = {}
+        self._syncing = False
+        self._sync_deadline: Deadline | None = None
+        self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
+        self._appended: dict[Partition, None] = {}
+        self._resumable: dict[Connection, None] = {}
+        self._writable: dict[Connection, None] = {}
+        self._idle_deadline: Deadline | None = None
+        self.connections: set[Connection] = set()
+        self.directory = DataDirectory(files if files is not None else MemoryFiles(), config.node_id)
+        self.topics = Topics(self.directory, config)
+        self.cluster_id = self.directory.cluster_id
+        self.runtime = CoordinatorRuntime(
+            GroupSettings(
+                group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+                group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+                group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                group_max_size=config.group_max_size,
+                offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+            ),
+            self.topics,
+            self,
+            self._open_offsets_log,
+            lambda prefix: f"{prefix}-{uuid.uuid4()}",
+        )
+        topic = self.topics.get(OFFSETS_TOPIC)
+        if topic is not None:
+            self.runtime.start(topic.partition_count, self.clock.now(), is_new=False)
+            for hosted in self.runtime.all_shards():
+                self._dirty_shards[hosted] = None
+            self.end_turn()
+
+    # -- what the owner of the sockets calls --------------------------------------------------------------------
+
+    def connect(self, peer: str, host: str, owner: Any = None) -> Connection:
+        """Take in a new connection.
+
+        owner  kept on the connection for the caller
+        """
+        connection = Connection(peer, host, self.config.socket_request_max_bytes, owner)
+        now = self.clock.now()
+        connection.last_used_ms = now.mono_ms
+        self.connections.add(connection)
+        self._watch_idle(now)
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        """Forget a connection; its answers, should there be any, go nowhere."""
+        connection.closing = True
+        self.connections.discard(connection)
+        self._writable.pop(connection, None)
+        self._resumable.pop(connection, None)
+        connection.unanswered.clear()
+        fetch.cancel(self, connection)
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Take bytes from a peer and decide the requests that they complete.
+
+        Raises ProtocolError, naming API and position, when they are no request: the connection must be closed.
+        """
+        connection.reader.feed(data)
+        self._serve(connection, self.clock.now())
+
+    def end_turn(self) -> bool:
+        """Append, make durable, answer; return whether requests are left over for another turn."""
+        now = self.clock.now()
+        for _ in range(_ROUNDS):
+            self._append(now)
+            self._start_sync()
+            self._wake_fetches(now)
+            if not self._resumable:
+                break
+            resumable, self._resumable = self._resumable, {}
+            for connection in resumable:
+                if not connection.closing:
+                    self._serve_resumed(connection, now)
+        return bool(self._resumable or self._dirty_shards or self._appended)
+
+    def take_output(self) -> Iterable[Connection]:
+        """Return the connections that have something in `output`, and forget them."""
+        writable, self._writable = self._writable, {}
+        return writable
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `run_due` wants to be called, in monotonic time."""
+        while self._deadlines and self._deadlines[0][2].callback is None:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def run_due(self) -> None:
+        """Carry out what is due; an `end_turn` belongs behind it."""
+        now = self.clock.now()
+        while self._deadlines and self._deadlines[0][0] <= now.mono_ms:
+            _, _, deadline = heapq.heappop(self._deadlines)
+            if deadline.callback is not None:
+                callback, deadline.callback = deadline.callback, None
+                callback(now)
+
+    def create_topic(self, name: str, partition_count: int, configs: dict[str, str]) -> None:
+        """Create a topic; ValueError when it exists already or when name, count or configuration is not allowed."""
+        error, message = admin.check_new_topic(self, name, partition_count, configs)
+        if error is not ErrorCode.NONE:
+            raise ValueError(f"topic {name!r}: {message or error.name}")
+        self.topics.create(name, partition_count, configs)
+
+    def committed(self, group_id: str) -> dict[tuple[str, int], OffsetAndMetadata]:
+        """Return the committed offsets of a group by (topic, partition); empty for an unknown group."""
+        if not self.offsets_topic_exists:
+            return {}
+        shard = self.runtime.shard_of(group_id, self.clock.now()).shard
+        return {(topic, partition): entry for topic, partition, entry in shard.offsets.items(group_id)}
+
+    def close(self) -> None:
+        """Write what is decided, close all files and give the data directory free."""
+        self._sync = sync_inline
+        try:
+            self.end_turn()
+        finally:
+            self.topics.close()
+            self.directory.close()
+
+    # -- what handlers call -------------------------------------------------------------------------------------
+
+    def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
+        """Call `callback` at a monotonic time, unless it is cancelled before."""
+        self._order += 1
+        deadline = Deadline(due_ms, callback)
+        heapq.heappush(self._deadlines, (due_ms, self._order, deadline))
+        return deadline
+
+    def reply(self, reply: RequestContext | Reply, response: Any = None) -> None:
+        """Let the answer to a request go, in the order of its connection's requests."""
+        context, response = reply if isinstance(reply, Reply) else (reply, response)
+        if isinstance(context, Part):
+            assert context.gather is not None
+            whole = context.gather.put(context.index, response)
+            if whole is not None:
+                self.reply(context.gather.context, whole)
+            return
+        connection: Connection = context.connection
+        if connection.closing:
+            return
+        version = context.api_version
+        api = self.apis.by_key[context.api_key]
+        flexible = api.is_flexible(version) and api.key != API_VERSIONS
+        try:
+            context.answer = encode_response(
+                response, version, context.correlation_id, flexible_header=flexible
+            )
+        except ValueError:
+            logger.exception("%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, version)
+            failed = api.fail(context.request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+            context.answer = encode_response(
+                failed, version, context.correlation_id, flexible_header=flexible
+            )
+        self._answered(connection)
+
+    def fail(self, reply: Reply, error: ErrorCode) -> None:
+        """Answer a request with an error in place of the answer it was to have."""
+        context = reply.context
+        if isinstance(context, Part):
+            assert context.gather is not None
+            self.reply(context, context.gather.refuse(context.index, error))
+            return
+        api = self.apis.by_key[context.api_key]
+        self.reply(context, api.fail(context.request, error, context.api_version))
+
+    def no_reply(self, context: RequestContext) -> None:
+        """Let a request go without an answer, as acks=0 asks for."""
+        context.answer = b""
+        self._answered(context.connection)
+
+    def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+        """Answer once `logs` are as durable as the `fsync` policy says."""
+        waited_for = tuple(logs)
+        for log in waited_for:
+            self._unsynced.setdefault(log, None)
+        if self.config.fsync == "commit":
+            self._durable_replies.append((context, response, waited_for))
+        else:
+            self.reply(context, response)
+
+    def on_append(self, partition: Partition) -> None:
+        """Note that a partition has grown: fetches that wait for it are looked at when the turn ends."""
+        self._appended[partition] = None
+
+    def shard_of(self, group_id: str, now: Now) -> HostedShard:
+        """Return the shard of a group; the offsets topic must exist or be allowed to."""
+        if not self.offsets_topic_exists:
+            self.create_offsets_topic(now)
+        return self.runtime.shard_of(group_id, now)
+
+    def decide(self, hosted: HostedShard, result: Result | Read) -> None:
+        """Take a decision, or a read that waits for those before it, into this turn."""
+        hosted.decide(result)
+        self._dirty_shards[hosted] = None
+
+    @property
+    def offsets_topic_exists(self) -> bool:
+        """Whether there is an offsets topic."""
+        return self.runtime.partition_count > 0
+
+    def create_offsets_topic(self, now: Now) -> None:
+        """Create the offsets topic as the configuration says. Raises StorageError."""
+        config = self.config
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+        topic = self.topics.create(OFFSETS_TOPIC, config.offsets_topic_num_partitions, configs)
+        self.runtime.start(topic.partition_count, now, is_new=True)
+
+    def on_topic_deleted(self, name: str) -> None:
+        """Note that a topic is gone: fetches that wait for it are answered."""
+        fetch.topic_deleted(self, name)
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _open_offsets_log(self, partition: int) -> Log:
+        opened = self.topics.partition(OFFSETS_TOPIC, partition)
+        assert opened is not None
+        return opened.log
+
+    def _serve(self, connection: Connection, now: Now) -> None:
+        """Decide the requests that have come in whole, as far as those before them allow."""
+        reader, unanswered = connection.reader, connection.unanswered
+        while not connection.closing:
+            if unanswered:
+                last = self.apis.by_key[unanswered[-1].api_key]
+                if not last.pipelined or len(unanswered) >= _UNANSWERED or reader.peek_api_key() != last.key:
+                    return
+            frame = reader.next_frame()
+            if frame is None:
+                return
+            self._decide(connection, frame, now)
+
+    def _serve_resumed(self, connection: Connection, now: Now) -> None:
+        try:
+            self._serve(connection, now)
+        except ProtocolError as error:
+            self.refuse(connection, error)
+
+    def refuse(self, connection: Connection, error: ProtocolError) -> None:
+        """Close a connection whose peer broke the protocol, with one log line."""
+        logger.warning("%s: connection closed: %s", connection.peer, error)
+        self.close_connection(connection)
+
+    def close_connection(self, connection: Connection) -> None:
+        """Have a connection closed once its answers are out; further requests of it are not decided."""
+        connection.closing = True
+        self._writable[connection] = None
+
+    def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
+        """Decode one request and have it decided."""
+        key, version = read_api_key_and_version(frame)
+        api = self.apis.by_key.get(key)
+        if api is None:
+            raise ProtocolError(f"API key {key} is not served", 0)
+        served = api.is_served(version)
+        if not served and key != API_VERSIONS:
+            raise ProtocolError(f"{api.name} v{version} is not served", 2)
+        header = read_request_header(frame, flexible=served and api.is_flexible(version))
+        request = api.decoder(version)(frame, header.body)[0] if served else api.request()
+        context = RequestContext(
+            connection,
+            key,
+            version,
+            header.correlation_id,
+            header.client_id or "",
+            connection.host,
+            request,
+        )
+        connection.unanswered.append(context)
+        connection.last_used_ms = now.mono_ms
+        if not served:  # KIP-511: any version of ApiVersions is answered, an unknown one in version 0
+            context.api_version = 0
+            self.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
+            return
+        try:
+            self._handle(api, request, context, now)
+        except StorageError as error:
+            logger.error("%s: %s v%d: %s", connection.peer, api.name, version, error)
+            self.reply(context, api.fail(request, ErrorCode.KAFKA_STORAGE_ERROR, version))
+        except (
+            Exception
+        ):  # whatever a handler has missed: its request is answered, as Kafka does, and all others live
+            logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
+            self.reply(context, api.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, version))
+
+    def _handle(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
+        if api.route is Route.GROUP:
+            group_id: str = request.group_id
+            if len(group_id) * 3 > _LONGEST_GROUP_ID and len(group_id.encode()) > _LONGEST_GROUP_ID:
+                raise ValueError(f"a group id of {len(group_id)} characters fits no record")
+            hosted = self.shard_of(group_id, now)
+            if hosted.failed:
+                self.reply(context, api.fail(request, ErrorCode.NOT_COORDINATOR, context.api_version))
+            else:
+                self.decide(hosted, api.handle(hosted.shard, request, context, now))
+            return
+        response = api.handle(self, request, context, now)
+        if response is not None:
+            self.reply(context, response)
+
+    def _watch_idle(self, now: Now) -> None:
+        """See to it that connections on which no request completes for too long are closed."""
+        limit = self.config.connections_max_idle_ms
+        if limit < 0 or self._idle_deadline is not None or not self.connections:
+            return
+        earliest = min(connection.last_used_ms for connection in self.connections) + limit
+        self._idle_deadline = self.at(max(earliest, now.mono_ms + _IDLE_CHECK_MS), self._close_idle)
+
+    def _close_idle(self, now: Now) -> None:
+        self._idle_deadline = None
+        oldest = now.mono_ms - self.config.connections_max_idle_ms
+        for connection in self.connections:
+            if connection.last_used_ms <= oldest and not connection.unanswered and not connection.closing:
+                logger.info("%s: connection closed, idle for too long", connection.peer)
+                self.close_connection(connection)
+        self._watch_idle(now)
+
+    def _schedule_shard(self, hosted: HostedShard) -> None:
+        """Have a shard's tick called at its next deadline; one that moved later is found out when it is due."""
+        due = hosted.shard.next_deadline_ms
+        if due is None or (hosted.deadline is not None and hosted.deadline.due_ms <= due):
+            return
+        if hosted.deadline is not None:
+            hosted.deadline.cancel()
+
+        def tick(now: Now) -> None:
+            hosted.deadline = None
+            for result in hosted.shard.tick(now):
+                hosted.decide(result)
+            self._dirty_shards[hosted] = None
+
+        hosted.deadline = self.at(due, tick)
+
+    def _append(self, now: Now) -> None:
+        """Append what this turn decided; without an fsync to wait for it takes effect at once."""
+        dirty, self._dirty_shards = self._dirty_shards, {}
+        waits = self.config.fsync == "commit"
+        for hosted in dirty:
+            if hosted.append(now):
+                self._unsynced[hosted.log] = hosted
+            if not waits:
+                hosted.durable_offset = hosted.log.log_end_offset
+            hosted.take_effect()
+            self._schedule_shard(hosted)
+
+    def _start_sync(self) -> None:
+        """Sync everything that was appended so far, unless a sync is under way: then it is the next one's."""
+        if self._syncing or not (self._unsynced or self._durable_replies):
+            return
+        if self.config.fsync == "commit":
+            self._sync_now()
+        elif self.config.fsync == "interval" and self._sync_deadline is None:
+            due = self.clock.now().mono_ms + self.config.fsync_interval_ms
+            self._sync_deadline = self.at(due, self._sync_interval)
+        elif self.config.fsync == "never":
+            self._unsynced.clear()
+
+    def _sync_interval(self, now: Now) -> None:
+        self._sync_deadline = None
+        if self._unsynced and not self._syncing:
+            self._sync_now()
+
+    def _sync_now(self) -> None:
+        unsynced, self._unsynced = self._unsynced, {}
+        ends = {hosted: hosted.log.log_end_offset for hosted in unsynced.values() if hosted is not None}
+        replies, self._durable_replies = self._durable_replies, []
+        self._syncing = True
+        self._sync(list(unsynced), lambda failed: self._synced(ends, replies, failed))
+
+    def _synced(
+        self,
+        ends: dict[HostedShard, int],
+        replies: list[tuple[RequestContext, Any, tuple[Log, ...]]],
+        failed: dict[Log, StorageError],
+    ) -> None:
+        """Take note of a sync that has ended; an `end_turn` belongs behind it."""
+        self._syncing = False
+        for log, error in failed.items():
+            logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
+        for hosted, end in ends.items():
+            if hosted.log in failed:
+                hosted.fail(failed[hosted.log])
+            else:
+                hosted.durable_offset = end
+                hosted.take_effect()
+        for context, response, logs in replies:
+            if any(log in failed for log in logs):
+                self.fail(Reply(context, response), ErrorCode.KAFKA_STORAGE_ERROR)
+            else:
+                self.reply(context, response)
+
+    def _wake_fetches(self, now: Now) -> None:
+        if self._appended:
+            appended, self._appended = self._appended, {}
+            fetch.wake(self, appended, now)
+
+    def _answered(self, connection: Connection) -> None:
+        """Move the answers at the head of a connection's queue into its output."""
+        unanswered = connection.unanswered
+        while unanswered and unanswered[0].answer is not None:
+            answer = unanswered.popleft().answer
+            if answer:
+                connection.output.append(answer)
+        self._writable[connection] = None
+        if connection.reader.buffered_bytes:
+            self._resumable[connection] = None

@@ -1,0 +1,61 @@
+"""One request decided in parts: the answer leaves when the last part has come in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+
+
+class Gather:
+    """Collects the parts of an answer.
+
+    context  of the whole request
+    count    how many parts there are
+    build    all parts, in order -> the response
+    refuse   (index, error) -> the part that says so
+    """
+
+    def __init__(
+        self,
+        context: RequestContext,
+        count: int,
+        build: Callable[[list[Any]], Any],
+        refuse: Callable[[int, ErrorCode], Any],
+    ) -> None:
+        self.context = context
+        self._parts: list[Any] = [None] * count
+        self._missing = count
+        self._build = build
+        self.refuse = refuse
+
+    def part(self, index: int) -> "Part":
+        """Return the context under which the part at `index` is decided and answered."""
+        whole = self.context
+        return Part(
+            whole.connection,
+            whole.api_key,
+            whole.api_version,
+            whole.correlation_id,
+            whole.client_id,
+            whole.client_host,
+            whole.request,
+            None,
+            self,
+            index,
+        )
+
+    def put(self, index: int, part: Any) -> Any:
+        """Take in one part; return the whole response when it was the last, else None."""
+        self._parts[index] = part
+        self._missing -= 1
+        return None if self._missing else self._build(self._parts)
+
+
+@dataclass(slots=True, eq=False)
+class Part(RequestContext):
+    """The context of one part of a request."""
+
+    gather: Gather | None = None
+    index: int = 0

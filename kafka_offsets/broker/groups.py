@@ -1,0 +1,237 @@
+"""Group APIs of several groups or of no shard: FindCoordinator, OffsetFetch, Describe-, List- and DeleteGroups.
+
+Each group of a request is decided by its own shard and answers for itself.
+"""
+
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.gather import Gather
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import membership, offsets
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_COORDINATORS_SINCE = 4
+"""From this version of FindCoordinator on one request asks for several coordinators (KIP-699)."""
+
+_SHARE_SINCE = 6
+_GROUPS_SINCE = 8
+"""From this version of OffsetFetch on one request asks for several groups (KIP-709)."""
+
+
+def find_coordinator(
+    core: "BrokerCore", request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
+) -> messages.FindCoordinatorResponse:
+    """Say which broker coordinates a group: this one, once the offsets topic exists."""
+    error, message = _coordinator_error(core, request.key_type, context.api_version, now)
+    answer = messages.FindCoordinatorResponse
+    found = error is ErrorCode.NONE
+    node, host, port = (core.node_id, core.host, core.port) if found else (-1, "", -1)
+    if context.api_version < _COORDINATORS_SINCE:
+        return answer(error_code=error, error_message=message, node_id=node, host=host, port=port)
+    return answer(
+        coordinators=[
+            answer.Coordinator(key, node, host, port, error, message) for key in request.coordinator_keys
+        ]
+    )
+
+
+def _coordinator_error(
+    core: "BrokerCore", key_type: int, api_version: int, now: Now
+) -> tuple[ErrorCode, str | None]:
+    if key_type == _GROUP:
+        if core.offsets_topic_exists:
+            return ErrorCode.NONE, None
+        core.create_offsets_topic(now)
+        if core.config.coordinator_warm:
+            return ErrorCode.NONE, None
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
+    if key_type == _TRANSACTION or (key_type == _SHARE and api_version >= _SHARE_SINCE):
+        # Transactions and share groups have no coordinator here; this is what a client hears while there is none.
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
+    return ErrorCode.INVALID_REQUEST, None
+
+
+def fail_find_coordinator(
+    request: messages.FindCoordinatorRequest, error: ErrorCode, api_version: int
+) -> messages.FindCoordinatorResponse:
+    """Answer every key with `error`."""
+    answer = messages.FindCoordinatorResponse
+    if api_version < _COORDINATORS_SINCE:
+        return answer(error_code=error, node_id=-1, host="", port=-1)
+    return answer(
+        coordinators=[answer.Coordinator(key, -1, "", -1, error) for key in request.coordinator_keys]
+    )
+
+
+def offset_fetch(
+    core: "BrokerCore", request: messages.OffsetFetchRequest, context: RequestContext, now: Now
+) -> messages.OffsetFetchResponse | None:
+    """Answer committed offsets, of one group or of several.
+
+    A reader that asks for stable offsets waits for the commits that were decided before it; others see what is durable.
+    """
+    groups = [request.group_id]
+    if context.api_version >= _GROUPS_SINCE:
+        groups = [group.group_id for group in request.groups]
+    if not request.require_stable:
+        return _fetched(core, request, context.api_version, now)
+    waiting = [hosted for hosted in {core.shard_of(g, now) for g in groups} if hosted.has_pending]
+    if not waiting:
+        return _fetched(core, request, context.api_version, now)
+    remaining = len(waiting)
+
+    def settled() -> None:
+        nonlocal remaining
+        remaining -= 1
+        if not remaining:
+            core.reply(context, _fetched(core, request, context.api_version, now))
+
+    for hosted in waiting:
+        core.decide(hosted, settled)
+    return None
+
+
+def _fetched(
+    core: "BrokerCore", request: messages.OffsetFetchRequest, api_version: int, now: Now
+) -> messages.OffsetFetchResponse:
+    if api_version < _GROUPS_SINCE:
+        topics = None
+        if request.topics is not None:
+            topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
+        return _old_answer(_fetch(core, request.group_id, topics, request.require_stable, api_version, now))
+    answer = messages.OffsetFetchResponse
+    groups = []
+    for group in request.groups:
+        named = None
+        if group.topics is not None:
+            named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
+        fetched = _fetch(core, group.group_id, named, request.require_stable, api_version, now)
+        groups.append(answer.Group(group.group_id, [_new_topic(topic) for topic in fetched]))
+    return answer(groups=groups)
+
+
+def _fetch(
+    core: "BrokerCore",
+    group_id: str,
+    topics: list[tuple[str, bytes, list[int]]] | None,
+    require_stable: bool,
+    api_version: int,
+    now: Now,
+) -> list[offsets.FetchedTopic]:
+    shard = core.shard_of(group_id, now).shard
+    return offsets.fetch(shard, group_id, topics, api_version, require_stable=require_stable)
+
+
+def _old_answer(fetched: list[offsets.FetchedTopic]) -> messages.OffsetFetchResponse:
+    answer = messages.OffsetFetchResponse
+    topics = []
+    for topic in fetched:
+        partitions = [
+            answer.Partition(p.partition, -1, -1, "", p.error)
+            if p.entry is None
+            else answer.Partition(
+                p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error
+            )
+            for p in topic.partitions
+        ]
+        topics.append(answer.Topic(topic.name, partitions))
+    return answer(topics=topics)
+
+
+def _new_topic(topic: offsets.FetchedTopic) -> messages.OffsetFetchResponse.Topics:
+    answer = messages.OffsetFetchResponse
+    partitions = [
+        answer.Partitions(p.partition, -1, -1, "", p.error)
+        if p.entry is None
+        else answer.Partitions(p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error)
+        for p in topic.partitions
+    ]
+    return answer.Topics(topic.name, topic.topic_id, partitions)
+
+
+def fail_offset_fetch(
+    request: messages.OffsetFetchRequest, error: ErrorCode, api_version: int
+) -> messages.OffsetFetchResponse:
+    """Answer `error` as far up as the version allows: for each group, for the request, or for each partition."""
+    answer = messages.OffsetFetchResponse
+    if api_version >= _GROUPS_SINCE:
+        return answer(groups=[answer.Group(group.group_id, [], error) for group in request.groups])
+    if api_version >= 2:
+        return answer(error_code=error)
+    return answer(
+        topics=[
+            answer.Topic(t.name, [answer.Partition(i, -1, -1, "", error) for i in t.partition_indexes])
+            for t in request.topics or ()
+        ]
+    )
+
+
+def describe_groups(
+    core: "BrokerCore", request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
+) -> messages.DescribeGroupsResponse:
+    """Describe classic groups."""
+    described = [
+        membership.describe(core.shard_of(group_id, now).shard, group_id, context.api_version)
+        for group_id in request.groups
+    ]
+    return messages.DescribeGroupsResponse(groups=described)
+
+
+def fail_describe_groups(
+    request: messages.DescribeGroupsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeGroupsResponse:
+    """Answer every group with `error`."""
+    answer = messages.DescribeGroupsResponse
+    return answer(
+        groups=[answer.DescribedGroup(error_code=error, group_id=group) for group in request.groups]
+    )
+
+
+def list_groups(
+    core: "BrokerCore", request: messages.ListGroupsRequest, context: RequestContext, now: Now
+) -> messages.ListGroupsResponse:
+    """List the groups of all shards, by state and type where asked."""
+    groups = []
+    for hosted in core.runtime.all_shards():
+        groups += membership.list_groups(hosted.shard, request.states_filter, request.types_filter)
+    return messages.ListGroupsResponse(groups=groups)
+
+
+def fail_list_groups(
+    request: messages.ListGroupsRequest, error: ErrorCode, api_version: int
+) -> messages.ListGroupsResponse:
+    """Refuse the whole list."""
+    return messages.ListGroupsResponse(error_code=error)
+
+
+def delete_groups(
+    core: "BrokerCore", request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
+) -> messages.DeleteGroupsResponse | None:
+    """Delete groups that have no members, with their offsets."""
+    names = list(dict.fromkeys(request.groups_names))
+    answer = messages.DeleteGroupsResponse
+    if not names:
+        return answer()
+
+    def refused(index: int, error: ErrorCode) -> messages.DeleteGroupsResponse.DeletableGroupResult:
+        return answer.DeletableGroupResult(names[index], error)
+
+    gather = Gather(context, len(names), lambda results: answer(results=results), refused)
+    for index, name in enumerate(names):
+        hosted = core.shard_of(name, now)
+        core.decide(hosted, membership.delete_group(hosted.shard, name, gather.part(index), now))
+    return None
+
+
+def fail_delete_groups(
+    request: messages.DeleteGroupsRequest, error: ErrorCode, api_version: int
+) -> messages.DeleteGroupsResponse:
+    """Answer every group with `error`."""
+    answer = messages.DeleteGroupsResponse
+    return answer(results=[answer.DeletableGroupResult(name, error) for name in request.groups_names])

@@ -1,0 +1,275 @@
+"""Shards on logs: decide, append, wait until durable, replay, reply.
+
+All decisions of one turn of the loop that fall on one shard are appended as one batch (group commit). What a decision
+asks for, its records and its replies, stays together: the records are in one batch, which is the atom on disk, and the
+replies leave only when that batch is as durable as the `fsync` policy says. This module knows no sockets and no clock.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import Reply, Result
+from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
+from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.protocol.records import encode_batch, read_records
+from kafka_offsets.storage.log import Log
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+_TARGET_BATCH_BYTES = 1 << 20
+"""Decisions of one turn share a batch up to about this size; a single larger decision still has one to itself."""
+
+_RECORD_OVERHEAD = 40
+"""An upper bound of what a record adds to its key and value."""
+
+_MARKERS = {b"\x00\x00": False, b"\x00\x01": True}
+"""Type of a transaction marker in its key, behind the version -> whether the transaction was committed (KIP-98)."""
+
+logger = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1 << 16)
+def partition_for(group_id: str, partition_count: int) -> int:
+    """Return the partition of the offsets topic that holds a group: abs(Java's String.hashCode) % count.
+
+    The hash runs over UTF-16 code units, and the absolute value of -2**31 is 0. Source: Kafka's Utils.abs and
+    GroupCoordinatorService.partitionFor.
+    """
+    hashed = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    if hashed == 0x80000000:
+        return 0
+    return min(hashed, 0x100000000 - hashed) % partition_count
+
+
+def coordinator_error(error: StorageError) -> ErrorCode:
+    """Return what a client of a group hears when the log refused an append.
+
+    Source: CoordinatorOperationExceptionHelper: KAFKA_STORAGE_ERROR becomes NOT_COORDINATOR.
+    """
+    del error
+    return ErrorCode.NOT_COORDINATOR
+
+
+class Replies(Protocol):
+    """Where answers go."""
+
+    def reply(self, reply: Reply) -> None:
+        """Let an answer go."""
+        ...
+
+    def fail(self, reply: Reply, error: ErrorCode) -> None:
+        """Let an error go in place of an answer."""
+        ...
+
+    def close_connection(self, connection: object) -> None:
+        """Close a connection once its answers are out."""
+        ...
+
+
+Read = Callable[[], None]
+"""A read that waits until the decisions before it have taken effect."""
+
+
+class _Appended(NamedTuple):
+    """Decisions that share a batch: durable once the log is, up to `end_offset`."""
+
+    base_offset: int
+    end_offset: int
+    results: list[Result | Read]
+
+
+class Deadline(Protocol):
+    """A tick of a shard that is due some time."""
+
+    due_ms: int
+
+    def cancel(self) -> None:
+        """Forget it."""
+        ...
+
+
+class HostedShard:
+    """One shard and the log that it is a replay of.
+
+    durable_offset  decisions whose records end at or below it have taken effect or may
+    failed          the log takes no more writes: the shard answers nobody until the broker is started again
+    deadline        when the shard's tick is due
+    """
+
+    def __init__(self, shard: Shard, log: Log, replies: Replies) -> None:
+        self.shard = shard
+        self.log = log
+        self._replies = replies
+        self.durable_offset = log.log_end_offset
+        self.failed = False
+        self.deadline: Deadline | None = None
+        self._decided: list[Result | Read] = []
+        self._appended: deque[_Appended] = deque()
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether some decision has not taken effect yet."""
+        return bool(self._decided or self._appended)
+
+    def load(self, now: Now) -> None:
+        """Replay the whole log into the shard.
+
+        Raises StorageError, with file and position, when a record of a known type does not parse.
+        """
+        for batch in self.log.batches():
+            producer_id = batch.header.producer_id if batch.header.is_transactional else -1
+            for record in read_records(batch.data):
+                try:
+                    if record.key is None:
+                        raise ProtocolError("it has no key")
+                    if not batch.header.is_control:
+                        self.shard.replay(record.key, record.value, record.offset, producer_id)
+                    elif record.key[2:4] in _MARKERS:
+                        self.shard.end_transaction(producer_id, committed=_MARKERS[record.key[2:4]])
+                except ProtocolError as error:
+                    problem = f"record {record.offset} of the offsets topic: {error}"
+                    raise StorageError(
+                        problem, f"{self.log.directory}/{batch.segment}", batch.position
+                    ) from error
+        for result in self.shard.finish_loading(now):
+            self.decide(result)
+
+    def decide(self, result: Result | Read) -> None:
+        """Take a decision, or a read that must see its effect, into this turn."""
+        self._decided.append(result)
+
+    def append(self, now: Now) -> bool:
+        """Append the decisions of this turn; those that the log refuses are undone and answered with an error.
+
+        Returns whether the log has grown.
+        """
+        before = self.log.log_end_offset
+        decided, self._decided = self._decided, []
+        for results in _share_batches(decided):
+            records = [
+                (record.key, record.value, (), now.wall_ms)
+                for result in results
+                if isinstance(result, Result)
+                for record in result.records
+            ]
+            if not records:
+                end = self.log.log_end_offset
+                self._appended.append(_Appended(end, end, results))
+                continue
+            try:
+                base = self.log.append(encode_batch(records))
+            except StorageError as error:
+                logger.error("partition %d of %s: %s", self.shard.partition, OFFSETS_TOPIC, error)
+                self._refuse(results, coordinator_error(error))
+            else:
+                self._appended.append(_Appended(base, base + len(records), results))
+        return self.log.log_end_offset > before
+
+    def take_effect(self) -> None:
+        """Replay what is durable and let its replies go, in the order of the decisions."""
+        appended = self._appended
+        while appended and appended[0].end_offset <= self.durable_offset:
+            batch = appended.popleft()
+            offset = batch.base_offset
+            for result in batch.results:
+                if not isinstance(result, Result):
+                    result()
+                    continue
+                for record in result.records:
+                    self.shard.replay(record.key, record.value, offset)
+                    offset += 1
+                for reply in result.replies:
+                    self._replies.reply(reply)
+                for connection in result.close:
+                    self._replies.close_connection(connection)
+
+    def fail(self, error: StorageError) -> None:
+        """Undo everything that was appended and may never become durable; the shard serves no more."""
+        self.failed = True
+        lost = [result for batch in self._appended for result in batch.results]
+        self._appended.clear()
+        self._refuse(lost, coordinator_error(error))
+
+    def _refuse(self, results: list[Result | Read], error: ErrorCode) -> None:
+        for result in reversed(results):
+            if isinstance(result, Result):
+                result.undo()
+        for result in results:
+            if not isinstance(result, Result):
+                result()
+                continue
+            for reply in result.replies:
+                self._replies.fail(reply, error)
+
+
+def _share_batches(results: Iterable[Result | Read]) -> Iterable[list[Result | Read]]:
+    """Group decisions so that each group's records make one batch of a bounded size."""
+    group: list[Result | Read] = []
+    size = 0
+    for result in results:
+        records = result.records if isinstance(result, Result) else ()
+        added = sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
+        if group and size + added > _TARGET_BATCH_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(result)
+        size += added
+    if group:
+        yield group
+
+
+class CoordinatorRuntime:
+    """All shards of the offsets topic, by partition.
+
+    open_log       partition -> its log
+    new_member_id  prefix -> a member id that nobody has
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: TopicView,
+        replies: Replies,
+        open_log: Callable[[int], Log],
+        new_member_id: Callable[[str], str],
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._replies = replies
+        self._open_log = open_log
+        self._new_member_id = new_member_id
+        self.partition_count = 0
+        self.shards: dict[int, HostedShard] = {}
+
+    def start(self, partition_count: int, now: Now, *, is_new: bool) -> None:
+        """Take charge of the offsets topic.
+
+        is_new  the topic was just created, so there is nothing to load: shards are made when they are first used
+        """
+        self.partition_count = partition_count
+        if not is_new:
+            for partition in range(partition_count):
+                self._host(partition, now)
+
+    def shard_of(self, group_id: str, now: Now) -> HostedShard:
+        """Return the shard of a group."""
+        partition = partition_for(group_id, self.partition_count)
+        return self.shards.get(partition) or self._host(partition, now)
+
+    def all_shards(self) -> Iterable[HostedShard]:
+        """Return the shards that hold anything."""
+        return self.shards.values()
+
+    def _host(self, partition: int, now: Now) -> HostedShard:
+        shard = Shard(partition, self._settings, self._new_member_id, self._topics)
+        hosted = HostedShard(shard, self._open_log(partition), self._replies)
+        hosted.load(now)
+        self.shards[partition] = hosted
+        return hosted

@@ -1,0 +1,406 @@
+"""Sockets: the only module of the broker that knows asyncio.
+
+One ``asyncio.Protocol`` a connection hands bytes to the core as they come; one ``end_turn`` behind all of a loop's turn
+appends and answers; one write a connection carries all its answers. fsync runs in a worker thread.
+"""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.core import BrokerCore, Connection, sync_all
+from kafka_offsets.clock import Clock, SystemClock
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.log import Log
+
+_PAUSE_READING_BYTES = 1 << 20
+"""A connection with this many bytes of requests waiting behind an unanswered one is not read from."""
+
+_BACKLOG = 1024
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class _Peer(asyncio.Protocol):
+    """One connection between asyncio and the core."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self.connection: Connection | None = None
+        self._reading = True
+        self._writing = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peername = transport.get_extra_info("peername") or ("unknown", 0)
+        self.connection = self._server.admit(self, peername)
+        if self.connection is None:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self.connection is None or self.connection.closing:
+            return
+        core = self._server.core
+        try:
+            core.receive(self.connection, data)
+        except ProtocolError as error:
+            core.refuse(self.connection, error)
+        self._server.request_turn()
+        if self._reading and not self._may_read():
+            self._reading = False
+            assert self._transport is not None
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self._writing = False
+        if self._reading:
+            self._reading = False
+            assert self._transport is not None
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._writing = True
+        self.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.connection is not None:
+            self._server.release(self, self.connection)
+
+    def _may_read(self) -> bool:
+        assert self.connection is not None
+        connection = self.connection
+        if connection.unanswered and connection.reader.buffered_bytes > _PAUSE_READING_BYTES:
+            return False
+        return self._writing
+
+    def resume(self) -> None:
+        """Read on if reading was paused and nothing stands against it any more."""
+        assert self._transport is not None
+        if not self._reading and self._may_read() and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    def flush(self) -> None:
+        """Write what the core has for this connection, in one go."""
+        assert self._transport is not None and self.connection is not None
+        output = self.connection.output
+        if output:
+            self._transport.write(output[0] if len(output) == 1 else b"".join(output))
+            output.clear()
+        if self.connection.closing:
+            self._transport.close()
+        else:
+            self.resume()
+
+    def abort(self) -> None:
+        """Close at once."""
+        assert self._transport is not None
+        self._transport.abort()
+
+
+class Server:
+    """Listens, and drives one BrokerCore from the loop it was started in."""
+
+    def __init__(self, config: Config, files: DiskFiles | None = None, clock: Clock | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock if clock is not None else SystemClock()
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
+        self._peers: set[_Peer] = set()
+        self._per_host: dict[str, int] = {}
+        self._turn: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms: int | None = None
+        self._listener: asyncio.Server | None = None
+        self._closed = asyncio.Event()
+        self._syncs = 0
+        self._config = config
+        self.core = BrokerCore(config, files, self._clock, self._sync)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen on host and port (0: any free one). Raises OSError."""
+        self._listener = await self._loop.create_server(
+            lambda: _Peer(self), host, port, backlog=_BACKLOG, reuse_address=True
+        )
+        bound: socket.socket = self._listener.sockets[0]
+        self.core.host, self.core.port = host, bound.getsockname()[1]
+        self._schedule_timer()
+
+    async def stop(self) -> None:
+        """Stop listening, cut all connections, write what is decided and close the files."""
+        if self._listener is not None:
+            self._listener.close()
+        for peer in list(self._peers):
+            peer.abort()
+        while self._peers or self._syncs:
+            self._closed.clear()
+            await self._closed.wait()
+        for handle in (self._turn, self._timer):
+            if handle is not None:
+                handle.cancel()
+        if self._listener is not None:
+            await self._listener.wait_closed()
+        try:
+            self.core.close()
+        finally:
+            self._worker.shutdown(wait=True)
+
+    def admit(self, peer: _Peer, peername: tuple[str, int]) -> Connection | None:
+        """Take in a connection, or None when there are too many."""
+        host = peername[0]
+        from_host = self._per_host.get(host, 0)
+        if (
+            len(self._peers) >= self._config.max_connections
+            or from_host >= self._config.max_connections_per_ip
+        ):
+            logger.warning("%s:%d: connection refused: too many connections", host, peername[1])
+            return None
+        self._peers.add(peer)
+        self._per_host[host] = from_host + 1
+        connection = self.core.connect(f"{host}:{peername[1]}", f"/{host}", peer)
+        self._schedule_timer()
+        return connection
+
+    def release(self, peer: _Peer, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+        self._peers.discard(peer)
+        host = connection.host.removeprefix("/")
+        left = self._per_host.get(host, 1) - 1
+        if left:
+            self._per_host[host] = left
+        else:
+            self._per_host.pop(host, None)
+        self.core.disconnect(connection)
+        self._closed.set()
+
+    def request_turn(self) -> None:
+        """Have the turn end once everything that is ready in this round of the loop has been read."""
+        if self._turn is None:
+            self._turn = self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._turn = None
+        if self.core.end_turn():
+            self.request_turn()
+        for connection in self.core.take_output():
+            connection.owner.flush()
+        self._schedule_timer()
+
+    def _schedule_timer(self) -> None:
+        """Keep one timer of the loop set to the core's next deadline."""
+        due = self.core.next_deadline_ms
+        if due == self._timer_due_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_due_ms = due
+        if due is not None:
+            delay = max(0, due - self._clock.now().mono_ms) / 1000
+            self._timer = self._loop.call_later(delay, self._run_due)
+
+    def _run_due(self) -> None:
+        self._timer = self._timer_due_ms = None
+        self.core.run_due()
+        self._end_turn_now()
+
+    def _end_turn_now(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+        self._end_turn()
+
+    def _sync(self, logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
+        """Sync logs in the worker thread; `done` is called in the loop."""
+        self._syncs += 1
+        future = self._loop.run_in_executor(self._worker, sync_all, logs)
+
+        def finished(result: "asyncio.Future[dict[Log, StorageError]]") -> None:
+            self._syncs -= 1
+            done(result.result())
+            self.request_turn()
+            self._closed.set()
+
+        future.add_done_callback(finished)
+
+
+class Broker:
+    """A broker inside this process: ``with Broker() as broker:`` in a thread of its own, or ``async with``.
+
+    config           Kafka's keys to values, over the defaults for tests; see docs/configuration.md
+    host, port       where to listen; port 0 takes a free one
+    data_directory   where topics and committed offsets are kept; in memory when not given
+    properties_file  a server.properties file, read below `config`
+    clock            the source of time, the machine's when not given
+    Starting raises ConfigError, StorageError (the data cannot be read, or is another broker's) or OSError (the port).
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        data_directory: str | Path | None = None,
+        properties_file: str | Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = Config.load(config, None if properties_file is None else Path(properties_file))
+        self._host = host
+        self._port = port
+        self._data_directory = None if data_directory is None else Path(data_directory)
+        self._clock = clock
+        self._server: Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._done: asyncio.Event | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address to give to clients, `host:port`."""
+        core = self._running().core
+        return f"{core.host}:{core.port}"
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Create a topic. Raises ValueError when it exists already or its name or configuration is not allowed."""
+        self._call(lambda server: server.core.create_topic(name, partitions, dict(configs or {})))
+
+    def committed(self, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
+        """Return the committed offsets of a group by (topic, partition)."""
+        return self._call(lambda server: server.core.committed(group))
+
+    def start(self) -> None:
+        """Start in a thread of its own; return once clients can connect."""
+        if self._server is not None:
+            raise RuntimeError("this broker is running already")
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="kafka-offsets", daemon=True)
+        self._thread.start()
+        try:
+            started.result()
+        except BaseException:
+            self._thread.join()
+            self._thread = None
+            raise
+
+    def stop(self) -> None:
+        """Stop; return once every socket, file and thread is gone. Stopping twice does nothing."""
+        thread, loop = self._thread, self._loop
+        if thread is None or loop is None:
+            return
+        stopping = asyncio.run_coroutine_threadsafe(self._stop_server(), loop)
+        try:
+            stopping.result()
+        finally:
+            thread.join()
+            self._thread = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        if self._server is not None:
+            raise RuntimeError("this broker is running already")
+        await self._start_server()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop_server()
+
+    async def _start_server(self) -> None:
+        files = None if self._data_directory is None else DiskFiles(self._data_directory)
+        server = Server(self.config, files, self._clock)
+        try:
+            await server.start(self._host, self._port)
+        except BaseException:
+            await server.stop()
+            raise
+        self._server, self._loop = server, asyncio.get_running_loop()
+
+    async def _stop_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+        if self._done is not None:
+            self._done.set()
+
+    def _run(self, started: "Future[None]") -> None:
+        """Be the thread: run a loop until the server is stopped."""
+
+        async def main() -> None:
+            self._done = asyncio.Event()
+            try:
+                await self._start_server()
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits in start()
+                started.set_exception(error)
+                return
+            started.set_result(None)
+            await self._done.wait()
+
+        asyncio.run(main())
+
+    def _running(self) -> Server:
+        if self._server is None:
+            raise RuntimeError("this broker is not running")
+        return self._server
+
+    def _call(self, function: Callable[[Server], T]) -> T:
+        """Call a function in the broker's own thread and return what it returns."""
+        server = self._running()
+        if self._thread is None:
+            return function(server)
+        assert self._loop is not None
+        result: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                result.set_result(function(server))
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits below
+                result.set_exception(error)
+            server.request_turn()
+
+        self._loop.call_soon_threadsafe(call)
+        return result.result()
+
+
+def serve(config: Config, host: str, port: int, data_directory: Path | None) -> None:
+    """Run a broker in this thread until SIGINT or SIGTERM; says where it listens on standard error.
+
+    Raises StorageError or OSError when it cannot start.
+    """
+
+    async def main() -> None:
+        server = Server(config, None if data_directory is None else DiskFiles(data_directory))
+        try:
+            await server.start(host, port)
+            stopped = asyncio.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+            sys.stderr.write(f"listening on {server.core.host}:{server.core.port}\n")
+            sys.stderr.flush()
+            await stopped.wait()
+        finally:
+            await server.stop()
+
+    asyncio.run(main())

@@ -1,0 +1,247 @@
+"""Committed offsets: commit, fetch, delete.
+
+A commit is checked topic first (does the partition exist?), then group and member, then metadata; what is wrong is
+answered per partition while the rest is committed. Reads see what is durable.
+Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGroup.validateOffsetCommit of Kafka 4.3.
+"""
+
+from typing import NamedTuple
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+_MISSING_GROUP_SINCE = 9
+"""From this version of OffsetCommit on a missing group has its own error code (KIP-848)."""
+
+_TOPIC_IDS_SINCE = 10
+"""From this version on OffsetCommit and OffsetFetch name topics by id (KIP-848)."""
+
+_NO_RETENTION = -1
+
+
+class FetchedPartition(NamedTuple):
+    """One partition of an OffsetFetch: `entry` is None when nothing is committed or `error` is set."""
+
+    partition: int
+    entry: OffsetAndMetadata | None
+    error: ErrorCode
+
+
+class FetchedTopic(NamedTuple):
+    """One topic of an OffsetFetch."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[FetchedPartition]
+
+
+def commit(shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
+    """Commit offsets for a group: one record for each partition that is accepted, one reply for all."""
+    group_error: ErrorCode | None = None
+    topics = shard.topics
+    records: list[Record] = []
+    refused: list[messages.OffsetCommitResponse.Topic] = []
+    decided: list[messages.OffsetCommitResponse.Topic] = []
+    answer = messages.OffsetCommitResponse
+    for topic in request.topics:
+        name, topic_id, unknown = _resolve(shard, topic, context.api_version)
+        count = topics.partition_count(name)
+        invalid, valid = [], []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if not 0 <= index < count:
+                invalid.append(answer.Partition(index, unknown))
+                continue
+            if group_error is None:
+                group_error = _check_group(shard, request, context.api_version)
+            error = group_error
+            if error is ErrorCode.NONE:
+                error, record = _offset_record(shard, request, name, topic_id, partition, now)
+                if record is not None:
+                    records.append(record)
+            valid.append(answer.Partition(index, error))
+        if invalid:
+            refused.append(answer.Topic(topic.name, topic.topic_id, invalid))
+        if valid or not topic.partitions:
+            decided.append(answer.Topic(topic.name, topic.topic_id, valid))
+    if group_error is ErrorCode.NONE and request.member_id:
+        shard.groups[request.group_id].on_commit(request.member_id, now, shard)
+    return Result(tuple(records), (Reply(context, answer(topics=refused + decided)),))
+
+
+def _resolve(
+    shard: Shard, topic: messages.OffsetCommitRequest.Topic, api_version: int
+) -> tuple[str, bytes, ErrorCode]:
+    """Return a topic's name and id, and the error of a partition that it has not."""
+    if api_version < _TOPIC_IDS_SINCE:
+        return topic.name, shard.topics.topic_id(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = shard.topics.topic_name(topic.topic_id)
+    if name is None:
+        return "", topic.topic_id, ErrorCode.UNKNOWN_TOPIC_ID
+    return name, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_version: int) -> ErrorCode:
+    """Decide whether the sender may commit for the group at all."""
+    group = shard.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is not None:
+        return group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
+    if generation < 0:  # a simple group comes into being with its first offset, even for a named member
+        return ErrorCode.NONE
+    if api_version >= _MISSING_GROUP_SINCE:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
+
+
+def _offset_record(
+    shard: Shard,
+    request: messages.OffsetCommitRequest,
+    topic: str,
+    topic_id: bytes,
+    partition: messages.OffsetCommitRequest.Partition,
+    now: Now,
+) -> tuple[ErrorCode, Record | None]:
+    metadata = partition.committed_metadata or ""
+    # Kafka counts the characters of a Java string; only text outside the BMP has more of them than Python's.
+    if len(metadata) > shard.settings.offset_metadata_max_bytes or (
+        2 * len(metadata) > shard.settings.offset_metadata_max_bytes
+        and len(metadata.encode("utf-16-le")) // 2 > shard.settings.offset_metadata_max_bytes
+    ):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE, None
+    timestamp = partition.commit_timestamp
+    retention = request.retention_time_ms
+    entry = OffsetAndMetadata(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        metadata,
+        now.wall_ms if timestamp == -1 else timestamp,
+        _NO_RETENTION if retention == _NO_RETENTION else now.wall_ms + retention,
+        topic_id,
+        -1,
+    )
+    return ErrorCode.NONE, stored.offset_record(request.group_id, topic, partition.partition_index, entry)
+
+
+def fail_commit(
+    request: messages.OffsetCommitRequest, error: ErrorCode, api_version: int
+) -> messages.OffsetCommitResponse:
+    """Answer every partition of a commit with `error`."""
+    answer = messages.OffsetCommitResponse
+    return answer(
+        topics=[
+            answer.Topic(
+                t.name, t.topic_id, [answer.Partition(p.partition_index, error) for p in t.partitions]
+            )
+            for t in request.topics
+        ]
+    )
+
+
+def fetch(
+    shard: Shard,
+    group_id: str,
+    topics: list[tuple[str, bytes, list[int]]] | None,
+    api_version: int,
+    *,
+    require_stable: bool,
+) -> list[FetchedTopic]:
+    """Look up committed offsets of one group. An unknown group has none, which is no error.
+
+    topics          (name, id, partitions): the id alone counts from version 10 on; None asks for everything
+    require_stable  answer UNSTABLE_OFFSET_COMMIT where an open transaction has committed an offset (KIP-447)
+    """
+    if topics is None:
+        return _fetch_all(shard, group_id, api_version, require_stable=require_stable)
+    fetched = []
+    for name, topic_id, partitions in topics:
+        found: str | None = name
+        error = ErrorCode.NONE
+        if api_version >= _TOPIC_IDS_SINCE:
+            found = shard.topics.topic_name(topic_id)
+            if found is None:
+                error = ErrorCode.UNKNOWN_TOPIC_ID
+        if found is None:
+            answers = [FetchedPartition(p, None, error) for p in partitions]
+        else:
+            answers = [_look_up(shard, group_id, found, p, require_stable) for p in partitions]
+        fetched.append(FetchedTopic(name, topic_id, answers))
+    return fetched
+
+
+def _look_up(
+    shard: Shard, group_id: str, topic: str, partition: int, require_stable: bool
+) -> FetchedPartition:
+    if require_stable and shard.has_pending_offset(group_id, topic, partition):
+        return FetchedPartition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return FetchedPartition(partition, shard.offsets.get(group_id, topic, partition), ErrorCode.NONE)
+
+
+def _fetch_all(shard: Shard, group_id: str, api_version: int, *, require_stable: bool) -> list[FetchedTopic]:
+    fetched = []
+    for name in shard.offsets.topics(group_id):
+        topic_id = shard.topics.topic_id(name)
+        if api_version >= _TOPIC_IDS_SINCE and topic_id == stored.NO_TOPIC_ID:
+            continue  # a topic without an id cannot be named in this version
+        partitions = shard.offsets.partitions(group_id, name)
+        answers = [_look_up(shard, group_id, name, p, require_stable) for p in partitions]
+        fetched.append(FetchedTopic(name, topic_id, answers))
+    return fetched
+
+
+def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now) -> Result:
+    """Delete offsets of a group, unless it is subscribed to their topic (KIP-496)."""
+    answer = messages.OffsetDeleteResponse
+    known: list[tuple[str, list[int]]] = []
+    refused: list[messages.OffsetDeleteResponse.Topic] = []
+    for topic in request.topics:
+        count = shard.topics.partition_count(topic.name)
+        indexes = [p.partition_index for p in topic.partitions]
+        unknown = [i for i in indexes if not 0 <= i < count]
+        if unknown:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused.append(answer.Topic(topic.name, [answer.Partition(i, error) for i in unknown]))
+        if len(unknown) < len(indexes):
+            known.append((topic.name, [i for i in indexes if 0 <= i < count]))
+    if not known:
+        return Result(replies=(Reply(context, answer(topics=refused)),))
+    error = _check_deletion(shard, request.group_id)
+    if error is not ErrorCode.NONE:
+        return Result(replies=(Reply(context, answer(error_code=error)),))
+    records: list[Record] = []
+    deleted = [_delete_topic(shard, request.group_id, name, indexes, records) for name, indexes in known]
+    return Result(tuple(records), (Reply(context, answer(topics=refused + deleted)),))
+
+
+def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    group = shard.groups.get(group_id)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return group.check_offset_deletion()
+
+
+def _delete_topic(
+    shard: Shard, group_id: str, topic: str, indexes: list[int], records: list[Record]
+) -> messages.OffsetDeleteResponse.Topic:
+    answer = messages.OffsetDeleteResponse
+    if shard.groups[group_id].is_subscribed_to(topic):
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        return answer.Topic(topic, [answer.Partition(i, error) for i in indexes])
+    for index in indexes:
+        if shard.offsets.get(group_id, topic, index) is not None:
+            records.append(stored.offset_tombstone(group_id, topic, index))
+    return answer.Topic(topic, [answer.Partition(i, ErrorCode.NONE) for i in indexes])
+
+
+def fail_delete(
+    request: messages.OffsetDeleteRequest, error: ErrorCode, api_version: int
+) -> messages.OffsetDeleteResponse:
+    """Refuse a whole OffsetDelete."""
+    return messages.OffsetDeleteResponse(error_code=error)

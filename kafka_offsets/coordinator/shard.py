@@ -1,0 +1,138 @@
+"""One partition of the offsets topic: its groups, its offsets, its timers.
+
+Durable state changes in :meth:`Shard.replay` alone, the same call when a record has just become durable and when a
+log is loaded. The shard knows no log: it hands out records in Results and is handed them back.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import group as classic
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.result import Result
+from kafka_offsets.coordinator.timers import Timers
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """The configuration keys that decisions depend on, by Kafka's names and in Kafka's units."""
+
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3000
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4096
+    new_member_join_timeout_ms: int = 300_000
+
+
+class TopicView(Protocol):
+    """What decisions ask about topics."""
+
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions of a topic, 0 when there is no such topic."""
+        ...
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic, 16 zero bytes when there is no such topic."""
+        ...
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id, or None."""
+        ...
+
+
+class Shard:
+    """Groups and offsets whose group ids hash to one partition of the offsets topic.
+
+    partition      number of that partition
+    new_member_id  prefix -> a member id that nobody has, `prefix-UUID`
+    topics         the topics of the cluster
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        settings: GroupSettings,
+        new_member_id: Callable[[str], str],
+        topics: TopicView,
+    ) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.new_member_id = new_member_id
+        self.topics = topics
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetTable()
+        self.timers = Timers()
+        self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
+        self.unknown_records = 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When :meth:`tick` wants to be called, in monotonic time; None when nothing is waiting."""
+        return self.timers.next_deadline_ms
+
+    def tick(self, now: Now) -> list[Result]:
+        """Carry out everything that is due at `now`; afterwards the next deadline lies in the future."""
+        results = []
+        while (timer := self.timers.pop_due(now.mono_ms)) is not None:
+            results.append(classic.on_timer(self, timer, now))
+        return results
+
+    def replay(self, key: bytes, value: bytes | None, log_offset: int, producer_id: int = -1) -> None:
+        """Apply one durable record. Records of unknown types are counted and skipped.
+
+        producer_id  whose open transaction the record belongs to; -1 when it stands for itself
+        Raises ProtocolError for a known type whose bytes do not parse.
+        """
+        parsed = stored.parse_key(key)
+        if isinstance(parsed, stored.OffsetKey):
+            self._replay_offset(parsed, value, log_offset, producer_id)
+        elif isinstance(parsed, stored.GroupKey):
+            classic.replay(self, parsed.group, value)
+        else:
+            self.unknown_records += 1
+
+    def _replay_offset(
+        self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int
+    ) -> None:
+        if value is None:  # a deletion takes the offsets of open transactions along
+            self.offsets.remove(*key)
+            if self.pending:
+                for offsets in self.pending.values():
+                    offsets.pop(key, None)
+            return
+        entry = stored.parse_offset_value(value, log_offset)
+        if key.group not in self.groups:
+            self.groups[key.group] = ClassicGroup(key.group)
+        if producer_id == -1:
+            self.offsets.put(*key, entry)
+        else:
+            self.pending.setdefault(producer_id, {})[key] = entry
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Apply a transaction marker: its offsets take effect, or are dropped.
+
+        An offset that was written outside the transaction behind the one inside stays (KIP-98 and
+        OffsetMetadataManager.replayEndTransactionMarker).
+        """
+        for key, entry in self.pending.pop(producer_id, {}).items():
+            if not committed:
+                continue
+            current = self.offsets.get(*key)
+            if current is None or current.log_offset < entry.log_offset:
+                self.offsets.put(*key, entry)
+
+    def has_pending_offset(self, group: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction has committed an offset of this partition."""
+        if not self.pending:
+            return False
+        key = stored.OffsetKey(group, topic, partition)
+        return any(key in offsets for offsets in self.pending.values())
+
+    def finish_loading(self, now: Now) -> list[Result]:
+        """Bring loaded groups to life: each member gets a fresh session; call once, behind the last replay."""
+        return classic.finish_loading(self, now)

@@ -13,8 +13,9 @@ some free-standing messages. One field a line, nesting by indentation::
 
 A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [tag N]  [= default]  [# meaning]``. Types are
 the scalars below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+`` from a
-version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is declared by
-``struct Name`` before the fields. Versions left out are those of the struct around. This module knows no bytes.
+version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is
+declared by ``struct Name`` before the fields. Versions left out are those of the struct around. This module knows no
+bytes.
 """
 
 import re

@@ -1,0 +1,309 @@
+"""The configuration of a broker: Kafka's keys, their defaults here, and where their values come from.
+
+The fields of :class:`Config` are the table of keys; `docs/configuration.md` is printed from it. A key stands here when
+something follows it, and only then. Where a default differs from Kafka's, `kafka_default` says so and
+``profile="kafka"`` restores it.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from kafka_offsets.broker.config_keys import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
+from kafka_offsets.broker.properties import read_properties
+from kafka_offsets.errors import ConfigError
+
+PROFILES = ("test", "kafka")
+_INT_MAX = 2_147_483_647
+_ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
+
+class Listener(NamedTuple):
+    """An address from `listeners` or `advertised.listeners`; an empty host means every interface."""
+
+    host: str
+    port: int
+
+
+def parse_listener(text: str) -> Listener:
+    """Take PLAINTEXT://HOST:PORT apart; an IPv6 host stands in brackets. Raises ValueError."""
+    name, separator, address = text.partition("://")
+    if not separator or name.upper() != "PLAINTEXT":
+        raise ValueError(f"only PLAINTEXT://HOST:PORT is served, not {text}")
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"no port in {text}")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return Listener(host, int(port))
+
+
+def _one_listener(texts: tuple[str, ...]) -> str | None:
+    if len(texts) != 1:
+        return "exactly one listener is served"
+    try:
+        parse_listener(texts[0])
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _one_directory(texts: tuple[str, ...]) -> str | None:
+    return None if len(texts) == 1 else "exactly one directory is used"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The values of all keys; an attribute for each, with underscores for dots. Make one with `Config.load`.
+
+    given  the keys that were set, and not left at their default
+    """
+
+    profile: str = setting(
+        Kind.STRING,
+        "test",
+        "test: starts and rebalances at once. kafka: every default is Kafka's.",
+        choices=PROFILES,
+        is_ours=True,
+    )
+
+    # The broker and its addresses.
+    node_id: int = setting(Kind.INT, 1, "The id of this broker; broker.id is taken for it too.", at_least=0)
+    listeners: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where `kafka-offsets serve` listens when neither --host nor --port is given; Kafka takes every interface.",
+        check=_one_listener,
+    )
+    advertised_listeners: tuple[str, ...] | None = setting(
+        Kind.LIST,
+        None,
+        "The address that clients are told, when it is not the listener's.",
+        check=_one_listener,
+    )
+    log_dirs: tuple[str, ...] | None = setting(
+        Kind.LIST,
+        None,
+        "The data directory, one, as --data-dir; log.dir is taken for it too. In memory when not given.",
+        check=_one_directory,
+    )
+
+    # Connections and requests.
+    socket_request_max_bytes: int = setting(
+        Kind.INT, 104_857_600, "The largest request; a larger one closes its connection.", at_least=1
+    )
+    connections_max_idle_ms: int = setting(
+        Kind.LONG, 600_000, "A connection silent for so long is closed; a negative value means never."
+    )
+    max_connections: int = setting(Kind.INT, _INT_MAX, "How many connections may be open.", at_least=0)
+    max_connections_per_ip: int = setting(
+        Kind.INT, _INT_MAX, "How many connections may be open from one address.", at_least=0
+    )
+    fetch_max_bytes: int = setting(
+        Kind.INT, 57_671_680, "The most bytes that one Fetch is answered.", at_least=1024
+    )
+
+    # Topics. What a topic can override is also in the table of topic configs.
+    auto_create_topics_enable: bool = setting(
+        Kind.BOOLEAN, True, "Whether Metadata creates the topics that a client allows to be created."
+    )
+    delete_topic_enable: bool = setting(Kind.BOOLEAN, True, "Whether DeleteTopics deletes.")
+    num_partitions: int = setting(
+        Kind.INT, 1, "Partitions of a topic that is created without their number.", at_least=1
+    )
+    default_replication_factor: int = setting(
+        Kind.INT,
+        1,
+        "Replicas of a topic that is created without their number; capped at the number of brokers.",
+        at_least=1,
+    )
+    min_insync_replicas: int = setting(
+        Kind.INT, 1, "Replicas that acks=all waits for; capped at the number of brokers.", at_least=1
+    )
+    message_max_bytes: int = setting(
+        Kind.INT, 1_048_588, "The largest record batch that Produce takes.", at_least=0
+    )
+    log_message_timestamp_type: str = setting(
+        Kind.STRING,
+        "CreateTime",
+        "Whether records keep their producer's timestamp or get the time of their append.",
+        choices=("CreateTime", "LogAppendTime"),
+    )
+    log_segment_bytes: int = setting(
+        Kind.INT, 1_073_741_824, "The size at which a log goes on in a new segment.", at_least=1_048_576
+    )
+    log_index_interval_bytes: int = setting(
+        Kind.INT, 4096, "About how many bytes of a log share an entry of its index.", at_least=0
+    )
+
+    # The offsets topic.
+    offsets_topic_num_partitions: int = setting(
+        Kind.INT, 50, "Partitions of the offsets topic; fixed once the topic exists.", at_least=1
+    )
+    offsets_topic_replication_factor: int = setting(
+        Kind.SHORT, 3, "Replicas of the offsets topic; capped at the number of brokers.", at_least=1
+    )
+    offsets_topic_segment_bytes: int = setting(
+        Kind.INT, 104_857_600, "segment.bytes of the offsets topic.", at_least=1
+    )
+    offsets_topic_compression_codec: int = setting(
+        Kind.INT,
+        0,
+        "Compression of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        at_least=0,
+        at_most=4,
+    )
+    offset_metadata_max_bytes: int = setting(
+        Kind.INT, 4096, "The longest metadata of a committed offset, in characters.", at_least=0
+    )
+
+    # Groups.
+    group_min_session_timeout_ms: int = setting(
+        Kind.INT,
+        100,
+        "The shortest session timeout that a member may ask for.",
+        at_least=0,
+        kafka_default=6000,
+    )
+    group_max_session_timeout_ms: int = setting(
+        Kind.INT, 1_800_000, "The longest session timeout that a member may ask for.", at_least=0
+    )
+    group_initial_rebalance_delay_ms: int = setting(
+        Kind.INT, 0, "How long an empty group waits for more members.", at_least=0, kafka_default=3000
+    )
+    group_max_size: int = setting(Kind.INT, _INT_MAX, "The most members of a group.", at_least=1)
+
+    # Ours.
+    fsync: str = setting(
+        Kind.STRING,
+        "never",
+        "When appended records are forced to disk: never (as Kafka: the system does it in its own time), "
+        "every fsync.interval.ms, or before each commit is answered.",
+        choices=("never", "interval", "commit"),
+        is_ours=True,
+    )
+    fsync_interval_ms: int = setting(
+        Kind.LONG, 1000, "With fsync=interval: how long a record may wait for it.", at_least=1, is_ours=True
+    )
+    coordinator_warm: bool = setting(
+        Kind.BOOLEAN,
+        True,
+        "Whether the first FindCoordinator is answered at once; a new Kafka broker answers it "
+        "COORDINATOR_NOT_AVAILABLE (15) while it creates the offsets topic.",
+        kafka_default=False,
+        is_ours=True,
+    )
+
+    given: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @classmethod
+    def load(
+        cls,
+        overrides: Mapping[str, object] | None = None,
+        properties_file: Path | None = None,
+        profile: str | None = None,
+    ) -> Self:
+        """Put a configuration together: the profile's defaults, over them the file, over it `overrides`.
+
+        overrides  Kafka's keys to texts or to values of the right Python type
+        profile    wins over the file's key `profile`, not over the one in `overrides`
+        Raises ConfigError: an unknown key, a value out of range, a file that cannot be read.
+        """
+        values: dict[str, Any] = {}
+        if properties_file is not None:
+            for line, name, text in read_properties(properties_file):
+                _put(values, name, text, f"{properties_file} line {line}: ")
+        if profile is not None:
+            _put(values, "profile", profile, "")
+        for name, value in (overrides or {}).items():
+            _put(values, name, value, "")
+        _merge_aliases(values)
+        given = frozenset(values)
+        if values.get("profile") == "kafka":
+            values = {name: key.kafka_default for name, key in KEYS.items()} | values
+        loaded = cls(**{KEYS[name].attribute: value for name, value in values.items()}, given=given)
+        _check_together(loaded)
+        return loaded
+
+    def listener(self) -> Listener:
+        """Return where to listen according to `listeners`."""
+        return parse_listener(self.listeners[0])
+
+    def advertised_listener(self) -> Listener | None:
+        """Return the address to tell clients, or None when it is the one that is listened on."""
+        return None if self.advertised_listeners is None else parse_listener(self.advertised_listeners[0])
+
+    def data_directory(self) -> Path | None:
+        """Return the data directory according to `log.dirs`, or None to keep everything in memory."""
+        return None if self.log_dirs is None else Path(self.log_dirs[0])
+
+    def value(self, name: str) -> Any:
+        """Return the value of a key by Kafka's name. Raises KeyError for a name that is not in the table."""
+        return getattr(self, KEYS[name].attribute)
+
+    def default_of(self, name: str) -> Any:
+        """Return the default that a key has in this configuration's profile."""
+        return KEYS[name].kafka_default if self.profile == "kafka" else KEYS[name].default
+
+    def describe(self) -> list[Described]:
+        """Return all keys with their values, as DescribeConfigs answers them for the broker."""
+        return [self._described(key) for key in config_table()]
+
+    def synonyms(self, name: str) -> tuple[Synonym, ...]:
+        """Return the places where a key's value could come from, the one that counts first."""
+        places = []
+        if name in self.given:
+            places.append((self.value(name), Source.STATIC_BROKER))
+        places.append((self.default_of(name), Source.DEFAULT))
+        texts = ((text_of(value), source) for value, source in places)
+        return tuple(Synonym(name, text, source) for text, source in texts if text is not None)
+
+    def _described(self, key: Key) -> Described:
+        source = Source.STATIC_BROKER if key.name in self.given else Source.DEFAULT
+        value = text_of(self.value(key.name))
+        return Described(key.name, value, True, source, key.kind, self.synonyms(key.name), key.doc)
+
+
+KEYS: dict[str, Key] = keys_of(Config)
+"""The keys of a broker by name."""
+
+
+def config_table() -> tuple[Key, ...]:
+    """Return the keys of a broker, in the order of the table."""
+    return tuple(KEYS.values())
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean X?" for the name most like `name`, or nothing when none is like it."""
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _put(values: dict[str, Any], name: str, value: object, where: str) -> None:
+    key = KEYS.get(_ALIASES.get(name, name))
+    if key is None:
+        raise ConfigError(f"{where}unknown configuration key {name}{nearest_name(name, [*KEYS, *_ALIASES])}")
+    try:
+        values[name] = key.parse(value)
+    except ConfigError as error:
+        raise ConfigError(f"{where}{error}") from error
+
+
+def _merge_aliases(values: dict[str, Any]) -> None:
+    """Let every value stand under the key's own name; two names with two values are refused, as Kafka does."""
+    for alias, name in _ALIASES.items():
+        if alias not in values:
+            continue
+        value = values.pop(alias)
+        if values.setdefault(name, value) != value:
+            raise ConfigError(
+                f"{alias} is {text_of(value)} but {name} is {text_of(values[name])}: set only one"
+            )
+
+
+def _check_together(config: Config) -> None:
+    low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if low > high:
+        raise ConfigError(f"group.min.session.timeout.ms ({low}) > group.max.session.timeout.ms ({high})")

@@ -1,0 +1,145 @@
+"""The command line: which command, which options, and one clear line when it cannot be done.
+
+A command is imported when it is asked for, so that each starts as quickly as it can. Exit codes: 0 done, 1 the
+command found something wrong in what it read, 2 it could not be carried out as asked.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from kafka_offsets.errors import KafkaOffsetsError
+
+CANNOT = 2
+"""Exit code of a command that cannot be carried out: a wrong option, key, file, directory or port."""
+
+_INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line instead of the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(CANNOT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    arguments  those of the process when not given, without the program's name
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(words)
+    except KafkaOffsetsError as error:
+        return _cannot(str(error))
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does; the interpreter must not flush into the pipe once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] == ["inspect"]:
+        from kafka_offsets import inspect
+
+        return inspect.main(words[1:])
+    parser = _parser()
+    options = parser.parse_args(words)
+    if options.version:
+        print(f"kafka-offsets {_version()}")
+        return 0
+    if options.command is None:
+        parser.error("which command?")
+    return _serve(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="kafka-offsets", description="A Kafka broker for offsets and groups, and its tools."
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    serve = commands.add_parser("serve", help="run a broker until SIGINT or SIGTERM")
+    serve.add_argument("--port", type=_port, help="where to listen (9092); 0 takes a free port")
+    serve.add_argument("--host", help="where to listen (127.0.0.1)")
+    serve.add_argument(
+        "--data-dir", type=Path, help="where topics and offsets are kept; in memory when not given"
+    )
+    serve.add_argument("--config", type=Path, metavar="FILE", help="a server.properties file")
+    serve.add_argument(
+        "--set",
+        action="append",
+        type=_key_and_value,
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a key of docs/configuration.md, over the file; may be given several times",
+    )
+    commands.add_parser(
+        "inspect", help="explain a segment file, a record or a frame, byte by byte", add_help=False
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is not a port number")
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise argparse.ArgumentTypeError(f"{text} is not KEY=VALUE")
+    return key.strip(), value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kafka-offsets")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _serve(options: argparse.Namespace) -> int:
+    import logging
+
+    from kafka_offsets.broker.config import Config
+    from kafka_offsets.broker.server import serve
+
+    config = Config.load(dict(options.set), options.config)
+    listener = config.listener()
+    host = options.host if options.host is not None else listener.host
+    port = options.port if options.port is not None else listener.port
+    data_directory = options.data_dir if options.data_dir is not None else config.data_directory()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    try:
+        serve(config, host, port, data_directory)
+    except OSError as error:
+        return _cannot(_os_error(error, host, port))
+    return 0
+
+
+def _os_error(error: OSError, host: str, port: int) -> str:
+    """Say what the system refused: a file when the error names one, else the address."""
+    # asyncio wraps what bind() said in a sentence of its own; the number still tells which it was.
+    reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
+    if error.filename is not None:
+        return f"{error.filename}: {reason}"
+    return f"cannot listen on {host}:{port}: {reason}"
+
+
+def _cannot(message: str) -> int:
+    print(f"kafka-offsets: {' '.join(message.split())}", file=sys.stderr)
+    return CANNOT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

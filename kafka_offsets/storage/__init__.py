@@ -1,0 +1,1 @@
+"""Bytes on disk: files, segments, logs, the data directory."""

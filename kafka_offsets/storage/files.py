@@ -1,0 +1,501 @@
+"""The file operations that the broker uses: the disk's, and the same ones in memory.
+
+Every byte that is stored passes here, so that a test can refuse the n-th call, cut a write short or build the
+state that a crash leaves, by handing another :class:`Files` to the same code. This module knows nothing of what
+the files hold.
+
+Paths are relative POSIX strings below one root directory ("" is the root itself). Every refusal of the
+operating system is a :class:`StorageError` that names the path.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+from kafka_offsets.errors import StorageError
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+class File(ABC):
+    """One open file, written only at its end.
+
+    path  relative to the root of its :class:`Files`
+    size  bytes appended so far, in memory: reading it costs no call to the system
+    """
+
+    __slots__ = ("path", "size")
+
+    def __init__(self, path: str, size: int) -> None:
+        self.path = path
+        self.size = size
+
+    @abstractmethod
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write `data` at the end.
+
+        Raises StorageError when the disk took less than all of it. `size` is then as before, but some of the
+        bytes may stand behind it in the file: call `truncate(size)` before going on.
+        """
+
+    @abstractmethod
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`, fewer only where the file ends."""
+
+    @abstractmethod
+    def truncate(self, size: int) -> None:
+        """Cut everything behind the first `size` bytes."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Return when every byte appended before this call is on the disk. May run in another thread.
+
+        A failure is final: the system may have dropped the bytes that it could not write, and a second call
+        would then succeed without them. The caller must not take the file for durable again before it has
+        been closed, opened and verified.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the file back to the system; a second call does nothing."""
+
+
+class Lock(ABC):
+    """A lock on a directory, held until `release` or the end of the process."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let others take the lock; a second call does nothing."""
+
+
+class Files(ABC):
+    """A tree of directories and files.
+
+    root  how an operator knows the tree: its absolute path, or "memory"
+    """
+
+    root: str
+
+    @abstractmethod
+    def open(self, path: str, create: bool = False) -> File:
+        """Open a file for appending and reading; `create` makes an empty one when there is none."""
+
+    @abstractmethod
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory of that name is there."""
+
+    @abstractmethod
+    def is_directory(self, path: str) -> bool:
+        """Tell whether a directory of that name is there."""
+
+    @abstractmethod
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted; StorageError when there is no such directory."""
+
+    @abstractmethod
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; one that exists is left as it is."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a file; StorageError when it is not there."""
+
+    @abstractmethod
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all it holds; StorageError when it is not there."""
+
+    @abstractmethod
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or directory another name, atomically; a file of that name is replaced."""
+
+    @abstractmethod
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in a directory (files made, renamed, removed) are on the disk."""
+
+    @abstractmethod
+    def read_all(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+
+    @abstractmethod
+    def lock(self, path: str) -> Lock:
+        """Take the lock that the file `path` stands for, or raise StorageError at once if another holds it."""
+
+    def replace_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Give a file new content such that a crash leaves the old or the new, never a mixture.
+
+        sync  False for what can be made again from other files: after a power failure the content may then be
+              torn, after the death of the process alone it is whole
+        The temporary file beside it has the same name and `.tmp`; readers of a directory skip or remove those.
+        """
+        temporary = path + TEMPORARY_SUFFIX
+        try:
+            file = self.open(temporary, create=True)
+            try:
+                if file.size:
+                    file.truncate(0)  # left by a crash
+                file.append(data)
+                if sync:
+                    file.sync()
+            finally:
+                file.close()
+            self.rename(temporary, path)
+        except StorageError:
+            with suppress(StorageError):  # the first failure is the one to report
+                self.remove(temporary)
+            raise
+        if sync:
+            self.sync_directory(parent(path))
+
+
+def parent(path: str) -> str:
+    """Return the directory of a relative path, "" for the root."""
+    return path.rpartition("/")[0]
+
+
+def join(directory: str, name: str) -> str:
+    """Return the path of `name` in `directory`, which may be the root ""."""
+    return f"{directory}/{name}" if directory else name
+
+
+def _refused(error: OSError, action: str, path: str) -> StorageError:
+    return StorageError(f"cannot {action}: {error.strerror or error}", path or ".")
+
+
+class DiskFile(File):
+    """A file on disk, behind one file descriptor."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str, size: int, descriptor: int) -> None:
+        super().__init__(path, size)
+        self._descriptor = descriptor
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write `data` at the end; see :meth:`File.append`."""
+        size = self.size
+        try:
+            written = os.pwrite(self._descriptor, data, size)
+            while written < len(data):  # a full disk takes a part, and says why on the next call
+                more = os.pwrite(self._descriptor, memoryview(data)[written:], size + written)
+                if not more:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                written += more
+        except OSError as error:
+            raise _refused(error, "append", self.path) from error
+        self.size = size + written
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`, fewer only where the file ends."""
+        try:
+            data = os.pread(self._descriptor, size, position)
+            while len(data) < size and position + len(data) < self.size:
+                more = os.pread(self._descriptor, size - len(data), position + len(data))
+                if not more:
+                    raise StorageError(
+                        f"the file ends here, {self.size} bytes were there before",
+                        self.path,
+                        position + len(data),
+                    )
+                data += more
+        except OSError as error:
+            raise _refused(error, "read", self.path) from error
+        return data
+
+    def truncate(self, size: int) -> None:
+        """Cut everything behind the first `size` bytes."""
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            raise _refused(error, f"truncate to {size} bytes", self.path) from error
+        self.size = size
+
+    def sync(self) -> None:
+        """Return when every byte appended before this call is on the disk; see :meth:`File.sync`."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _refused(error, "sync", self.path) from error
+
+    def close(self) -> None:
+        """Give the descriptor back; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            raise _refused(error, "close", self.path) from error
+
+
+class DiskLock(Lock):
+    """An flock: the system drops it with the process, so a lock file left by a crash locks nobody out."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let others take the lock; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class DiskFiles(Files):
+    """The files below one directory of the machine. Making it touches nothing."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.path.abspath(os.fspath(root))
+
+    def _absolute(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+    def open(self, path: str, create: bool = False) -> File:
+        """Open a file for appending and reading; `create` makes an empty one when there is none."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            descriptor = os.open(self._absolute(path), flags, 0o644)
+        except OSError as error:
+            raise _refused(error, "open", path) from error
+        try:
+            return DiskFile(path, os.fstat(descriptor).st_size, descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise _refused(error, "open", path) from error
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory of that name is there."""
+        return os.path.lexists(self._absolute(path))
+
+    def is_directory(self, path: str) -> bool:
+        """Tell whether a directory of that name is there."""
+        return os.path.isdir(self._absolute(path))
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        try:
+            return sorted(os.listdir(self._absolute(path)))
+        except OSError as error:
+            raise _refused(error, "list", path) from error
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; one that exists is left as it is."""
+        try:
+            os.makedirs(self._absolute(path), exist_ok=True)
+        except OSError as error:
+            raise _refused(error, "make the directory", path) from error
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        try:
+            os.remove(self._absolute(path))
+        except OSError as error:
+            raise _refused(error, "remove", path) from error
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all it holds."""
+        try:
+            shutil.rmtree(self._absolute(path))
+        except OSError as error:
+            raise _refused(error, "remove", path) from error
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or directory another name, atomically; a file of that name is replaced."""
+        try:
+            os.replace(self._absolute(source), self._absolute(target))
+        except OSError as error:
+            raise _refused(error, f"rename to {target}", source) from error
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in a directory are on the disk."""
+        try:
+            descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _refused(error, "sync the directory", path) from error
+
+    def read_all(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+        try:
+            with open(self._absolute(path), "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise _refused(error, "read", path) from error
+
+    def lock(self, path: str) -> Lock:
+        """Take an flock on the file `path`, made if needed.
+
+        An flock belongs to the open file, not to the process: a second broker of this very process is refused
+        like one of another process.
+        """
+        try:
+            descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise _refused(error, "open", path) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise _locked(self.root, path) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise _refused(error, "lock", path) from error
+        return DiskLock(descriptor)
+
+
+def _locked(root: str, path: str) -> StorageError:
+    return StorageError(f"the data directory {root} is in use by another broker", path)
+
+
+class MemoryFile(File):
+    """A file in memory. Files opened under one path share their bytes, as on disk."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, path: str, content: bytearray) -> None:
+        super().__init__(path, len(content))
+        self._content = content
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write `data` at the end."""
+        self._content[self.size :] = data
+        self.size += len(data)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`, fewer only where the file ends."""
+        return bytes(memoryview(self._content)[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        """Cut everything behind the first `size` bytes."""
+        del self._content[size:]
+        self.size = size
+
+    def sync(self) -> None:
+        """Do nothing: memory is as durable as it gets."""
+
+    def close(self) -> None:
+        """Do nothing: there is no descriptor to give back."""
+
+
+class MemoryLock(Lock):
+    """A name in the set of locks of one :class:`MemoryFiles`."""
+
+    def __init__(self, held: set[str], path: str) -> None:
+        self._held = held
+        self._path = path
+
+    def release(self) -> None:
+        """Let others take the lock; a second call does nothing."""
+        held, self._held = self._held, set()
+        held.discard(self._path)
+
+
+class MemoryFiles(Files):
+    """A tree that lives and dies with this object."""
+
+    root = "memory"
+
+    def __init__(self) -> None:
+        self._directories: dict[str, set[str]] = {"": set()}
+        self._contents: dict[str, bytearray] = {}
+        self._locks: set[str] = set()
+
+    def _names(self, path: str, action: str) -> set[str]:
+        names = self._directories.get(path)
+        if names is None:
+            raise StorageError(f"cannot {action}: no such directory", path)
+        return names
+
+    def _content(self, path: str, action: str) -> bytearray:
+        content = self._contents.get(path)
+        if content is None:
+            raise StorageError(f"cannot {action}: no such file", path)
+        return content
+
+    def open(self, path: str, create: bool = False) -> File:
+        """Open a file for appending and reading; `create` makes an empty one when there is none."""
+        if create and path not in self._contents:
+            directory, _, name = path.rpartition("/")
+            self._names(directory, "open").add(name)
+            self._contents[path] = bytearray()
+        return MemoryFile(path, self._content(path, "open"))
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory of that name is there."""
+        return path in self._contents or path in self._directories
+
+    def is_directory(self, path: str) -> bool:
+        """Tell whether a directory of that name is there."""
+        return path in self._directories
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        return sorted(self._names(path, "list"))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; one that exists is left as it is."""
+        if path in self._directories:
+            return
+        directory, _, name = path.rpartition("/")
+        self.make_directory(directory)
+        self._directories[directory].add(name)
+        self._directories[path] = set()
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self._content(path, "remove")
+        del self._contents[path]
+        self._directories[parent(path)].discard(path.rpartition("/")[2])
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all it holds."""
+        for name in sorted(self._names(path, "remove")):
+            below = join(path, name)
+            if below in self._directories:
+                self.remove_tree(below)
+            else:
+                self.remove(below)
+        del self._directories[path]
+        self._directories[parent(path)].discard(path.rpartition("/")[2])
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or directory another name, atomically; a file of that name is replaced."""
+        names = self._names(parent(target), "rename")
+        if source in self._directories:
+            self._rename_directory(source, target)
+        else:
+            self._contents[target] = self._content(source, "rename")
+            del self._contents[source]
+        self._directories[parent(source)].discard(source.rpartition("/")[2])
+        names.add(target.rpartition("/")[2])
+
+    def _rename_directory(self, source: str, target: str) -> None:
+        if self._directories.get(target) or target in self._contents:
+            raise StorageError(f"cannot rename to {target}: it exists", source)
+        inside = source + "/"
+        for path in [path for path in self._contents if path.startswith(inside)]:
+            self._contents[target + path[len(source) :]] = self._contents.pop(path)
+        for path in [path for path in self._directories if path == source or path.startswith(inside)]:
+            self._directories[target + path[len(source) :]] = self._directories.pop(path)
+
+    def sync_directory(self, path: str) -> None:
+        """Do nothing but check that the directory is there."""
+        self._names(path, "sync")
+
+    def read_all(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+        return bytes(self._content(path, "read"))
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock, unless another broker on the same object holds it."""
+        if path in self._locks:
+            raise _locked(self.root, path)
+        if not self.exists(path):
+            self.open(path, create=True)
+        self._locks.add(path)
+        return MemoryLock(self._locks, path)

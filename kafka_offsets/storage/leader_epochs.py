@@ -1,0 +1,93 @@
+"""Which leader epoch wrote which offsets of one log, and how OffsetForLeaderEpoch is answered from it.
+
+Pure: the file is read and written by the log. Sources: KIP-101, KIP-279, LeaderEpochFileCache of Kafka 4.3.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafka_offsets.storage.checkpoints import EpochEntry
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class EpochRun(NamedTuple):
+    """Batches that follow each other in a log and carry the same leader epoch."""
+
+    epoch: int
+    first_offset: int
+    last_offset: int
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first: epochs rise, start offsets do not fall."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+        """Start with entries that are in order."""
+        self.entries = list(entries)
+
+    @classmethod
+    def of_runs(cls, runs: Iterable[EpochRun]) -> "LeaderEpochs":
+        """Rebuild the epochs from the batches themselves."""
+        epochs = cls()
+        for run in runs:
+            epochs.assign(run.epoch, run.first_offset)
+        return epochs
+
+    @property
+    def latest(self) -> int:
+        """The current epoch, or -1 when there is none."""
+        return self.entries[-1].epoch if self.entries else NO_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at `start_offset`; tell whether that is news.
+
+        An epoch that wrote nothing gives way to a later one at the same offset, as in Kafka.
+        """
+        if epoch <= self.latest:
+            return False
+        self.truncate_end(start_offset)
+        self.entries.append(EpochEntry(epoch, start_offset))
+        return True
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the epoch that wrote `offset`, or -1."""
+        return next(
+            (entry.epoch for entry in reversed(self.entries) if entry.start_offset <= offset), NO_EPOCH
+        )
+
+    def agrees_with(self, runs: Iterable[EpochRun]) -> bool:
+        """Tell whether every run of batches has the epoch that the entries give it, first to last offset."""
+        return all(
+            self.epoch_at(run.first_offset) == run.epoch == self.epoch_at(run.last_offset) for run in runs
+        )
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Answer OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and where the next one begins.
+
+        (-1, -1) when `epoch` is -1 or later than any known one. When all known ones are later, `epoch` itself
+        and the start of the first.
+        """
+        if epoch == NO_EPOCH or epoch > self.latest:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        following = next(i for i, entry in enumerate(self.entries) if entry.epoch > epoch)
+        found = self.entries[following - 1].epoch if following else epoch
+        return found, self.entries[following].start_offset
+
+    def truncate_end(self, offset: int) -> None:
+        """Forget the epochs that begin at `offset` or later."""
+        while self.entries and self.entries[-1].start_offset >= offset:
+            self.entries.pop()
+
+    def trim_start(self, offset: int) -> None:
+        """Forget the epochs that end at `offset` or before; the one that holds it then begins there."""
+        below = [entry for entry in self.entries if entry.start_offset <= offset]
+        if below and below[-1].start_offset < offset:
+            self.entries[: len(below)] = [EpochEntry(below[-1].epoch, offset)]
+        elif len(below) > 1:
+            del self.entries[: len(below) - 1]

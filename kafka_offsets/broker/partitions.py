@@ -1,0 +1,225 @@
+"""Topics and their partitions: what there is, what it is configured to, and the logs that hold it.
+
+The catalogue of topics is the data directory's; a partition's log is opened when it is first used, so that a broker
+with thousands of partitions starts at once. This module knows no requests: produce, fetch and the topic APIs do.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.producers import Producers
+from kafka_offsets.broker.topic_config import TopicConfig
+from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.data_directory import Topic as TopicEntry
+from kafka_offsets.storage.log import Log, LogConfig
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.fetch import ParkedFetch
+
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+"""Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
+
+NO_TOPIC_ID = bytes(16)
+
+
+class Partition:
+    """One partition whose log is open.
+
+    topic         name of its topic
+    leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
+    parked        fetches that wait for it to grow
+    watched_size  bytes of the log when its parked fetches were last told
+    """
+
+    __slots__ = ("_producers", "index", "leader_epoch", "log", "parked", "topic", "topic_id", "watched_size")
+
+    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        if log.leader_epoch < 0:
+            log.start_epoch(0)  # as a Kafka leader does before its first record: an empty log has epoch 0
+        self.leader_epoch = log.leader_epoch
+        self.parked: dict[ParkedFetch, None] = {}
+        self.watched_size = 0
+        self._producers: Producers | None = None
+
+    @property
+    def producers(self) -> Producers:
+        """The idempotent producers that wrote here, read back from the batch headers of the log on first use.
+
+        Raises StorageError when a batch is damaged.
+        """
+        if self._producers is None:
+            self._producers = Producers.of(batch.header for batch in self.log.batches(verify=False))
+        return self._producers
+
+    def forget_producers(self) -> None:
+        """Read the producers back from the log when they are next asked for."""
+        self._producers = None
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index})"
+
+
+class Topic:
+    """One topic.
+
+    configs     what was set for this topic, by Kafka's keys; everything else has the broker's value
+    config      what these come to
+    log_config  the part of `config` that the logs follow
+    partitions  by index; None until its log is opened
+    """
+
+    __slots__ = ("config", "configs", "is_internal", "log_config", "name", "partitions", "topic_id")
+
+    def __init__(self, entry: TopicEntry, broker_config: Config) -> None:
+        self.name = entry.name
+        self.topic_id = entry.topic_id
+        self.is_internal = entry.name in INTERNAL_TOPICS
+        self.partitions: list[Partition | None] = [None] * entry.partition_count
+        self.configure(TopicConfig.of(broker_config, entry.configs), entry.configs)
+
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions."""
+        return len(self.partitions)
+
+    @property
+    def open_partitions(self) -> list[Partition]:
+        """The partitions whose log is open."""
+        return [partition for partition in self.partitions if partition is not None]
+
+    def configure(self, config: TopicConfig, configs: Mapping[str, str]) -> None:
+        """Take over a configuration; the open logs follow it from their next roll on."""
+        self.config = config
+        self.configs = dict(configs)
+        self.log_config = LogConfig(config.effective_segment_bytes, config.index_interval_bytes)
+        for partition in self.open_partitions:
+            partition.log.config = self.log_config
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name}, {self.partition_count} partitions)"
+
+
+class Topics:
+    """All topics of a broker, by name and by id; every look-up costs O(1).
+
+    directory  whose catalogue they stand in
+    waiting    fetches that wait for records, by their connection
+    """
+
+    def __init__(self, directory: DataDirectory, config: Config) -> None:
+        self.directory = directory
+        self.waiting: dict[object, dict[ParkedFetch, None]] = {}
+        self._config = config
+        self._by_name = {name: Topic(entry, config) for name, entry in directory.topics.items()}
+        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
+        self._producer_ids = iter(range(0))
+
+    def names(self) -> list[str]:
+        """Return the names of all topics, sorted."""
+        return sorted(self._by_name)
+
+    def get(self, name: str) -> Topic | None:
+        """Return the topic called `name`."""
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """Return the topic with this id of 16 bytes."""
+        return self._by_id.get(topic_id)
+
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions of a topic, 0 when there is no such topic."""
+        found = self._by_name.get(topic)
+        return 0 if found is None else found.partition_count
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic, 16 zero bytes when there is no such topic."""
+        found = self._by_name.get(topic)
+        return NO_TOPIC_ID if found is None else found.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id, or None."""
+        found = self._by_id.get(topic_id)
+        return None if found is None else found.name
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """Return a partition, its log opened when this is its first use; None when there is none.
+
+        Raises StorageError when the log cannot be opened.
+        """
+        topic = self._by_name.get(name)
+        return None if topic is None else self.partition_of(topic, index)
+
+    def partition_of(self, topic: Topic, index: int) -> Partition | None:
+        """Return a partition of `topic`, as `partition` does."""
+        partitions = topic.partitions
+        if not 0 <= index < len(partitions):
+            return None
+        partition = partitions[index]
+        if partition is None:
+            log = self.directory.open_log(topic.name, index, topic.log_config)
+            partition = partitions[index] = Partition(topic.name, topic.topic_id, index, log)
+        return partition
+
+    def open_partitions(self) -> Iterator[Partition]:
+        """Give every partition whose log is open."""
+        for topic in self._by_name.values():
+            yield from topic.open_partitions
+
+    def create(self, name: str, partition_count: int, configs: Mapping[str, str] | None = None) -> Topic:
+        """Create a topic. Costs a sync.
+
+        ConfigError for configs that Kafka refuses; ValueError for a name that exists or that Kafka does not allow.
+        Raises StorageError; there is then no such topic.
+        """
+        TopicConfig.of(self._config, configs or {})
+        topic = Topic(self.directory.create_topic(name, partition_count, configs or {}), self._config)
+        self._by_name[name] = topic
+        self._by_id[topic.topic_id] = topic
+        return topic
+
+    def delete(self, name: str) -> Topic:
+        """Delete a topic and its logs; return what it was. KeyError when there is none.
+
+        When StorageError comes, the topic may be gone already and its folders go later: ask `get`.
+        """
+        topic = self._by_name[name]
+        try:
+            self.directory.delete_topic(name)
+        finally:
+            if name not in self.directory.topics:
+                del self._by_name[name], self._by_id[topic.topic_id]
+        return topic
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Give a topic more partitions, `total` in all. KeyError, ValueError for fewer than it has, StorageError."""
+        topic = self._by_name[name]
+        if total < topic.partition_count:
+            raise ValueError(f"{name} has {topic.partition_count} partitions, not fewer: {total}")
+        self.directory.update_topic(self.directory.topics[name]._replace(partition_count=total))
+        topic.partitions += [None] * (total - topic.partition_count)
+        return topic
+
+    def set_configs(self, name: str, configs: Mapping[str, str]) -> Topic:
+        """Replace everything that was set for a topic. KeyError, ConfigError, StorageError: nothing has changed."""
+        topic = self._by_name[name]
+        config = TopicConfig.of(self._config, configs)
+        self.directory.update_topic(self.directory.topics[name]._replace(configs=dict(configs)))
+        topic.configure(config, configs)
+        return topic
+
+    def new_producer_id(self) -> int:
+        """Return a producer id that was never returned before, over all restarts. Raises StorageError."""
+        producer_id = next(self._producer_ids, None)
+        if producer_id is None:
+            self._producer_ids = iter(self.directory.allocate_producer_ids())
+            producer_id = next(self._producer_ids)
+        return producer_id
+
+    def close(self) -> None:
+        """Forget what waits; the logs are the data directory's to close."""
+        self.waiting.clear()

@@ -1,0 +1,313 @@
+"""The table of committed offsets against a plain dict, at its extremes, and weighed."""
+
+import struct
+import tracemalloc
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+IDS = (bytes(16), bytes([1] * 16), bytes([2] * 16))
+LAST_PARTITION = 2**31 - 1
+
+groups = st.sampled_from(["", "a", "b", "gruppe-ü"])
+topics = st.sampled_from(["", "t", "u", "t\0"])
+# Few numbers, so that rules meet; edges of pages, gaps, and what only a damaged or hostile record holds (-1).
+partitions = st.one_of(
+    st.integers(0, 9),
+    st.sampled_from(
+        [63, 126, 127, 128, 129, 255, 256, 10_000, LAST_PARTITION - 1, LAST_PARTITION, -1, -(2**31)]
+    ),
+)
+entries = st.builds(
+    OffsetAndMetadata,
+    offset=INT64,
+    leader_epoch=st.one_of(st.just(-1), INT32),
+    metadata=st.one_of(st.just(""), st.sampled_from(["m", "n", "é", "x" * 4096]), st.text(max_size=3)),
+    commit_timestamp=INT64,
+    expire_timestamp=st.one_of(st.just(-1), st.integers(0, 9), INT64),
+    topic_id=st.sampled_from(IDS),
+    log_offset=INT64,
+)
+
+
+class TableMachine(RuleBasedStateMachine):
+    """Every call beside the same call on group -> topic -> partition -> entry, in dicts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = OffsetTable()
+        self.oracle: dict[str, dict[str, dict[int, OffsetAndMetadata]]] = {}
+
+    @rule(group=groups, topic=topics, partition=partitions, entry=entries)
+    def put(self, group: str, topic: str, partition: int, entry: OffsetAndMetadata) -> None:
+        self.table.put(group, topic, partition, entry)
+        self.oracle.setdefault(group, {}).setdefault(topic, {})[partition] = entry
+
+    @rule(group=groups, topic=topics, order=st.permutations(range(12)), entry=entries)
+    def put_a_whole_topic_in_any_order(
+        self, group: str, topic: str, order: list[int], entry: OffsetAndMetadata
+    ) -> None:
+        for partition in order:
+            self.put(group, topic, partition, entry._replace(offset=partition))
+
+    @rule(group=groups, topic=topics, first=st.sampled_from([-3, 0, 120]), entry=entries)
+    def put_a_run(self, group: str, topic: str, first: int, entry: OffsetAndMetadata) -> None:
+        for partition in range(first, first + 140):
+            self.put(group, topic, partition, entry._replace(log_offset=partition))
+
+    @rule(group=groups, topic=topics, partition=partitions)
+    def remove(self, group: str, topic: str, partition: int) -> None:
+        held = self.oracle.get(group, {}).get(topic, {})
+        assert self.table.remove(group, topic, partition) == (partition in held)
+        if held.pop(partition, None) is not None:
+            self._prune(group, topic)
+
+    def _prune(self, group: str, topic: str) -> None:
+        if not self.oracle[group][topic]:
+            del self.oracle[group][topic]
+        if not self.oracle[group]:
+            del self.oracle[group]
+
+    @rule(group=groups, topic=topics, keep=st.sets(partitions, max_size=2))
+    def remove_most_of_a_topic(self, group: str, topic: str, keep: set[int]) -> None:
+        for partition in self.table.partitions(group, topic):
+            if partition not in keep:
+                self.remove(group, topic, partition)
+
+    @rule(group=groups)
+    def remove_group(self, group: str) -> None:
+        removed = sum(map(len, self.oracle.pop(group, {}).values()))
+        assert self.table.remove_group(group) == removed
+
+    @rule(group=groups, topic=topics, partition=partitions)
+    def get(self, group: str, topic: str, partition: int) -> None:
+        expected = self.oracle.get(group, {}).get(topic, {}).get(partition)
+        found = self.table.get(group, topic, partition)
+        assert found == expected
+        assert found is None or type(found) is OffsetAndMetadata
+        assert self.table.get_offset(group, topic, partition) == (
+            None if expected is None else expected.offset
+        )
+
+    @invariant()
+    def everything_listed_is_what_the_oracle_lists(self) -> None:
+        assert self.table.groups() == list(self.oracle)
+        for group in ("", "a", "b", "gruppe-ü"):
+            held = self.oracle.get(group, {})
+            assert self.table.has_group(group) == (group in self.oracle)
+            assert self.table.topics(group) == list(held)
+            listed = [
+                (topic, number, held[topic][number]) for topic in held for number in sorted(held[topic])
+            ]
+            assert list(self.table.items(group)) == listed
+            for topic in ("", "t", "u", "t\0"):
+                assert self.table.partitions(group, topic) == sorted(held.get(topic, ()))
+        assert len(self.table) == sum(len(t) for held in self.oracle.values() for t in held.values())
+        assert self.table.nbytes > 0
+
+
+TestTableAgainstOracle = TableMachine.TestCase
+TestTableAgainstOracle.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def entry_of(offset: int, **fields: object) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, 3, commit_timestamp=1_700_000_000_000)._replace(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("partition", [0, 127, 128, LAST_PARTITION, -1, -(2**31)])
+@pytest.mark.parametrize("offset", [0, -1, -(2**63), 2**63 - 1])
+def test_an_entry_comes_back_as_it_was_put(partition: int, offset: int) -> None:
+    table = OffsetTable()
+    entry = OffsetAndMetadata(offset, 2**31 - 1, "ü" * 4096, -(2**63), 2**63 - 1, bytes(range(16)), 2**63 - 1)
+    table.put("g", "t", partition, entry)
+    assert table.get("g", "t", partition) == entry
+    assert table.get_offset("g", "t", partition) == offset
+    assert table.partitions("g", "t") == [partition]
+
+
+def test_what_is_not_there_is_none_and_its_removal_false() -> None:
+    table = OffsetTable()
+    table.put("g", "t", 1, entry_of(1))
+    for group, topic, partition in (
+        ("h", "t", 1),
+        ("g", "u", 1),
+        ("g", "t", 0),
+        ("g", "t", 2),
+        ("g", "t", 129),
+    ):
+        assert table.get(group, topic, partition) is None
+        assert table.get_offset(group, topic, partition) is None
+        assert not table.remove(group, topic, partition)
+    assert (table.topics("h"), table.partitions("g", "u"), list(table.items("h"))) == ([], [], [])
+    assert table.remove_group("h") == 0
+    assert len(table) == 1
+
+
+def test_values_that_do_not_fit_are_refused_and_the_table_is_as_before() -> None:
+    table = OffsetTable()
+    table.put("g", "t", 0, entry_of(1, metadata="m", expire_timestamp=9))
+    before = list(table.items("g"))
+    for fields in (
+        {"offset": 2**63},
+        {"leader_epoch": 2**31},
+        {"log_offset": 2**63},
+        {"expire_timestamp": 2**63},
+    ):
+        for partition in (0, 1, 200):
+            with pytest.raises((struct.error, AssertionError)):
+                table.put("g", "t", partition, entry_of(2)._replace(**fields))  # type: ignore[arg-type]
+    assert list(table.items("g")) == before
+    assert len(table) == 1
+
+
+def test_a_topic_made_anew_has_its_new_id_in_every_entry_committed_since() -> None:
+    table = OffsetTable()
+    old, new = b"o" * 16, b"n" * 16
+    for partition in range(8):
+        table.put("g", "t", partition, entry_of(partition, topic_id=old))
+    small = table.nbytes
+    for partition in range(8):
+        table.put("g", "t", partition, entry_of(partition, topic_id=new))
+        ids = [entry.topic_id for _, _, entry in table.items("g")]
+        assert ids == [new] * (partition + 1) + [old] * (7 - partition)
+    assert table.nbytes == small
+
+
+def test_metadata_expiry_and_ids_leave_with_their_entry() -> None:
+    table = OffsetTable()
+    for partition in range(3):
+        table.put("g", "t", partition, entry_of(partition))
+    small = table.nbytes
+    odd = entry_of(7, metadata="m", expire_timestamp=5, topic_id=b"x" * 16)
+    table.put("g", "t", 1, odd)
+    table.remove("g", "t", 0)
+    assert table.get("g", "t", 1) == odd
+    assert table.get("g", "t", 2) == entry_of(2)
+    table.put("g", "t", 0, entry_of(0))
+    assert [entry for _, _, entry in table.items("g")] == [entry_of(0), odd, entry_of(2)]
+    table.remove("g", "t", 1)
+    table.put("g", "t", 1, entry_of(1))
+    assert list(table.items("g")) == [("t", number, entry_of(number)) for number in range(3)]
+    assert table.nbytes - small < 200, "only the remembered text may stay"
+
+
+def test_a_removed_entry_leaves_no_topic_id_that_others_could_take() -> None:
+    table = OffsetTable()
+    old, new = b"o" * 16, b"n" * 16
+    for partition in range(3):
+        table.put("g", "t", partition, entry_of(partition, topic_id=old))
+    table.put("g", "t", 1, entry_of(1, topic_id=new))
+    table.remove("g", "t", 1)
+    table.put("g", "t", 0, entry_of(0, topic_id=new))
+    assert [entry.topic_id for _, _, entry in table.items("g")] == [new, old]
+
+
+def test_an_expiry_is_cleared_by_a_commit_without_one() -> None:
+    table = OffsetTable()
+    for partition in range(4):
+        table.put("g", "t", partition, entry_of(1, expire_timestamp=50 + partition))
+    table.put("g", "t", 2, entry_of(1))
+    assert [entry.expire_timestamp for _, _, entry in table.items("g")] == [50, 51, -1, 53]
+
+
+def test_topics_are_listed_in_the_order_of_their_first_entry() -> None:
+    table = OffsetTable()
+    for topic in ("c", "a", "b"):
+        table.put("g", topic, 0, entry_of(1))
+        table.put("g", topic, 500, entry_of(1))
+    table.remove("g", "c", 0)
+    assert table.topics("g") == ["c", "a", "b"]
+    table.remove("g", "c", 500)
+    table.put("g", "c", 0, entry_of(1))
+    assert table.topics("g") == ["a", "b", "c"]
+
+
+def test_names_equal_texts_and_ids_are_held_once() -> None:
+    table = OffsetTable()
+    for group in range(9):
+        topic, text = f"topic-{group % 1}", f"text-{group % 1}"
+        table.put(str(group), topic, group, entry_of(1, metadata=text, topic_id=bytes([7] * 16)))
+    assert len({id(name) for group in table.groups() for name in table.topics(group)}) == 1
+    held = [entry for group in table.groups() for _, _, entry in table.items(group)]
+    assert len({id(entry.metadata) for entry in held}) == 1
+    assert len({id(entry.topic_id) for entry in held}) == 1
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_when_the_last_entry_is_gone_nothing_is_held(backwards: bool) -> None:
+    table = OffsetTable()
+    empty = table.nbytes
+    keys = [(g, t, p) for g in ("g", "h") for t in ("t", "u") for p in (*range(300), 70_000, LAST_PARTITION)]
+    for key in keys:
+        table.put(*key, entry_of(1, expire_timestamp=5))
+    for key in reversed(keys) if backwards else keys:
+        assert table.remove(*key)
+    assert (len(table), table.groups(), table.topics("g")) == (0, [], [])
+    assert table.nbytes - empty < 1000, "only the slots of the outermost dicts may stay"
+
+
+def test_removing_a_group_leaves_the_others() -> None:
+    table = OffsetTable()
+    for group in ("g", "h"):
+        for topic in ("t", "u"):
+            for partition in (0, 1, 400):
+                table.put(group, topic, partition, entry_of(partition))
+    assert table.remove_group("g") == 6
+    assert (table.groups(), len(table), table.has_group("g")) == (["h"], 6, False)
+    assert table.topics("h") == ["t", "u"]
+    assert table.partitions("h", "u") == [0, 1, 400]
+
+
+def traced_bytes_per_entry(partitions: range, per_topic: int, topics: int = 1) -> float:
+    """Fill a table with about 100,000 entries; return what tracemalloc counts for each, group names included."""
+    tracemalloc.start()
+    try:
+        table = OffsetTable()
+        for group in range(100_000 // (per_topic * topics)):
+            name = f"consumer-group-{group:06d}"
+            for topic in range(topics):
+                for partition in partitions:
+                    at = group + partition
+                    entry = OffsetAndMetadata(
+                        2**40 + at, 7, "", 2**40 + at, -1, bytes([topic + 1] * 16), 2**33 + at
+                    )
+                    table.put(name, f"topic-{topic}", partition, entry)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert abs(table.nbytes / held - 1) < 0.05, "nbytes says what is held"
+    return held / len(table)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "topics", "limit"),
+    [
+        (range(100), 1, 32),
+        (range(100), 10, 32),
+        (range(99, -1, -1), 1, 32),
+        (range(8), 1, 64),
+        (range(8), 10, 64),
+        (range(7, -1, -1), 1, 64),
+        (range(1), 1, 320),
+    ],
+)
+def test_an_entry_costs_few_bytes(partitions: range, topics: int, limit: int) -> None:
+    assert traced_bytes_per_entry(partitions, len(partitions), topics) <= limit
+
+
+def test_far_off_partitions_cost_little_more_than_the_first() -> None:
+    table = OffsetTable()
+    table.put("g", "t", 0, entry_of(1))
+    first = table.nbytes
+    table = OffsetTable()
+    table.put("g", "t", LAST_PARTITION, entry_of(1, expire_timestamp=-1))
+    assert table.nbytes - first < 100
+    for step in range(1000):
+        table.put("g", "t", LAST_PARTITION - step * 2_000_000, entry_of(1))
+    assert table.nbytes < 1000 * 400

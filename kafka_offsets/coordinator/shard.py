@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import group as classic
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import Result
@@ -51,6 +50,7 @@ class Shard:
     partition      number of that partition
     new_member_id  prefix -> a member id that nobody has, `prefix-UUID`
     topics         the topics of the cluster
+    is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Shard:
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
         self.unknown_records = 0
+        self.is_loading = True
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -79,7 +80,7 @@ class Shard:
         """Carry out everything that is due at `now`; afterwards the next deadline lies in the future."""
         results = []
         while (timer := self.timers.pop_due(now.mono_ms)) is not None:
-            results.append(classic.on_timer(self, timer, now))
+            results.append(rebalance.on_timer(self, timer, now))
         return results
 
     def replay(self, key: bytes, value: bytes | None, log_offset: int, producer_id: int = -1) -> None:
@@ -92,7 +93,8 @@ class Shard:
         if isinstance(parsed, stored.OffsetKey):
             self._replay_offset(parsed, value, log_offset, producer_id)
         elif isinstance(parsed, stored.GroupKey):
-            classic.replay(self, parsed.group, value)
+            value_read = None if value is None else stored.parse_group_value(value)
+            rebalance.replay(self, parsed.group, value_read)
         else:
             self.unknown_records += 1
 
@@ -135,4 +137,5 @@ class Shard:
 
     def finish_loading(self, now: Now) -> list[Result]:
         """Bring loaded groups to life: each member gets a fresh session; call once, behind the last replay."""
-        return classic.finish_loading(self, now)
+        self.is_loading = False
+        return rebalance.finish_loading(self, now)

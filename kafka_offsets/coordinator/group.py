@@ -1,0 +1,422 @@
+"""One classic consumer group: its members, its generation, its state; what may be asked of it and what it stores.
+
+Nothing here decides when a group moves on (that is rebalance.py) or what a request is answered (join.py, sync.py,
+membership.py): these are the facts and the small steps that those are made of. Each step costs the same however many
+members there are, except the ones that end a phase. Source: ClassicGroup and ClassicGroupMember of Kafka 4.3.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.result import Record, RequestContext
+from kafka_offsets.coordinator.timers import Timers
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.coordinator.shard import Shard
+
+CONSUMER = "consumer"
+"""The protocol type of consumers: its metadata names the topics that a member subscribes to."""
+
+SESSION_TIMER, PENDING_TIMER, JOIN_TIMER, SYNC_TIMER = "session", "pending", "join", "sync"
+"""Kinds of timers: of a member, of a member id that was handed out, of the join phase, of the sync phase."""
+
+_UNSCHEDULED = -1
+
+
+class GroupState(Enum):
+    """What a group is doing, by the name that DescribeGroups shows."""
+
+    EMPTY = "Empty"
+    """No members. Commits without a member and joins are accepted, members are unknown; a join leads to
+    PREPARING_REBALANCE, DeleteGroups and expiry end the group."""
+
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Waits for members to join: heartbeats and syncs hear REBALANCE_IN_PROGRESS, joins are parked, commits of the
+    old generation are accepted. Leads to COMPLETING_REBALANCE, or to EMPTY when nobody is left."""
+
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """The generation is made and waits for its leader's assignment: syncs are parked, commits refused. Leads to STABLE,
+    or back to PREPARING_REBALANCE when somebody comes, goes or never syncs."""
+
+    STABLE = "Stable"
+    """Every member has an assignment. Leads to PREPARING_REBALANCE when somebody comes, goes or changes."""
+
+    DEAD = "Dead"
+    """This broker does not coordinate the group any more: COORDINATOR_NOT_AVAILABLE to everybody."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One member.
+
+    protocols          name -> metadata, in the member's order of preference
+    join, sync         the parked request that waits for the end of the phase
+    is_new             not yet part of a generation: it knows no member id and sends no heartbeats
+    deadline_ms        when its session ends, in monotonic time; heartbeats move this alone
+    scheduled_ms       when its earliest timer falls due, -1 for none: at most `deadline_ms` as long as it counts
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: dict[str, bytes]
+    assignment: bytes = b""
+    join: RequestContext | None = None
+    sync: RequestContext | None = None
+    is_new: bool = False
+    deadline_ms: int = 0
+    scheduled_ms: int = _UNSCHEDULED
+
+    def offers(self, protocols: dict[str, bytes]) -> bool:
+        """Whether the member's protocols are exactly these, in the same order."""
+        return self.protocols == protocols and list(self.protocols) == list(protocols)
+
+    @property
+    def waits(self) -> bool:
+        """Whether silence is to be expected: a request of it is parked, and it is known to be able to send more."""
+        return not self.is_new and (self.join is not None or self.sync is not None)
+
+
+class ClassicGroup:
+    """A classic group; without protocol type it is a simple one, that only keeps offsets.
+
+    members           by member id, in the order of joining
+    static_members    group instance id -> member id (KIP-345)
+    pending           member ids handed out and not yet used -> when they expire, in monotonic time (KIP-394)
+    joined            how many members have a parked join
+    unsynced          members of this generation that have not asked for their assignment
+    supporters        protocol -> how many members support it
+    subscribed        topics that some member subscribes to, of the last generation; None when that is not known
+    is_initial        whether the rebalance under way started from EMPTY: it waits for its delay, not for its members
+    initial_delay_ms, initial_remaining_ms: the delay under way, and by how much it may still grow
+    join_due_ms, sync_due_ms: when the phase ends at the latest, -1 when it has no timer
+    state_since_ms    wall time of the last change of state, -1 when an old record did not say
+    durable           what the log says of the group, None when it says nothing
+    """
+
+    __slots__ = (
+        "durable",
+        "generation",
+        "group_id",
+        "initial_delay_ms",
+        "initial_remaining_ms",
+        "is_initial",
+        "join_due_ms",
+        "joined",
+        "leader",
+        "members",
+        "newcomers",
+        "pending",
+        "protocol",
+        "protocol_type",
+        "state",
+        "state_since_ms",
+        "static_members",
+        "subscribed",
+        "supporters",
+        "sync_due_ms",
+        "unsynced",
+    )
+
+    def __init__(self, group_id: str, wall_ms: int = -1) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_since_ms = wall_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending: dict[str, int] = {}
+        self.joined = 0
+        self.unsynced: set[str] = set()
+        self.supporters: Counter[str] = Counter()
+        self.subscribed: frozenset[str] | None = None
+        self.is_initial = False
+        self.newcomers = False
+        self.initial_delay_ms = 0
+        self.initial_remaining_ms = 0
+        self.join_due_ms = _UNSCHEDULED
+        self.sync_due_ms = _UNSCHEDULED
+        self.durable: messages.GroupMetadataValue | None = None
+
+    # What may be asked
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nobody has ever joined: all that the group has are offsets."""
+        return (
+            self.state is GroupState.EMPTY
+            and self.protocol_type is None
+            and not self.pending
+            and self.durable is None
+        )
+
+    @property
+    def has_all_joined(self) -> bool:
+        """Whether every member has a parked join and every member id that was handed out is in use."""
+        return self.joined == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest time that any member wants to have for rejoining; costs a walk over the members."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether the last generation reads `topic`: if a consumer's metadata does not parse, any topic."""
+        if self.subscribed is None:
+            return self.protocol_type == CONSUMER
+        return topic in self.subscribed
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Say whether this is a member; a static one must have the member id that its instance was given last."""
+        if group_instance_id is not None:
+            current = self.static_members.get(group_instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        if member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE
+
+    def check_commit(
+        self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
+    ) -> ErrorCode:
+        """Say whether these may commit offsets; the members of a live group only, outside the sync phase."""
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation < 0 and self.state is GroupState.EMPTY:
+            return (
+                ErrorCode.NONE
+            )  # admins and consumers that assign partitions themselves, whatever their member id
+        if generation < 0 and not member_id and group_instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self.check_member(member_id, group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def check_offset_deletion(self) -> ErrorCode:
+        """Say whether offsets may be deleted: not of a live group whose subscriptions cannot be known."""
+        if self.state is GroupState.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if self.state is not GroupState.EMPTY and self.protocol_type != CONSUMER:
+            return ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE
+
+    def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
+        """Whether a member with these protocols would leave the group one that all members support."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type and protocols)
+        count = len(self.members)
+        return protocol_type == self.protocol_type and any(self.supporters[p] == count for p in protocols)
+
+    def choose_protocol(self) -> str:
+        """Return the protocol with the most votes: each member votes for its first that all members support."""
+        count = len(self.members)
+        candidates = {name for name, supporters in self.supporters.items() if supporters == count}
+        votes: Counter[str] = Counter()
+        for member in self.members.values():
+            votes[next(name for name in member.protocols if name in candidates)] += 1
+        return min(votes, key=lambda name: (-votes[name], _bucket(name), name))
+
+    # Sessions
+
+    def on_commit(self, member_id: str, now: Now, shard: "Shard") -> None:
+        """Take a commit for a sign of life."""
+        if self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+            member = self.members.get(member_id)
+            if member is not None:
+                self.arm(member, shard.timers, now)
+
+    def arm(self, member: Member, timers: Timers, now: Now, timeout_ms: int | None = None) -> None:
+        """Start a member's session anew: it ends after `timeout_ms`, by default its session timeout."""
+        timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.deadline_ms = deadline_ms = now.mono_ms + timeout_ms
+        if member.scheduled_ms == _UNSCHEDULED or deadline_ms < member.scheduled_ms:
+            member.scheduled_ms = deadline_ms
+            timers.schedule(deadline_ms, SESSION_TIMER, self.group_id, member.member_id)
+
+    # Steps
+
+    def enter(self, state: GroupState, now: Now) -> None:
+        """Change the state."""
+        self.state = state
+        self.state_since_ms = now.wall_ms
+
+    def add(self, member: Member) -> None:
+        """Take in a member; the first one decides the protocol type (which the caller sets) and is the leader."""
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self.supporters.update(member.protocols.keys())
+        if member.join is not None:
+            self.joined += 1
+        if self.leader is None:
+            self.leader = member.member_id
+        self.pending.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Forget a member or a pending member id; when it was the leader, the longest-standing member is next."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._withdraw(member)
+            if member.join is not None:
+                self.joined -= 1
+            if member.group_instance_id is not None:
+                del self.static_members[member.group_instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending.pop(member_id, None)
+        self.unsynced.discard(member_id)
+        return member
+
+    def _withdraw(self, member: Member) -> None:
+        """Count a member's protocols no longer; a name that nobody supports is not kept."""
+        for name in member.protocols:
+            self.supporters[name] -= 1
+            if not self.supporters[name]:
+                del self.supporters[name]
+
+    def change(
+        self, member: Member, protocols: dict[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
+        """Let a member have other protocols and timeouts."""
+        self._withdraw(member)
+        self.supporters.update(protocols.keys())
+        member.protocols = protocols
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def rename_static_member(self, old: Member, member_id: str) -> Member:
+        """Give a static member another member id; requests parked under the old one stay with `old`, the result."""
+        assert old.group_instance_id is not None
+        del self.members[old.member_id]
+        new = replace(old, member_id=member_id, join=None, sync=None, is_new=False, scheduled_ms=_UNSCHEDULED)
+        self.members[member_id] = new
+        self.static_members[old.group_instance_id] = member_id
+        if old.join is not None:
+            self.joined -= 1
+        if self.leader == old.member_id:
+            self.leader = member_id
+        if old.member_id in self.unsynced:
+            self.unsynced.remove(old.member_id)
+            self.unsynced.add(member_id)
+        return new
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader has joined, electing the first member that has; False when nobody has."""
+        if self.leader is not None and self.members[self.leader].join is not None:
+            return True
+        joined = next((m.member_id for m in self.members.values() if m.join is not None), None)
+        if joined is not None:
+            self.leader = joined
+        return joined is not None
+
+    def start_generation(self, now: Now) -> None:
+        """Begin the next generation with the members that are left."""
+        self.generation += 1
+        self.protocol = self.choose_protocol() if self.members else None
+        self.subscribed = self._subscribed_topics()
+        self.unsynced = set(self.members)
+        self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now)
+
+    def _subscribed_topics(self) -> frozenset[str] | None:
+        """Return the topics in the members' metadata, read as version 0, which begins all others; None if it is not."""
+        if self.protocol_type != CONSUMER:
+            return None
+        topics: set[str] = set()
+        protocol = self.protocol or ""
+        for metadata in {member.protocols.get(protocol, b"") for member in self.members.values()}:
+            if len(metadata) < 2:
+                return None
+            try:
+                subscription, _ = messages.decode(messages.ConsumerProtocolSubscription, metadata, 0, 2)
+            except ProtocolError:
+                return None
+            topics.update(subscription.topics)
+        return frozenset(topics)
+
+    # What is stored
+
+    def record(self) -> Record:
+        """Return the record of this generation, with its members and their assignments."""
+        members = [
+            messages.GroupMetadataValue.MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.protocols[self.protocol or ""],
+                assignment=member.assignment,
+            )
+            for member in self.members.values()
+        ]
+        value = messages.GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            current_state_timestamp=self.state_since_ms,
+            members=members,
+        )
+        return stored.group_record(self.group_id, value)
+
+    def first_record(self) -> Record:
+        """Return the record that says that the group exists, written when the first member knocks."""
+        value = messages.GroupMetadataValue(
+            protocol_type="", protocol=None, leader=None, current_state_timestamp=self.state_since_ms
+        )
+        return stored.group_record(self.group_id, value)
+
+    def restore(self, value: messages.GroupMetadataValue) -> None:
+        """Become what the log says: Stable in that generation when it had members, else Empty."""
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol = value.protocol
+        self.leader = value.leader
+        self.state_since_ms = value.current_state_timestamp
+        for known in value.members:
+            rebalance_timeout_ms = known.rebalance_timeout
+            if rebalance_timeout_ms == -1:  # a record of version 0 has none
+                rebalance_timeout_ms = known.session_timeout
+            member = Member(
+                known.member_id,
+                known.group_instance_id,
+                known.client_id,
+                known.client_host,
+                rebalance_timeout_ms,
+                known.session_timeout,
+                {value.protocol or "": known.subscription},
+                known.assignment,
+            )
+            self.add(member)
+        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+        self.subscribed = self._subscribed_topics()
+
+
+def _bucket(name: str) -> int:
+    """Return where a Java HashMap of up to 12 strings keeps `name`: real Kafka breaks ties between protocols so."""
+    hashed = 0
+    units = name.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    return (hashed ^ hashed >> 16) & 15

@@ -112,9 +112,10 @@ def _serve(options: argparse.Namespace) -> int:
     import logging
 
     from kafka_offsets.broker.config import Config
-    from kafka_offsets.broker.server import serve
 
     config = Config.load(dict(options.set), options.config)
+    from kafka_offsets.broker.server import serve  # after the configuration: a mistake is told at once
+
     listener = config.listener()
     host = options.host if options.host is not None else listener.host
     port = options.port if options.port is not None else listener.port

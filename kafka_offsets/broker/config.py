@@ -5,7 +5,6 @@ something follows it, and only then. Where a default differs from Kafka's, `kafk
 ``profile="kafka"`` restores it.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,6 +276,8 @@ def config_table() -> tuple[Key, ...]:
 
 def nearest_name(name: str, names: Iterable[str]) -> str:
     """Return "; did you mean X?" for the name most like `name`, or nothing when none is like it."""
+    import difflib  # late: only a mistake needs it
+
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
 

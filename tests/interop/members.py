@@ -7,6 +7,7 @@ poll, before the offsets behind those values can be committed. The end of standa
 """
 
 import asyncio
+import signal
 import sys
 import threading
 from collections.abc import Iterable
@@ -17,6 +18,10 @@ HEARTBEAT_INTERVAL_MS = 200
 AUTO_COMMIT_INTERVAL_MS = 100
 FETCH_WAIT_MS = 50
 POLL_S = 0.1
+# kafka-python 3.0.12 loses the end of a rebalance when poll() times out between the answers to JoinGroup and
+# SyncGroup: it then neither owns partitions nor sends heartbeats (seen with Apache Kafka, once in twenty starts with
+# polls of 0.1 s). Its polls are long here, which makes that rare, and are ended by SIGINT.
+LONG_POLL_S = 20
 
 
 def tell(word: str, items: Iterable[Any]) -> None:
@@ -29,13 +34,15 @@ def tell_assigned(partitions: Iterable[Any]) -> None:
     tell("assigned", sorted(entry.partition for entry in partitions))
 
 
-def stop_at_end_of_input() -> threading.Event:
-    """An event that is set when the parent closes our standard input (or dies)."""
+def stop_at_end_of_input(interrupt: bool = False) -> threading.Event:
+    """An event that is set when the parent closes our standard input (or dies); Control-C too, if it must be heard."""
     stop = threading.Event()
 
     def wait() -> None:
         sys.stdin.read()
         stop.set()
+        if interrupt:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     threading.Thread(target=wait, daemon=True).start()
     return stop
@@ -52,7 +59,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, commit: str) -> None:
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             tell_assigned(assigned)
 
-    stop = stop_at_end_of_input()
+    stop = stop_at_end_of_input(interrupt=True)
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=group,
@@ -64,16 +71,19 @@ def kafka_python(bootstrap: str, group: str, topic: str, commit: str) -> None:
         fetch_max_wait_ms=FETCH_WAIT_MS,
     )
     consumer.subscribe([topic], listener=Listener())
-    while not stop.is_set():
-        polled = consumer.poll(timeout_ms=int(POLL_S * 1000))
-        records = [record for partition in polled.values() for record in partition]
-        if not records:
-            continue
-        tell("read", (record.value.decode() for record in records))
-        if commit == "sync":
-            consumer.commit()
-        elif commit == "async":
-            consumer.commit_async()
+    try:
+        while not stop.is_set():
+            polled = consumer.poll(timeout_ms=LONG_POLL_S * 1000)
+            records = [record for partition in polled.values() for record in partition]
+            if not records:
+                continue
+            tell("read", (record.value.decode() for record in records))
+            if commit == "sync":
+                consumer.commit()
+            elif commit == "async":
+                consumer.commit_async()
+    except KeyboardInterrupt:
+        pass
     consumer.close()
 
 

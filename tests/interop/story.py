@@ -79,12 +79,16 @@ class Member:
         """It dies without a word to the broker: SIGKILL."""
         self._process.kill()
 
-    def leave(self) -> int:
-        """Ask it to leave the group, and return its exit code."""
+    def ask_to_leave(self) -> None:
+        """Ask it to leave the group."""
         assert self._process.stdin is not None
         if self._leaves_at_sigterm:
             self._process.terminate()
         self._process.stdin.close()
+
+    def leave(self) -> int:
+        """Have it leave the group, and return its exit code."""
+        self.ask_to_leave()
         return self._reap()
 
     def _reap(self) -> int:
@@ -161,5 +165,7 @@ def a_group_grows_and_loses_a_member(
         assert sum(ends.values()) == RECORDS and len(ends) == PARTITIONS and all(ends.values()), ends
         until(lambda: dict(client.committed(group, topic)) == ends, f"committed offsets reach the end {ends}")
     finally:
+        for member in members:
+            member.ask_to_leave()
         codes = [member.leave() for member in members]
     assert codes == [0, 0, -signal.SIGKILL], [member.log for member in members]

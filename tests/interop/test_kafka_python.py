@@ -73,7 +73,7 @@ def read(reader: KafkaConsumer, count: int) -> list[bytes]:
     values: list[bytes] = []
 
     def enough() -> bool:
-        for records in reader.poll(timeout_ms=100).values():
+        for records in reader.poll(timeout_ms=5_000).values():
             values.extend(record.value for record in records)
         return len(values) >= count
 

@@ -1,0 +1,219 @@
+"""Produce and InitProducerId: records into logs, once each when the producer is idempotent."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.partitions import Partition, Topic
+from kafka_offsets.broker.produced_batch import Refused, check_batch, find_batch
+from kafka_offsets.broker.producers import AppendedBatch
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import BatchHeader
+from kafka_offsets.storage.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+TOPIC_IDS_SINCE = 13
+"""From this version of Produce on topics are named by id (KIP-516)."""
+
+MAX_TRANSACTION_TIMEOUT_MS = 900_000
+"""Kafka's default of transaction.max.timeout.ms."""
+
+_ACKS = (0, 1, -1)
+
+logger = logging.getLogger(__name__)
+
+
+def produce(
+    core: "BrokerCore", request: messages.ProduceRequest, context: RequestContext, now: Now
+) -> messages.ProduceResponse | None:
+    """Append one batch to each partition; the answer leaves once they are durable.
+
+    Topics are not created here, as in Kafka: a client asks for Metadata first. acks=1 and acks=-1 are the same for one
+    broker. With acks=0 there is no answer, and an error closes the connection. Transactions are not served: a
+    transactional batch is refused with INVALID_TXN_STATE, as one without a started transaction, or, when the request
+    names no transactional id, with TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+    """
+    logs: list[Log] = []
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    topics = core.topics
+    responses = []
+    response_class = messages.ProduceResponse
+    for named in request.topic_data:
+        topic = topics.by_id(named.topic_id) if by_id else topics.get(named.name)
+        answers = []
+        for data in named.partition_data:
+            if topic is None:
+                error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answers.append(_refusal(data.index, error))
+            else:
+                answers.append(_produce_one(core, request, context, topic, data, logs, now))
+        responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
+    if request.acks == 0:
+        _finish_unanswered(core, context, responses)
+    else:
+        core.reply_when_durable(context, response_class(responses), logs)
+    return None
+
+
+def _finish_unanswered(
+    core: "BrokerCore",
+    context: RequestContext,
+    responses: "list[messages.ProduceResponse.TopicProduceResponse]",
+) -> None:
+    core.no_reply(context)
+    errors = [
+        f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"
+        for topic in responses
+        for answer in topic.partition_responses
+        if answer.error_code
+    ]
+    if errors:  # all that the producer can be told
+        logger.info("a Produce with acks=0 closes its connection: %s", ", ".join(errors))
+        core.close_connection(context.connection)
+
+
+def _produce_one(
+    core: "BrokerCore",
+    request: messages.ProduceRequest,
+    context: RequestContext,
+    topic: Topic,
+    data: "messages.ProduceRequest.PartitionProduceData",
+    logs: list[Log],
+    now: Now,
+) -> "messages.ProduceResponse.PartitionProduceResponse":
+    """Append to one partition, or say why not; the log is added to `logs` when the answer has to wait for it."""
+    if not 0 <= data.index < topic.partition_count:
+        return _refusal(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    header = find_batch(data.records, context.api_version)
+    if isinstance(header, Refused):
+        return _refused(data.index, header, -1)
+    error = _forbidden(request, topic, header)
+    if error:
+        return _refusal(data.index, error)
+    try:
+        partition = core.topics.partition_of(topic, data.index)
+        assert partition is not None
+        return _append(core, partition, topic, data, header, logs, now)
+    except StorageError as storage_error:
+        logger.error("Produce to %s-%d: %s", topic.name, data.index, storage_error)
+        return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHeader) -> ErrorCode:
+    """Say what forbids a batch before anybody looks into it."""
+    if request.acks not in _ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if topic.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if header.is_transactional:
+        if request.transactional_id is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.NONE
+
+
+def _append(
+    core: "BrokerCore",
+    partition: Partition,
+    topic: Topic,
+    data: "messages.ProduceRequest.PartitionProduceData",
+    header: BatchHeader,
+    logs: list[Log],
+    now: Now,
+) -> "messages.ProduceResponse.PartitionProduceResponse":
+    log, index = partition.log, partition.index
+    accepted = check_batch(data.records or b"", header, topic.config, f"{topic.name}-{index}", now)
+    if isinstance(accepted, Refused):
+        return _refused(index, accepted, log.log_start_offset)
+    answer = messages.ProduceResponse.PartitionProduceResponse
+    batch, max_timestamp, log_append_time = accepted
+    if len(batch) > topic.log_config.segment_bytes:
+        return _refusal(index, ErrorCode.RECORD_LIST_TOO_LARGE)
+    is_idempotent = header.producer_id >= 0
+    if is_idempotent:
+        found = partition.producers.check(header)
+        if isinstance(found, AppendedBatch):
+            logs.append(log)
+            return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
+        if found:
+            return answer(index, found, -1, -1, log.log_start_offset)
+    base_offset = log.append(batch, leader_epoch=partition.leader_epoch)
+    if is_idempotent:
+        partition.producers.add(header, base_offset, max_timestamp, now.wall_ms)
+    logs.append(log)
+    core.on_append(partition)
+    return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
+
+
+def _refusal(index: int, error: ErrorCode) -> "messages.ProduceResponse.PartitionProduceResponse":
+    return messages.ProduceResponse.PartitionProduceResponse(index, error, -1, -1, -1)
+
+
+def _refused(
+    index: int, refused: Refused, log_start_offset: int
+) -> "messages.ProduceResponse.PartitionProduceResponse":
+    response = messages.ProduceResponse
+    return response.PartitionProduceResponse(
+        index,
+        refused.error,
+        -1,
+        -1,
+        log_start_offset if refused.by_log else -1,
+        [response.BatchIndexAndErrorMessage(*error) for error in refused.record_errors],
+        refused.message,
+    )
+
+
+def fail_produce(
+    request: messages.ProduceRequest, error: ErrorCode, api_version: int
+) -> messages.ProduceResponse:
+    """Answer every partition with `error`."""
+    response = messages.ProduceResponse
+    return response(
+        [
+            response.TopicProduceResponse(
+                named.name, named.topic_id, [_refusal(data.index, error) for data in named.partition_data]
+            )
+            for named in request.topic_data
+        ]
+    )
+
+
+def init_producer_id(
+    core: "BrokerCore", request: messages.InitProducerIdRequest, context: RequestContext, now: Now
+) -> messages.InitProducerIdResponse:
+    """Give an idempotent producer an id that nobody had before; its epoch begins at 0.
+
+    A producer without a transactional id that names its old id gets a new one, as from Kafka. Transactions are not
+    served: TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the code that every client takes as final, where one that says
+    there is no coordinator would have it ask again until it gives up.
+    """
+    error = _init_error(request)
+    if error:
+        return fail_init_producer_id(request, error, context.api_version)
+    return messages.InitProducerIdResponse(producer_id=core.topics.new_producer_id(), producer_epoch=0)
+
+
+def _init_error(request: messages.InitProducerIdRequest) -> ErrorCode:
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return ErrorCode.INVALID_REQUEST
+    if request.transactional_id is None:
+        return ErrorCode.NONE
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if not 0 < request.transaction_timeout_ms <= MAX_TRANSACTION_TIMEOUT_MS:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def fail_init_producer_id(
+    request: messages.InitProducerIdRequest, error: ErrorCode, api_version: int
+) -> messages.InitProducerIdResponse:
+    """Refuse to give an id. A StorageError is answered COORDINATOR_NOT_AVAILABLE, upon which producers ask again."""
+    if error is ErrorCode.KAFKA_STORAGE_ERROR:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return messages.InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)

@@ -1,0 +1,396 @@
+"""The configuration of a broker: what can be set, from where, and what is refused in which words."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_offsets.broker.config import KEYS, Config, Listener, config_table, parse_listener
+from kafka_offsets.broker.config_keys import Key, Kind, Source, Synonym, text_of
+from kafka_offsets.broker.properties import read_properties
+from kafka_offsets.errors import ConfigError
+from tests.conftest import DATA, GeneratedPart
+
+RECORDED = [json.loads(line) for line in (DATA / "config" / "kafka_keys.jsonl").read_text().splitlines()]
+KAFKA = {row["name"]: row for row in RECORDED if row["scope"] == "broker"}
+
+# Kafka has no default that would make sense here: a required id, every interface, a directory of the system.
+OTHER_DEFAULTS = {"node.id", "listeners"}
+# A bound that Kafka does not state, because it fails later or never uses such a value.
+OTHER_RANGES = {
+    "offsets.topic.compression.codec",
+    "offset.metadata.max.bytes",
+    "group.min.session.timeout.ms",
+    "group.max.session.timeout.ms",
+    "group.initial.rebalance.delay.ms",
+    "default.replication.factor",
+}
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "server.properties"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(
+    overrides: dict[str, object] | None = None, path: Path | None = None, profile: str | None = None
+) -> str:
+    with pytest.raises(ConfigError) as caught:
+        Config.load(overrides, path, profile)
+    return str(caught.value)
+
+
+def java_text(value: object) -> str:
+    """What Java prints for a value: lists in brackets."""
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else text_of(value) or "null"
+
+
+def java_range(key: Key) -> str:
+    if key.choices:
+        return f"[{', '.join(key.choices)}]"
+    if key.at_least is None:
+        return ""
+    return f"[{key.at_least},...{'' if key.at_most is None else f',{key.at_most}'}]"
+
+
+def test_without_anything_given_every_key_has_its_default() -> None:
+    assert Config.load() == Config()
+    assert Config().offsets_topic_num_partitions == 50
+    assert Config().given == frozenset()
+
+
+def test_the_table_lists_every_attribute_by_kafkas_name() -> None:
+    assert [key.name for key in config_table()] == list(KEYS)
+    for key in config_table():
+        assert key.name.replace(".", "_") == key.attribute
+        assert Config().value(key.name) == getattr(Config(), key.attribute) == key.default
+
+
+@pytest.mark.parametrize("key", [key for key in config_table() if not key.is_ours], ids=lambda key: key.name)
+def test_a_key_of_kafkas_has_kafkas_type_default_and_range(key: Key) -> None:
+    recorded = KAFKA[key.name]
+    assert key.kind.name == recorded["type"]
+    if key.name not in OTHER_DEFAULTS:
+        assert java_text(key.kafka_default) == recorded["default"]
+    if key.name not in OTHER_RANGES:
+        assert java_range(key) == recorded["range"]
+
+
+@pytest.mark.parametrize("key", [key for key in config_table() if key.is_ours], ids=lambda key: key.name)
+def test_a_key_of_ours_is_none_of_kafkas(key: Key) -> None:
+    assert key.name not in KAFKA
+
+
+@pytest.mark.parametrize("key", config_table(), ids=lambda key: key.name)
+def test_every_default_is_allowed_also_as_text(key: Key) -> None:
+    for default in (key.default, key.kafka_default):
+        if default is not None:
+            assert key.parse(default) == key.parse(text_of(default)) == default
+
+
+def test_three_defaults_differ_from_kafkas_and_the_profile_restores_them() -> None:
+    differing = {
+        key.name: (key.default, key.kafka_default)
+        for key in config_table()
+        if key.default != key.kafka_default
+    }
+    assert differing == {
+        "group.initial.rebalance.delay.ms": (0, 3000),
+        "group.min.session.timeout.ms": (100, 6000),
+        "coordinator.warm": (True, False),
+    }
+    restored = Config.load(profile="kafka")
+    assert restored.profile == "kafka"
+    for name, (_, kafkas) in differing.items():
+        assert restored.value(name) == restored.default_of(name) == kafkas
+
+
+def test_the_profile_gives_way_to_what_is_set() -> None:
+    loaded = Config.load({"profile": "kafka", "group.min.session.timeout.ms": "10"})
+    assert loaded.group_min_session_timeout_ms == 10
+    assert loaded.group_initial_rebalance_delay_ms == 3000
+
+
+def test_the_profile_may_stand_in_the_file_and_the_argument_wins_over_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "profile = kafka\n")
+    assert Config.load(properties_file=path).group_initial_rebalance_delay_ms == 3000
+    assert Config.load(properties_file=path, profile="test").group_initial_rebalance_delay_ms == 0
+    assert Config.load({"profile": "kafka"}, path, "test").group_initial_rebalance_delay_ms == 3000
+
+
+def test_overrides_win_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
+    path = written(tmp_path, "num.partitions=3\ngroup.max.size=7\n")
+    loaded = Config.load({"num.partitions": 5}, path)
+    assert (loaded.num_partitions, loaded.group_max_size, loaded.message_max_bytes) == (5, 7, 1_048_588)
+    assert loaded.given == {"num.partitions", "group.max.size"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "parsed"),
+    [
+        ("num.partitions", "3", 3),
+        ("num.partitions", " 3 ", 3),
+        ("num.partitions", "+3", 3),
+        ("num.partitions", 3, 3),
+        ("auto.create.topics.enable", "FALSE", False),
+        ("auto.create.topics.enable", False, False),
+        ("fsync", " commit ", "commit"),
+        ("connections.max.idle.ms", "-1", -1),
+        ("group.max.size", 2_147_483_647, 2_147_483_647),
+        ("log.dirs", "/tmp/a", ("/tmp/a",)),
+        ("log.dirs", ["/tmp/a"], ("/tmp/a",)),
+    ],
+)
+def test_a_value_is_given_as_text_or_as_what_it_is(name: str, value: object, parsed: object) -> None:
+    assert Config.load({name: value}).value(name) == parsed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("num.partitions", "0", "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
+        ("num.partitions", "x", "Invalid value x for configuration num.partitions: Not a number of type INT"),
+        ("num.partitions", "", "Invalid value  for configuration num.partitions: Not a number of type INT"),
+        (
+            "num.partitions",
+            1.5,
+            "Invalid value 1.5 for configuration num.partitions: Not a number of type INT",
+        ),
+        (
+            "num.partitions",
+            True,
+            "Invalid value True for configuration num.partitions: Not a number of type INT",
+        ),
+        (
+            "num.partitions",
+            None,
+            "Invalid value None for configuration num.partitions: Not a number of type INT",
+        ),
+        (
+            "group.max.size",
+            1 << 31,
+            "Invalid value 2147483648 for configuration group.max.size: Not a number of type INT",
+        ),
+        (
+            "offsets.topic.replication.factor",
+            "32768",
+            "Invalid value 32768 for configuration offsets.topic.replication.factor: Not a number of type SHORT",
+        ),
+        (
+            "offsets.topic.compression.codec",
+            "5",
+            "Invalid value 5 for configuration offsets.topic.compression.codec: Value must be no more than 4",
+        ),
+        (
+            "auto.create.topics.enable",
+            "yes",
+            "Invalid value yes for configuration auto.create.topics.enable: Expected value to be either true or false",
+        ),
+        (
+            "auto.create.topics.enable",
+            1,
+            "Invalid value 1 for configuration auto.create.topics.enable: Expected value to be either true or false",
+        ),
+        (
+            "fsync",
+            "always",
+            "Invalid value always for configuration fsync: String must be one of: never, interval, commit",
+        ),
+        (
+            "log.dirs",
+            "a,b",
+            "Invalid value [a, b] for configuration log.dirs: exactly one directory is used",
+        ),
+        ("log.dirs", "a,", "Configuration 'log.dirs' values must not be empty."),
+        (
+            "listeners",
+            "SSL://:9093",
+            (
+                "Invalid value [SSL://:9093] for configuration listeners: "
+                "only PLAINTEXT://HOST:PORT is served, not SSL://:9093"
+            ),
+        ),
+        (
+            "listeners",
+            "PLAINTEXT://:1,PLAINTEXT://:2",
+            (
+                "Invalid value [PLAINTEXT://:1, PLAINTEXT://:2] for configuration listeners: "
+                "exactly one listener is served"
+            ),
+        ),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_key_and_what_is_allowed(
+    name: str, value: object, message: str
+) -> None:
+    assert refusal({name: value}) == message
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "٣", "1_0", "0x10", "--1"])
+def test_only_plain_decimal_digits_are_a_number(digits: str) -> None:
+    assert refusal({"num.partitions": digits}).endswith("Not a number of type INT")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("group.min.sesion.timeout.ms", "; did you mean group.min.session.timeout.ms?"),
+        ("Num.Partitions", "; did you mean num.partitions?"),
+        ("broker.ids", "; did you mean broker.id?"),
+        ("xyzzy", ""),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
+    assert refusal({name: "1"}) == f"unknown configuration key {name}{nearest}"
+
+
+def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "# a comment\n\nnum.partition=3\n")
+    assert refusal(path=path) == (
+        f"{path} line 3: unknown configuration key num.partition; did you mean num.partitions?"
+    )
+    path = written(tmp_path, "fsync=\\\n  never\nnum.partitions=many\n")
+    assert refusal(path=path) == (
+        f"{path} line 3: Invalid value many for configuration num.partitions: Not a number of type INT"
+    )
+
+
+def test_a_file_that_cannot_be_read_is_told_by_name(tmp_path: Path) -> None:
+    assert refusal(path=tmp_path / "absent") == f"{tmp_path / 'absent'}: No such file or directory"
+    assert refusal(path=tmp_path) == f"{tmp_path}: Is a directory"
+    path = tmp_path / "binary"
+    path.write_bytes(b"num.partitions=\xff")
+    assert refusal(path=path) == f"{path}: not UTF-8 at byte 15"
+
+
+def test_old_names_are_taken_and_two_names_with_two_values_are_not() -> None:
+    loaded = Config.load({"broker.id": "7", "log.dir": "/data"})
+    assert (loaded.node_id, loaded.data_directory()) == (7, Path("/data"))
+    assert loaded.given == {"node.id", "log.dirs"}
+    assert Config.load({"broker.id": 7, "node.id": 7}).node_id == 7
+    assert refusal({"broker.id": 7, "node.id": 8}) == "broker.id is 7 but node.id is 8: set only one"
+
+
+def test_session_timeouts_that_no_member_could_meet_are_refused() -> None:
+    assert refusal({"group.max.session.timeout.ms": 99}) == (
+        "group.min.session.timeout.ms (100) > group.max.session.timeout.ms (99)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "listener"),
+    [
+        ("PLAINTEXT://localhost:9092", Listener("localhost", 9092)),
+        ("plaintext://:0", Listener("", 0)),
+        ("PLAINTEXT://[::1]:65535", Listener("::1", 65535)),
+    ],
+)
+def test_a_listener_is_a_host_and_a_port(text: str, listener: Listener) -> None:
+    assert parse_listener(text) == listener
+
+
+@pytest.mark.parametrize(
+    "text", ["", "localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://h:x", "PLAINTEXT://h:65536"]
+)
+def test_anything_else_is_no_listener(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is served|no port"):
+        parse_listener(text)
+
+
+def test_addresses_and_directory_come_out_ready_for_use() -> None:
+    assert Config().listener() == Listener("127.0.0.1", 9092)
+    assert Config().advertised_listener() is None
+    assert Config().data_directory() is None
+    loaded = Config.load({"advertised.listeners": "PLAINTEXT://kafka.test:19092"})
+    assert loaded.advertised_listener() == Listener("kafka.test", 19092)
+
+
+def test_a_configuration_does_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().num_partitions = 2  # type: ignore[misc]
+    with pytest.raises((AttributeError, TypeError)):
+        Config().no_such_key = 2  # type: ignore[attr-defined]
+
+
+def test_a_broker_describes_a_key_with_where_its_value_comes_from() -> None:
+    described = {each.name: each for each in Config.load({"num.partitions": "4"}).describe()}
+    assert list(described) == list(KEYS)
+    given, default, absent = (described[name] for name in ("num.partitions", "group.max.size", "log.dirs"))
+    assert (given.value, given.kind, given.source, given.read_only) == (
+        "4",
+        Kind.INT,
+        Source.STATIC_BROKER,
+        True,
+    )
+    assert given.synonyms == (
+        Synonym("num.partitions", "4", Source.STATIC_BROKER),
+        Synonym("num.partitions", "1", Source.DEFAULT),
+    )
+    assert (default.value, default.source) == ("2147483647", Source.DEFAULT)
+    assert (absent.value, absent.synonyms) == (None, ())
+    assert described["auto.create.topics.enable"].value == "true"
+    assert described["listeners"].value == "PLAINTEXT://127.0.0.1:9092"
+    assert all(each.documentation for each in described.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a=b", [("a", "b")]),
+        ("a = b \n", [("a", "b ")]),
+        ("a:b", [("a", "b")]),
+        ("a : b", [("a", "b")]),
+        ("a b", [("a", "b")]),
+        ("a", [("a", "")]),
+        ("a=", [("a", "")]),
+        ("=b", [("", "b")]),
+        ("a==b", [("a", "=b")]),
+        ("a = b=c:d", [("a", "b=c:d")]),
+        ("# a=b\n! c=d\n  # e=f\n\n \t\na=b#c", [("a", "b#c")]),
+        ("a=b,\\\n   c,\\\n\td\ne=f", [("a", "b,c,d"), ("e", "f")]),
+        ("a=b\\\\\nc=d", [("a", "b\\"), ("c", "d")]),
+        ("a=b\\\\\\\n c", [("a", "b\\c")]),
+        ("a=b\\\n# c", [("a", "b# c")]),
+        ("a=b\\", [("a", "b")]),
+        ("a\\=b\\:c\\ d=e", [("a=b:c d", "e")]),
+        ("a=\\t\\n\\r\\f\\q\\u00e9", [("a", "\t\n\r\fqé")]),
+        ("a=é", [("a", "é")]),
+        ("a=1\r\nb=2\rc=3", [("a", "1"), ("b", "2"), ("c", "3")]),
+        ("a=1\na=2", [("a", "1"), ("a", "2")]),
+        ("", []),
+    ],
+)
+def test_a_properties_file_is_read_as_java_reads_it(
+    tmp_path: Path, text: str, read: list[tuple[str, str]]
+) -> None:
+    path = tmp_path / "sample.properties"
+    path.write_bytes(text.encode())
+    assert [(key, value) for _, key, value in read_properties(path)] == read
+
+
+def test_a_malformed_escape_is_told_with_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "a=b\nc=\\u12\n")
+    with pytest.raises(ConfigError) as caught:
+        read_properties(path)
+    assert str(caught.value) == f"{path} line 2: malformed \\uXXXX escape"
+
+
+def test_the_page_of_keys_is_printed_from_the_table(generated: GeneratedPart) -> None:
+    rows = ["| key | type | default | Kafka's default | allowed | meaning |", "|---|---|---|---|---|---|"]
+    for key in config_table():
+        kafkas = "(ours)" if key.is_ours and key.default == key.kafka_default else cell(key.kafka_default)
+        if not key.is_ours and key.kafka_default == key.default:
+            kafkas = "same" if key.name not in OTHER_DEFAULTS else "see below"
+        rows.append(
+            f"| `{key.name}` | {key.kind.name.lower()} | {cell(key.default)} | {kafkas} "
+            f"| {key.range_text} | {key.doc} |"
+        )
+    generated.check("docs/configuration.md", "broker keys", "\n".join(rows))
+
+
+def cell(value: Any) -> str:
+    text = text_of(value)
+    return "" if not text else f"`{text}`"

@@ -1,0 +1,65 @@
+"""What all tests share: seeds that are printed, hypothesis profiles, pages that tests can write again."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DATA = Path(__file__).resolve().parent / "data"
+
+IN_CI = os.environ.get("CI") == "true"
+SEED = int(os.environ.get("KAFKA_OFFSETS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+
+# A slow machine is no failure of what is tested, so no deadlines; pytest's own timeout ends what hangs.
+settings.register_profile("quick", max_examples=50, deadline=None, derandomize=IN_CI)
+settings.register_profile(
+    "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of this project."""
+    parser.addoption(
+        "--rewrite-docs", action="store_true", help="write the generated tables of docs/ and README.md again"
+    )
+
+
+def pytest_report_header() -> str:
+    """Say with which seed a failure comes back."""
+    return f"seed: KAFKA_OFFSETS_SEED={SEED}"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """A generator that depends on the seed and the test's name alone; a failure prints the seed."""
+    print(f"KAFKA_OFFSETS_SEED={SEED}")
+    return random.Random(f"{SEED}:{request.node.nodeid}")
+
+
+@pytest.fixture
+def generated(request: pytest.FixtureRequest) -> "GeneratedPart":
+    """Compare a generated part of a document with what it should be, or write it with --rewrite-docs."""
+    return GeneratedPart(rewrite=request.config.getoption("--rewrite-docs"))
+
+
+class GeneratedPart:
+    """The lines of a document between `<!-- begin: NAME -->` and `<!-- end: NAME -->`."""
+
+    def __init__(self, *, rewrite: bool) -> None:
+        self._rewrite = rewrite
+
+    def check(self, page: str, name: str, expected: str) -> None:
+        """Fail when the part of `page`, a path in the repository, is not `expected`."""
+        path = REPOSITORY / page
+        before, begin, rest = path.read_text(encoding="utf-8").partition(f"<!-- begin: {name} -->\n")
+        actual, end, after = rest.partition(f"<!-- end: {name} -->\n")
+        assert begin and end, f"{page} has no part {name}"
+        expected = f"\n{expected.strip()}\n\n"
+        if self._rewrite and actual != expected:
+            path.write_text(before + begin + expected + end + after, encoding="utf-8")
+            return
+        assert actual == expected, f"{page} is not up to date; write it again by: pytest --rewrite-docs"

@@ -1,0 +1,203 @@
+"""The four codecs of record batches, as Kafka frames them, with a bound on what comes out.
+
+gzip and zstd are their plain formats. snappy is either raw or in the frame of xerial's snappy-java, which the Java
+client writes; lz4 is the LZ4 frame format, of which Kafka reads independent blocks only. Decompression never
+allocates more than it is allowed to give, whatever the data announces: a small batch that would swell beyond the bound
+is a ProtocolError.
+
+Sources: KIP-57 (lz4), KIP-110 (zstd), KafkaLZ4BlockInputStream and -OutputStream, snappy-java's SnappyOutputStream.
+"""
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import cramjam
+
+from kafka_offsets.errors import ProtocolError
+
+
+class Compression(IntEnum):
+    """The codec of a batch: the lowest three bits of its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+COMPRESSION_MASK = 0x07
+
+_FIRST_BUFFER_BYTES = 4096
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # its version, and the oldest that can read it
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_SNAPPY_MAX_RATIO = 22  # the densest element copies 64 bytes and takes three
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 1 << 31  # the bit of a block's size that says: not compressed
+_INT32 = struct.Struct(">i")
+
+
+def compression_of(attributes: int, position: int | None = None) -> Compression:
+    """Return the codec that the attributes of a batch name. Raises ProtocolError for one that does not exist."""
+    try:
+        return Compression(attributes & COMPRESSION_MASK)
+    except ValueError:
+        raise ProtocolError(f"unknown compression type {attributes & COMPRESSION_MASK}", position) from None
+
+
+def compress(compression: Compression, data: bytes) -> bytes:
+    """Compress the records of a batch so that every Kafka client can read them."""
+    match compression:
+        case Compression.NONE:
+            return data
+        case Compression.GZIP:
+            return bytes(cramjam.gzip.compress(data))
+        case Compression.SNAPPY:
+            return _compress_snappy(data)
+        case Compression.LZ4:
+            return _compress_lz4(data)
+        case Compression.ZSTD:
+            return bytes(cramjam.zstd.compress(data))
+
+
+def decompress(compression: Compression, data: bytes, max_bytes: int, *, message_format: int = 2) -> bytes:
+    """Decompress the records of a batch.
+
+    max_bytes       the most that may come out; also bounds what is allocated meanwhile
+    message_format  the magic of the batch: in format 0, Kafka wrote a wrong checksum into the frame header of lz4
+    Raises ProtocolError, without a position, for damaged data and for more than `max_bytes`.
+    """
+    match compression:
+        case Compression.NONE:
+            return data
+        case Compression.GZIP:
+            return _decompress_frames(cramjam.gzip.decompress_into, data, max_bytes)
+        case Compression.SNAPPY:
+            return _decompress_snappy(data, max_bytes)
+        case Compression.LZ4:
+            if message_format == 0:
+                data = _with_lz4_header_checksum(data)
+            return _decompress_frames(cramjam.lz4.decompress_into, data, max_bytes)
+        case Compression.ZSTD:
+            return _decompress_frames(cramjam.zstd.decompress_into, data, max_bytes)
+
+
+def _decompress_frames(decompress_into: Callable[[bytes, Any], int], data: bytes, max_bytes: int) -> bytes:
+    """Decompress into a buffer that grows fourfold as long as it is too small, up to the bound."""
+    size = min(max(_FIRST_BUFFER_BYTES, 8 * len(data)), max_bytes)
+    while True:
+        buffer = bytearray(size)
+        try:
+            written = decompress_into(data, buffer)
+        except cramjam.DecompressionError as error:
+            if "failed to write whole buffer" not in str(error):
+                raise ProtocolError(f"compressed records are damaged: {error}") from error
+        else:
+            return bytes(memoryview(buffer)[:written])
+        if size == max_bytes:
+            raise _too_large(max_bytes)
+        size = min(4 * size, max_bytes)
+
+
+def _too_large(max_bytes: int) -> ProtocolError:
+    return ProtocolError(f"compressed records swell beyond {max_bytes} bytes")
+
+
+# snappy, as the Java client frames it (C clients write one raw block without a frame):
+#
+#     82 "SNAPPY" 00   version int32   oldest compatible version int32   { size int32   raw snappy block } ...
+
+
+def _compress_snappy(data: bytes) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += _INT32.pack(len(block)), block
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
+    if not data.startswith(_XERIAL_MAGIC):
+        return _decompress_raw_snappy(data, max_bytes)
+    blocks = []
+    left = max_bytes
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if data.startswith(_XERIAL_MAGIC, position):  # streams that were written one after the other
+            position += len(_XERIAL_HEADER)
+            continue
+        start = position + 4
+        if start > len(data):
+            raise ProtocolError("snappy block without a size")
+        position = start + _INT32.unpack_from(data, start - 4)[0]
+        if not start <= position <= len(data):
+            raise ProtocolError("snappy block beyond the end of the records")
+        blocks.append(_decompress_raw_snappy(data[start:position], left))
+        left -= len(blocks[-1])
+    return b"".join(blocks)
+
+
+def _decompress_raw_snappy(block: bytes, max_bytes: int) -> bytes:
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        if size > _SNAPPY_MAX_RATIO * len(block):
+            raise ProtocolError(f"snappy block of {len(block)} bytes announces {size}")
+        buffer = bytearray(size)
+        written = cramjam.snappy.decompress_raw_into(block, buffer)
+    except cramjam.DecompressionError as error:
+        raise ProtocolError(f"compressed records are damaged: {error}") from error
+    return bytes(memoryview(buffer)[:written])
+
+
+# lz4, the frame that Kafka writes and the only kind it reads (independent blocks; all integers little-endian):
+#
+#     04 22 4d 18   flags 60   block size 40   header checksum uint8   { size uint32   block } ...   end mark uint32 0
+#
+# The checksum is the second byte of the xxHash32 of flags and block size. Up to message format 0 Kafka hashed the four
+# bytes of the magic number as well (KIP-57), which no LZ4 library accepts.
+
+
+def _compress_lz4(data: bytes) -> bytes:
+    descriptor = b"\x60\x40"  # version 1, independent blocks, no checksums of the content; blocks of 64 KiB
+    parts = [_LZ4_MAGIC, descriptor, _lz4_header_checksum(descriptor)]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += len(block).to_bytes(4, "little"), block
+        else:
+            parts += (len(plain) | _LZ4_STORED).to_bytes(4, "little"), plain
+    parts.append(bytes(4))
+    return b"".join(parts)
+
+
+def _with_lz4_header_checksum(frame: bytes) -> bytes:
+    """Return the frame with the checksum that its header should have."""
+    end = 14 if len(frame) > 4 and frame[4] & 0x08 else 6  # with or without the size of the content
+    return frame[:end] + _lz4_header_checksum(frame[4:end]) + frame[end + 1 :]
+
+
+def _lz4_header_checksum(descriptor: bytes) -> bytes:
+    return bytes([_xxhash32_of_few(descriptor) >> 8 & 0xFF])
+
+
+def _xxhash32_of_few(data: bytes) -> int:
+    """The xxHash32 with seed 0 of fewer than 16 bytes: the part of the algorithm that such short data reaches."""
+    mask = 0xFFFFFFFF
+    whole = len(data) & ~3
+    hashed = 374761393 + len(data)
+    for start in range(0, whole, 4):
+        hashed = hashed + int.from_bytes(data[start : start + 4], "little") * 3266489917 & mask
+        hashed = (hashed << 17 | hashed >> 15) * 668265263 & mask
+    for byte in data[whole:]:
+        hashed = hashed + byte * 374761393 & mask
+        hashed = (hashed << 11 | hashed >> 21) * 2654435761 & mask
+    hashed = (hashed ^ hashed >> 15) * 2246822519 & mask
+    hashed = (hashed ^ hashed >> 13) * 3266489917 & mask
+    return hashed ^ hashed >> 16

@@ -1,0 +1,524 @@
+"""Record batches: the bytes that producers send, logs keep and fetches return.
+
+Reads and writes message format 2; :func:`read_records` also reads what older clients left in formats 0 and 1
+(:mod:`kafka_offsets.protocol.message_set`). Knows nothing of logs, and does not judge whether a batch may be appended.
+Any bytes give a value or a ProtocolError; no count or size in them is trusted before it is compared with what is there.
+
+Sources: KIP-98 (format 2), KIP-534 (delete horizon), org.apache.kafka.common.record.DefaultRecordBatch, DefaultRecord.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import google_crc32c
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import message_set
+from kafka_offsets.protocol.compression import Compression, compress, compression_of, decompress
+from kafka_offsets.protocol.varint import VARINTS, ZIGZAG, encode_varint, read_varint, read_varlong
+
+# A batch of format 2; integers are big-endian, varints are zigzag:
+#
+#      0  base offset          int64
+#      8  batch length         int32    of all that follows it: at least 49
+#     12  leader epoch         int32    -1 unknown
+#     16  magic                int8     2
+#     17  CRC-32C              uint32   of everything from byte 21 on, so that a broker may set what stands before
+#     21  attributes           int16    bits 0-2 compression, 3 log-append time, 4 transactional, 5 control,
+#                                       6 the base timestamp is the delete horizon
+#     23  last offset delta    int32    the batch stands for all offsets up to it, even when the cleaner removed records
+#     27  base timestamp       int64    of the first record, or the delete horizon
+#     35  max timestamp        int64    of all records, or the time of the append
+#     43  producer id          int64    -1 none
+#     51  producer epoch       int16    -1 none
+#     53  base sequence        int32    -1 none
+#     57  record count         int32
+#     61  records, compressed together:
+#
+#     size              varint    of all that follows it
+#     attributes        int8      unused
+#     timestamp delta   varlong   to the base timestamp
+#     offset delta      varint    to the base offset
+#     key               varint size, -1 for null, and the bytes
+#     value             likewise; a null value is a tombstone
+#     headers           varint count, then for each: key (UTF-8, not null), value
+#
+# A record of one-byte varints without key, value and headers takes 7 bytes.
+
+HEADER_BYTES = 61
+LOG_OVERHEAD = 12
+"""The bytes of a batch that its length does not count: base offset and length."""
+MAGIC = 2
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_UNCHECKED = struct.Struct(">qiibI")
+_CHECKED = struct.Struct(">hiqqqhii")
+_LEADER_EPOCH_POSITION = 12
+_MAGIC_POSITION = 16
+_CHECKED_POSITION = 21
+_MIN_BATCH_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+_MIN_RECORD_BYTES = 7
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+_INT32_MAX = (1 << 31) - 1
+
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Header(NamedTuple):
+    """A header of a record. Bytes of the key that are not UTF-8 are kept as lone surrogates (surrogateescape)."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """A record as a consumer sees it; the timestamp is in ms, -1 in message format 0."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+NewRecord = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]
+"""A record to be written: key, value, headers, timestamp in ms."""
+
+
+class ControlType(IntEnum):
+    """What a record of a control batch says: the second int16 of its key."""
+
+    UNKNOWN = -1
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records of a batch, field by field."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset that the batch stands for; its record may be gone."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of the records. Raises ProtocolError for one that does not exist."""
+        return compression_of(self.attributes)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether every record has the time of the append, the max timestamp, instead of its own."""
+        return self.attributes & _LOG_APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the records count only once a marker has committed them; markers have the bit too."""
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are for brokers and consumers, not for the application."""
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the cleaner may remove the tombstones and markers of the batch; None before its first pass."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+
+def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Return the header of the batch at `position`; the buffer may end right behind it.
+
+    Raises ProtocolError when the header is not whole, is of another format, or has an impossible length.
+    """
+    if not 0 <= position <= len(buffer) - HEADER_BYTES:
+        raise ProtocolError("header of a record batch is cut off", position)
+    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    if header.magic != MAGIC:
+        raise ProtocolError(f"record batch has magic {header.magic}, not {MAGIC}", position)
+    if header.batch_length < _MIN_BATCH_LENGTH:
+        raise ProtocolError(f"record batch has a length of {header.batch_length}", position)
+    return header
+
+
+def batch_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of every whole batch of the buffer; one that is cut off at the end is left out.
+
+    Raises ProtocolError when it comes to bytes that cannot be a batch.
+    """
+    end = len(buffer)
+    position = 0
+    while position <= end - HEADER_BYTES:
+        header = read_batch_header(buffer, position)
+        following = position + header.batch_length + LOG_OVERHEAD
+        if following > end:
+            return
+        yield position, header
+        position = following
+
+
+def batch_spans(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
+    """Yield (position, size, magic) of every whole batch or message of the buffer, in any format.
+
+    Raises ProtocolError when it comes to bytes that cannot be one.
+    """
+    end = len(buffer)
+    position = 0
+    while position < end - _MAGIC_POSITION:
+        magic = buffer[position + _MAGIC_POSITION]
+        size = _INT32.unpack_from(buffer, position + 8)[0] + LOG_OVERHEAD
+        if magic > MAGIC or size < (HEADER_BYTES if magic == MAGIC else message_set.MIN_BYTES):
+            raise ProtocolError(f"no record batch has magic {magic} and {size} bytes", position)
+        if size > end - position:
+            return
+        yield position, size, magic
+        position += size
+
+
+def verify_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """Raise ProtocolError unless the batch at `position` is whole and as its checksum says."""
+    end = _end_of_batch(buffer, position, header)
+    crc = google_crc32c.value(bytes(buffer[position + _CHECKED_POSITION : end]))
+    if crc != header.crc:
+        raise ProtocolError(f"record batch has CRC {crc:08x}, not {header.crc:08x}", position)
+
+
+def _end_of_batch(buffer: Buffer, position: int, header: BatchHeader) -> int:
+    end = position + header.batch_length + LOG_OVERHEAD
+    if end > len(buffer):
+        raise ProtocolError(f"record batch of {header.size} bytes is cut off", position)
+    return end
+
+
+def read_records(
+    buffer: Buffer,
+    position: int = 0,
+    header: BatchHeader | None = None,
+    *,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> list[Record]:
+    """Return the records of the batch at `position`, or of the message at `position` in formats 0 and 1.
+
+    header     what `read_batch_header` gave for it, if it is at hand
+    max_bytes  how much compressed records may swell to; the list takes about 20 times that at worst (tiny records)
+    Does not check the CRC. Raises ProtocolError.
+    """
+    if header is None:
+        if len(buffer) - position > _MAGIC_POSITION and 0 <= buffer[position + _MAGIC_POSITION] < MAGIC:
+            messages = message_set.read_messages(bytes(buffer), position, max_bytes)
+            return [Record(*message) for message in messages]
+        header = read_batch_header(buffer, position)
+    end = _end_of_batch(buffer, position, header)
+    compression = compression_of(header.attributes, position)
+    if compression is Compression.NONE:
+        data = buffer if isinstance(buffer, bytes) else bytes(buffer)
+        records = _read_records(data, position + HEADER_BYTES, end, header)
+    else:
+        try:
+            data = decompress(compression, bytes(buffer[position + HEADER_BYTES : end]), max_bytes)
+            records = _read_records(data, 0, len(data), header)
+        except ProtocolError as error:
+            raise ProtocolError(
+                f"{compression.name.lower()} batch: {error}; the batch is", position
+            ) from error
+    if header.is_log_append_time:
+        return [record._replace(timestamp=header.max_timestamp) for record in records]
+    return records
+
+
+def _read_records(data: bytes, position: int, limit: int, header: BatchHeader) -> list[Record]:
+    """Read the records of a batch, which fill `data` from `position` to `limit` exactly."""
+    _check_room(header, position, limit)
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    zigzag, new, record_type = ZIGZAG, tuple.__new__, Record
+    records: list[Record] = []
+    append = records.append
+    try:
+        for _ in range(header.record_count):
+            start = position
+            if (size := data[position]) < 128:
+                size = zigzag[size]
+                position += 1
+            else:
+                size, position = read_varint(data, position)
+            end = position + size
+            position += 1  # attributes, of which none is defined
+            if data[position] == 0:
+                timestamp = base_timestamp
+                position += 1
+            else:
+                timestamp, position = _read_timestamp(data, position, base_timestamp)
+            if (delta := data[position]) < 128:
+                delta = zigzag[delta]
+                position += 1
+            else:
+                delta, position = read_varint(data, position)
+            if (size := data[position]) < 128:
+                size = zigzag[size]
+                position += 1
+            else:
+                size, position = read_varint(data, position)
+            if size < 0:
+                key = None
+            else:
+                key = data[position : position + size]
+                position += size
+            if (size := data[position]) < 128:
+                size = zigzag[size]
+                position += 1
+            else:
+                size, position = read_varint(data, position)
+            if size < 0:
+                value = None
+            else:
+                value = data[position : position + size]
+                position += size
+            if data[position] == 0:
+                headers: tuple[Header, ...] = ()
+                position += 1
+            else:
+                headers, position = _read_headers(data, position, end)
+            if position != end or end > limit:
+                raise ProtocolError("record does not have the size that it announces", start)
+            append(new(record_type, (base_offset + delta, timestamp, key, value, headers)))
+    except IndexError:
+        raise ProtocolError("record is cut off", limit) from None
+    if position != limit:
+        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
+    return records
+
+
+def _check_room(header: BatchHeader, position: int, limit: int) -> None:
+    if not 0 <= header.record_count * _MIN_RECORD_BYTES <= limit - position:
+        raise ProtocolError(f"{header.record_count} records in {limit - position} bytes", position)
+    if not _INT64_MIN + _INT32_MAX < header.base_offset < _INT64_MAX - _INT32_MAX:
+        raise ProtocolError(f"base offset {header.base_offset} leaves no room for records", position)
+
+
+def _read_timestamp(data: bytes, position: int, base_timestamp: int) -> tuple[int, int]:
+    delta, behind = read_varlong(data, position)
+    timestamp = base_timestamp + delta
+    if not _INT64_MIN <= timestamp <= _INT64_MAX:
+        raise ProtocolError("timestamp of more than 64 bits", position)
+    return timestamp, behind
+
+
+def _read_headers(data: bytes, position: int, limit: int) -> tuple[tuple[Header, ...], int]:
+    start = position
+    count, position = read_varint(data, position)
+    if not 0 <= 2 * count <= limit - position:
+        raise ProtocolError(f"{count} headers in {limit - position} bytes", start)
+    headers = []
+    for _ in range(count):
+        size, position = read_varint(data, position)
+        if not 0 <= size <= limit - position:
+            raise ProtocolError(f"key of a header with a size of {size}", position)
+        key = data[position : position + size].decode("utf-8", "surrogateescape")
+        position += size
+        size, position = read_varint(data, position)
+        if size > limit - position:
+            raise ProtocolError(f"value of a header with a size of {size}", position)
+        value = None if size < 0 else data[position : position + size]
+        position += max(size, 0)
+        headers.append(Header(key, value))
+    return tuple(headers), position
+
+
+def control_type(record: Record) -> ControlType:
+    """Return what a record of a control batch says; UNKNOWN for what a later Kafka may add.
+
+    Raises ProtocolError when the key is not that of a control record.
+    """
+    if record.key is None or len(record.key) < 4:
+        raise ProtocolError(f"control record at offset {record.offset} has no type")
+    kind = int.from_bytes(record.key[2:4], "big", signed=True)
+    return ControlType(kind) if 0 <= kind <= ControlType.KRAFT_VOTERS else ControlType.UNKNOWN
+
+
+def encode_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    log_append_time: int | None = None,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytearray:
+    """Return a batch of the records, in consecutive offsets.
+
+    records          (key, value, headers, timestamp in ms) each, at least one; cheap when keys and values are short,
+                     there are no headers and all timestamps are the same: half a microsecond a record
+    log_append_time  ms; given, it replaces the timestamps of the records for whoever reads them
+    Raises ValueError for what does not fit its field.
+    """
+    if not records:
+        raise ValueError("a batch needs a record")
+    base_timestamp = records[0][3]
+    body = _encode_records(records, base_timestamp)
+    attributes = (
+        compression
+        | (0 if log_append_time is None else _LOG_APPEND_TIME)
+        | (_TRANSACTIONAL if transactional else 0)
+        | (_CONTROL if control else 0)
+    )
+    return _assemble(
+        BatchHeader(
+            base_offset,
+            0,
+            leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            len(records) - 1,
+            base_timestamp,
+            max([record[3] for record in records]) if log_append_time is None else log_append_time,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        ),
+        body,
+    )
+
+
+def rewrite_batch(
+    header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None
+) -> bytearray:
+    """Return the batch of `header` with only these of its records, as the cleaner leaves it.
+
+    records            in the order of their offsets; none leaves the header of an empty batch, for its producer's sake
+    delete_horizon_ms  the one to set; one that the batch has already stays
+    Offsets that the batch stands for, sequence numbers, compression and all else stay as they are.
+    Raises ValueError for what does not fit its field.
+    Sources: KIP-534; MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader.
+    """
+    if not records:
+        attributes = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+        return _assemble(header._replace(attributes=attributes, base_timestamp=-1, record_count=0), b"")
+    attributes = header.attributes
+    horizon = header.delete_horizon_ms
+    if horizon is None and delete_horizon_ms is not None:
+        horizon = delete_horizon_ms
+        attributes |= _DELETE_HORIZON
+    base_timestamp = records[0].timestamp if horizon is None else horizon
+    body = b"".join(
+        _encode_record(offset - header.base_offset, timestamp - base_timestamp, key, value, headers)
+        for offset, timestamp, key, value, headers in records
+    )
+    header = header._replace(
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=header.max_timestamp
+        if header.is_log_append_time
+        else max(record.timestamp for record in records),
+        record_count=len(records),
+    )
+    return _assemble(header, body)
+
+
+_PLAIN = tuple(b"\0\0" + delta for delta in VARINTS)
+"""Attributes, timestamp delta 0 and offset delta of a record, by the latter."""
+
+
+def _encode_records(records: Iterable[NewRecord], base_timestamp: int) -> bytes:
+    """Encode records in consecutive offsets: those of a commit by tables alone, any other by `_encode_record`."""
+    parts: list[bytes] = []
+    plain, varints = _PLAIN, VARINTS
+    for delta, (key, value, headers, timestamp) in enumerate(records):
+        if timestamp == base_timestamp and not headers and key is not None and value is not None:
+            try:
+                start = plain[delta]
+                key_size = varints[len(key)]
+                value_size = varints[len(value)]
+                size = len(start) + len(key_size) + len(key) + len(value_size) + len(value) + 1
+                parts += varints[size], start, key_size, key, value_size, value, b"\0"
+            except IndexError:
+                pass  # beyond the tables
+            else:
+                continue
+        parts.append(_encode_record(delta, timestamp - base_timestamp, key, value, headers))
+    return b"".join(parts)
+
+
+def _encode_record(
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+) -> bytes:
+    parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
+    _put_bytes(parts, key)
+    _put_bytes(parts, value)
+    parts.append(encode_varint(len(headers)))
+    for name, content in headers:
+        _put_bytes(parts, name.encode("utf-8", "surrogateescape"))
+        _put_bytes(parts, content)
+    body = b"".join(parts)
+    return encode_varint(len(body)) + body
+
+
+def _put_bytes(parts: list[bytes], content: bytes | None) -> None:
+    if content is None:
+        parts.append(b"\x01")  # the varint of -1
+    else:
+        parts += encode_varint(len(content)), content
+
+
+def _assemble(header: BatchHeader, body: bytes) -> bytearray:
+    """Return the batch of the header's fields and of these records, which it compresses as the header says."""
+    if header.attributes & 0x07:
+        body = compress(header.compression, body)
+    try:
+        checked = _CHECKED.pack(*header[5:])
+        crc = google_crc32c.extend(google_crc32c.value(checked), body)
+        length = len(checked) + len(body) + _CHECKED_POSITION - LOG_OVERHEAD
+        unchecked = _UNCHECKED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc)
+    except struct.error as error:
+        raise ValueError(f"record batch cannot be written: {error}") from error
+    return bytearray().join((unchecked, checked, body))
+
+
+def set_base_offset(batch: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Write the base offset and the leader epoch into the batch at `position`; the CRC covers neither."""
+    _INT64.pack_into(batch, position, base_offset)
+    _INT32.pack_into(batch, position + _LEADER_EPOCH_POSITION, leader_epoch)

@@ -55,8 +55,8 @@ def test_a_flipped_bit_in_an_offset_checkpoint_is_always_noticed_or_harmless() -
         damaged[bit // 8] ^= 1 << bit % 8
         try:
             found = checkpoints.decode_offsets(bytes(damaged), "f")
-        except StorageError as error:
-            assert error.position is not None
+        except StorageError:
+            continue
         else:  # the name of the checksum's topic
             assert offsets.items() <= found.items()
 

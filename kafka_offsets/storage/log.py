@@ -1,0 +1,612 @@
+"""The log of one topic-partition: record batches in segments, in one directory with Kafka's layout.
+
+    topic-0/
+      00000000000000000000.log .index .timeindex    a segment (segment.py)
+      leader-epoch-checkpoint                       which epoch wrote from which offset on
+      partition.metadata                            the topic id
+
+The log assigns offsets, rolls segments, answers where a record stands, and finds itself again after a crash. It
+does not know what the records mean, when they are to be synced, or who may read them.
+
+One thread appends and reads. `sync` may run in another one meanwhile.
+Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-107, KIP-516.
+"""
+
+import re
+import struct
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol.records import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    BatchHeader,
+    read_batch_header,
+    read_records,
+    verify_crc,
+)
+from kafka_offsets.storage.checkpoints import (
+    decode_epochs,
+    decode_partition_metadata,
+    encode_epochs,
+    encode_partition_metadata,
+)
+from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join
+from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
+from kafka_offsets.storage.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    NAME_DIGITS,
+    BatchAt,
+    Recovery,
+    Segment,
+    segment_name,
+    walk,
+)
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)")
+_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", ".cleaned")
+_FIELDS = struct.Struct(">8xi4xb6xi8xq")
+"""Of a batch header: length, magic, last offset delta, max timestamp."""
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH_POSITION = 12
+
+
+class LogConfig(NamedTuple):
+    """The topic configuration that a log needs, by Kafka's names.
+
+    segment_bytes         segment.bytes: a segment does not grow beyond it, one larger append excepted
+    index_interval_bytes  index.interval.bytes: about how many bytes of batches share an index entry
+    """
+
+    segment_bytes: int = 1 << 30
+    index_interval_bytes: int = 4096
+
+
+class StoredBatch(NamedTuple):
+    """A batch and where it stands.
+
+    segment   name of the segment file
+    position  of its first byte in that file
+    data      all of its bytes
+    """
+
+    segment: str
+    position: int
+    header: BatchHeader
+    data: bytes
+
+
+class Log:
+    """The log of one topic-partition. Use `Log.open`.
+
+    log_start_offset  the first offset that may be read
+    log_end_offset    the offset that the next record gets
+    recovery_point    every record before it is known to be on the disk
+    recovery          the torn tail that opening cut off, or None
+    topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
+    config            may be replaced at any time; the next roll follows it
+    """
+
+    def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
+        """Describe a log that has not been read; `open` does the rest."""
+        self.directory = directory
+        self.config = config
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.recovery_point = 0
+        self.recovery: Recovery | None = None
+        self.topic_id: bytes | None = None
+        self._files = files
+        self._segments: list[Segment] = []
+        self._epochs = LeaderEpochs()
+        self._sealed_in_use: Segment | None = None
+        self._unsynced_names = True
+        self._failure: StorageError | None = None
+        self._closed = False
+        self._file_lock = threading.RLock()  # whoever syncs, closes or removes files; appending needs none
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        topic_id: bytes | None = None,
+        log_start_offset: int = 0,
+        clean_end_offset: int | None = None,
+    ) -> "Log":
+        """Open the log in `directory`, which is made when there is none, and repair what a crash left.
+
+        topic_id          written to partition.metadata, or compared with it
+        log_start_offset  as remembered outside, in Kafka's log-start-offset-checkpoint
+        clean_end_offset  the log end offset of a clean stop, None after any other
+        A torn tail of the last segment is cut, see `recovery`; index files and the leader epoch checkpoint are
+        made again. StorageError with file and position when anything else is not as it was written. Every
+        header is read, and every checksum in the last segment: two seconds for 100 MiB of small batches.
+        """
+        log = cls(files, directory, config)
+        try:
+            log._open(topic_id, log_start_offset, clean_end_offset)
+        except StorageError:
+            log.close(sync=False)
+            raise
+        return log
+
+    def _open(self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None) -> None:
+        self._files.make_directory(self.directory)
+        names = self._files.list_directory(self.directory)
+        bases = self._tidy(names)
+        self.topic_id = _restore_topic_id(self._files, self.directory, names, topic_id)
+        if bases:
+            self._load_segments(bases, clean_end_offset)
+        else:
+            self._create_segment(log_start_offset)
+        self._set_start(log_start_offset)
+        self.recovery_point = self.log_start_offset if bases else self.log_end_offset
+        self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset up to which consumers may read: with one replica the log end offset."""
+        return self.log_end_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        """The latest leader epoch, -1 as long as there is none."""
+        return self._epochs.latest
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments, oldest first; there is always one. For reading only."""
+        return self._segments
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._closed
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log refuses appends until it is opened again, or None."""
+        return self._failure
+
+    # --- opening
+
+    def _tidy(self, names: Sequence[str]) -> list[int]:
+        """Remove what an interrupted operation left, and return the base offsets of the segments."""
+        found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
+        bases = sorted(int(match[1]) for _, match in found if match and match[2] == LOG_SUFFIX)
+        known = set(bases)
+        for name, match in found:
+            if name.endswith(".swap"):
+                raise StorageError("an unfinished compaction of Kafka", join(self.directory, name))
+            orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in known
+            if orphan or name.endswith(_LEFTOVERS):
+                self._files.remove(join(self.directory, name))
+        return bases
+
+    def _load_segments(self, bases: Sequence[int], clean_end_offset: int | None) -> None:
+        for base_offset in bases:
+            segment = Segment(self._files, self.directory, base_offset, self.config.index_interval_bytes)
+            if base_offset < self.log_end_offset:
+                raise StorageError(
+                    f"begins before the end of the segment before, {self.log_end_offset}", segment.path
+                )
+            least_epoch = max((run.epoch for run in self._epoch_runs()), default=NO_EPOCH)
+            last = base_offset == bases[-1]
+            self.recovery = segment.load(last=last, least_epoch=least_epoch)
+            if not last:
+                segment.forget_recent()
+            segment.write_index_files()
+            self._segments.append(segment)
+            self.log_end_offset = segment.end_offset
+        if clean_end_offset is not None and self.log_end_offset > clean_end_offset:
+            active = self._segments[-1]
+            raise StorageError(
+                f"the log ends at offset {self.log_end_offset}, {clean_end_offset} when it was closed",
+                active.path,
+                active.position_of(clean_end_offset),
+            )
+
+    def _create_segment(self, base_offset: int) -> None:
+        interval_bytes = self.config.index_interval_bytes
+        self._segments.append(Segment.create(self._files, self.directory, base_offset, interval_bytes))
+        self.log_end_offset = base_offset
+        self._unsynced_names = True
+
+    def _set_start(self, log_start_offset: int) -> None:
+        """Take over a remembered log start offset; one behind the end deletes all records, as in Kafka."""
+        if log_start_offset > self.log_end_offset:
+            for segment in self._segments:
+                segment.remove()
+            self._segments.clear()
+            self._create_segment(log_start_offset)
+        self.log_start_offset = max(log_start_offset, self._segments[0].base_offset)
+
+    def _epoch_runs(self) -> list[EpochRun]:
+        return [run for segment in self._segments for run in segment.epoch_runs]
+
+    def _load_epochs(self, exists: bool) -> None:
+        """Take the epochs from the checkpoint if the batches agree with it, else from the batches.
+
+        The checkpoint knows more only where compaction removed all batches of an epoch. It is written without
+        a sync, so after a power failure it may be anything.
+        """
+        path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
+        stored = self._files.read_all(path) if exists else b""
+        runs = self._epoch_runs()
+        try:
+            self._epochs = LeaderEpochs(decode_epochs(stored, path))
+        except StorageError:  # damaged: as good as absent
+            self._epochs = LeaderEpochs()
+        self._epochs.truncate_end(self.log_end_offset + 1)
+        if not self._epochs.agrees_with(runs):
+            self._epochs = LeaderEpochs.of_runs(runs)
+        self._epochs.trim_start(self.log_start_offset)
+        if stored != encode_epochs(self._epochs.entries) and (exists or self._epochs.entries):
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
+        self._files.replace_atomically(path, encode_epochs(self._epochs.entries), sync=False)
+
+    # --- writing
+
+    def append(self, batches: bytearray, *, leader_epoch: int | None = None) -> int:
+        """Append whole record batches, at least one; return the base offset of the first.
+
+        batches       encoded, magic 2; offsets and leader epoch are written into them
+        leader_epoch  None for the current one, or 0 in a new log; a later one begins here
+        All of it goes to one segment in one write. Raises StorageError if the disk refuses; the log is then as
+        before. ValueError when `batches` is not a sequence of whole batches or `leader_epoch` has gone by.
+        Costs 3 µs plus the write for a small batch.
+        Sources: KIP-98 (format), KIP-101 (leader epoch).
+        """
+        if self._failure is not None:
+            self._refuse()
+        latest = self._epochs.latest
+        epoch = max(latest, 0) if leader_epoch is None else leader_epoch
+        if epoch != latest:
+            self.start_epoch(epoch)
+        base_offset = self.log_end_offset
+        active = self._segments[-1]
+        placed = _place(batches, base_offset, epoch)
+        end_offset = placed[-1].last_offset + 1
+        if (
+            active.size + len(batches) > self.config.segment_bytes
+            or end_offset - 1 - active.base_offset > MAX_RELATIVE_OFFSET
+        ) and active.size:
+            active = self._roll()
+        position = active.size
+        try:
+            active.file.append(batches)
+        except StorageError:
+            self._undo_append(active)
+            raise
+        for batch in placed:
+            active.note(batch, position)
+        self.log_end_offset = end_offset
+        return base_offset
+
+    def start_epoch(self, leader_epoch: int) -> None:
+        """Let a new leader epoch begin at the log end; the current one again does nothing.
+
+        ValueError for an epoch that has gone by. StorageError if the checkpoint cannot be written.
+        """
+        if leader_epoch < self._epochs.latest:
+            raise ValueError(f"leader epoch {leader_epoch} after {self._epochs.latest} in {self.directory}")
+        before = list(self._epochs.entries)
+        if self._epochs.assign(leader_epoch, self.log_end_offset):
+            try:
+                self._write_epochs()
+            except StorageError:
+                self._epochs.entries = before
+                raise
+
+    def roll(self) -> None:
+        """Begin a new segment at the log end, unless the active one is empty.
+
+        The segment that ends is synced first: what is behind the last segment is never torn by a crash.
+        """
+        if self._failure is not None:
+            self._refuse()
+        if self._segments[-1].size:
+            self._roll()
+
+    def _roll(self) -> Segment:
+        sealed = self._segments[-1]
+        with self._file_lock:
+            self.sync()
+            sealed.write_index_files()
+            self._create_segment(self.log_end_offset)
+            sealed.forget_recent()
+            self._use_sealed(sealed)
+        return self._segments[-1]
+
+    def _undo_append(self, active: Segment) -> None:
+        """Cut what a failed write left, or let no other write follow it."""
+        try:
+            active.file.truncate(active.size)
+        except StorageError as error:
+            self._failure = error
+
+    def _refuse(self) -> None:
+        raise StorageError(
+            f"no appends until the log is opened again, because of: {self._failure}", self.directory
+        )
+
+    def sync(self) -> None:
+        """Return when all records appended before this call are on the disk. May run in another thread.
+
+        StorageError is final, see `File.sync`: the log then takes no more appends until it is opened again.
+        """
+        with self._file_lock:
+            end_offset = self.log_end_offset
+            if self._failure is not None:
+                self._refuse()
+            if self.recovery_point >= end_offset and not self._unsynced_names:
+                return
+            try:
+                if self.recovery_point < end_offset:
+                    self._segments[-1].file.sync()
+                if self._unsynced_names:
+                    self._files.sync_directory(self.directory)
+                    self._files.sync_directory("")
+            except StorageError as error:
+                self._failure = error
+                raise
+            self._unsynced_names = False
+            self.recovery_point = end_offset
+
+    def close(self, *, sync: bool = True) -> None:
+        """Write the index files, sync unless told not to, and give all descriptors back. Again: nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._file_lock:
+            try:
+                if self._failure is None and self._segments:
+                    self._segments[-1].write_index_files()
+                    if sync and self.recovery_point < self.log_end_offset:
+                        self.sync()
+            finally:
+                self._failure = self._failure or StorageError("the log is closed", self.directory)
+                for segment in self._segments:
+                    segment.close()
+
+    # --- cutting
+
+    def delete_records_before(self, offset: int) -> None:
+        """Let the log start at `offset`, and remove the segments that end before it, the active one excepted.
+
+        The caller keeps `log_start_offset` in the checkpoint of the data directory. ValueError beyond the log
+        end. Source: KIP-107.
+        """
+        if offset > self.log_end_offset:
+            raise ValueError(f"offset {offset} is beyond the log end {self.log_end_offset}")
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        with self._file_lock:
+            while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
+                self._segments.pop(0).remove()  # gone from memory first: no second try at half a removal
+        self._epochs.trim_start(offset)
+        self._write_epochs()
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove every batch that holds `offset` or a later one, as a follower does after a leader change.
+
+        ValueError before the log start. After a StorageError the log must be opened again.
+        """
+        if offset < self.log_start_offset:
+            raise ValueError(f"offset {offset} is before the log start {self.log_start_offset}")
+        if offset >= self.log_end_offset:
+            return
+        with self._file_lock:
+            try:
+                self._truncate(offset)
+            except StorageError as error:
+                self._failure = error
+                raise
+
+    def _truncate(self, offset: int) -> None:
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+            self._segments[-1].remove()
+            self._segments.pop()
+        active = self._segments[-1]
+        position = active.position_of(offset)
+        active.truncate(position, NO_EPOCH)
+        active.write_index_files()
+        self.log_end_offset = active.end_offset
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        self._unsynced_names = True
+        self._epochs.truncate_end(self.log_end_offset)
+        self._write_epochs()
+
+    # --- reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True, end_offset: int | None = None
+    ) -> bytes:
+        """Return whole batches from the one that holds `offset`, or the first behind it, on.
+
+        max_bytes     what may be returned; the first batch may be larger with `at_least_one`
+        end_offset    only batches that end before it, such as the last stable offset; None for the log end
+        Empty at the end. One call reads from one segment. ValueError when `offset` is not between log start and
+        log end. Checksums are left to whoever decodes the batches.
+        """
+        log_end = self.log_end_offset
+        if not self.log_start_offset <= offset <= log_end:
+            raise ValueError(
+                f"offset {offset} is not in {self.directory}, {self.log_start_offset} to {log_end}"
+            )
+        limit = log_end if end_offset is None or end_offset > log_end else end_offset
+        if offset >= limit:
+            return b""
+        active = self._segments[-1]
+        if offset >= active.base_offset:
+            return active.read(offset, max_bytes, at_least_one, limit)
+        return self._read_sealed(offset, max_bytes, at_least_one, limit)
+
+    def _read_sealed(self, offset: int, max_bytes: int, at_least_one: bool, limit: int) -> bytes:
+        for segment in self._segments[self._slot(offset) :]:
+            if segment.base_offset >= limit:
+                break
+            if segment.size and segment.end_offset > offset:  # else compaction took the rest of the segment
+                self._use_sealed(segment)
+                return segment.read(offset, max_bytes, at_least_one, limit)
+        return b""
+
+    def _slot(self, offset: int) -> int:
+        """Return the index of the segment that may hold `offset`."""
+        return max(bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+
+    def _use_sealed(self, segment: Segment) -> None:
+        """Keep at most one descriptor beside that of the active segment."""
+        used, self._sealed_in_use = self._sealed_in_use, segment
+        if used is not None and used is not segment and used is not self._segments[-1]:
+            used.close()
+
+    def batches(self, start_offset: int | None = None, *, verify: bool = True) -> Iterator[StoredBatch]:
+        """Give every batch from the one that holds `start_offset` (the log start), up to the present log end.
+
+        verify  check every checksum
+        StorageError with file and position where something is damaged. Batches appended meanwhile are not given.
+        """
+        offset = self.log_start_offset if start_offset is None else start_offset
+        for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
+            yield from self._segment_batches(segment, offset, stop, verify)
+
+    def _segment_batches(
+        self, segment: Segment, offset: int, stop: int, verify: bool
+    ) -> Iterator[StoredBatch]:
+        name = segment_name(segment.base_offset)
+        file = self._files.open(segment.path)
+        try:
+            position = segment.position_of(offset, file) if offset > segment.base_offset else 0
+            for batch, buffer, at in walk(file, position, stop):
+                data = buffer[at : at + batch.size]
+                yield StoredBatch(name, batch.position, _header(data, file, batch, verify), data)
+        finally:
+            file.close()
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Return timestamp and offset of the first record with at least that timestamp, or None.
+
+        Source: KIP-79.
+        """
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp and segment.end_offset > self.log_start_offset:
+                found = self._search_timestamp(segment, timestamp)
+                if found is not None:
+                    return found
+        return None
+
+    def _search_timestamp(self, segment: Segment, timestamp: int) -> tuple[int, int] | None:
+        file = self._files.open(segment.path)
+        try:
+            start = segment.position_of(self.log_start_offset, file)
+            position = max(start, segment.position_of_timestamp(timestamp))
+            for batch, buffer, at in walk(file, position, segment.size):
+                if batch.max_timestamp >= timestamp:
+                    for found in _timestamps(buffer[at : at + batch.size], file, batch):
+                        if found[0] >= timestamp and found[1] >= self.log_start_offset:
+                            return found
+        finally:
+            file.close()
+        return None
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """Return the latest timestamp and the offset of the first record that has it, or None.
+
+        Source: KIP-734.
+        """
+        latest = max(self._segments, key=lambda segment: segment.max_timestamp)
+        if latest.max_timestamp < 0:
+            return None
+        return self._search_timestamp(latest, latest.max_timestamp) or (
+            latest.max_timestamp,
+            latest.max_timestamp_offset,  # compaction has removed the record and kept its batch
+        )
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch that wrote `offset`, -1 when unknown."""
+        return self._epochs.epoch_at(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return epoch and end offset as OffsetForLeaderEpoch answers them; (-1, -1) for an unknown epoch."""
+        return self._epochs.end_offset_for(epoch, self.log_end_offset)
+
+
+def _place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[BatchAt]:
+    """Write consecutive offsets and the leader epoch into batches; return them, positions in the buffer."""
+    placed: list[BatchAt] = []
+    position, end = 0, len(batches)
+    while position < end or not placed:
+        if position + HEADER_BYTES > end:
+            raise ValueError(f"no whole record batch at byte {position}")
+        length, magic, last_delta, max_timestamp = _FIELDS.unpack_from(batches, position)
+        size = length + LOG_OVERHEAD
+        if magic != 2 or size < HEADER_BYTES or position + size > end or last_delta < 0:
+            raise ValueError(f"no whole record batch at byte {position}")
+        _BASE_OFFSET.pack_into(batches, position, base_offset)
+        _LEADER_EPOCH.pack_into(batches, position + _LEADER_EPOCH_POSITION, leader_epoch)
+        last_offset = base_offset + last_delta
+        placed.append(BatchAt(position, size, base_offset, last_offset, leader_epoch, max_timestamp))
+        base_offset = last_offset + 1
+        position += size
+    return placed
+
+
+def _header(data: bytes, file: File, batch: BatchAt, verify: bool) -> BatchHeader:
+    try:
+        header = read_batch_header(data)
+        if verify:
+            verify_crc(data, 0, header)
+    except ProtocolError as error:
+        raise StorageError(f"damaged batch: {error}", file.path, batch.position) from error
+    return header
+
+
+def _timestamps(data: bytes, file: File, batch: BatchAt) -> list[tuple[int, int]]:
+    """Return timestamp and offset of each record of a batch."""
+    try:
+        return [(record.timestamp, record.offset) for record in read_records(data)]
+    except ProtocolError as error:
+        raise StorageError(f"damaged batch: {error}", file.path, batch.position) from error
+
+
+def _restore_topic_id(
+    files: Files, directory: str, names: Sequence[str], topic_id: bytes | None
+) -> bytes | None:
+    """Return the topic id of a partition directory, after writing partition.metadata where it is missing.
+
+    A file cut short or still zero is what a crash right after the creation leaves: it is written again.
+    """
+    path = join(directory, PARTITION_METADATA)
+    stored = files.read_all(path) if PARTITION_METADATA in names else b""
+    if topic_id is None:
+        return decode_partition_metadata(stored, path) if stored else None
+    expected = encode_partition_metadata(topic_id)
+    if stored.rstrip(b"\n") == expected:
+        return topic_id
+    if stored.strip(b"\0") and not expected.startswith(stored):
+        found = encode_partition_metadata(decode_partition_metadata(stored, path))
+        raise StorageError(f"the id of another topic: {found!r}, not {expected!r}", path, 0)
+    files.replace_atomically(path, expected, sync=False)
+    return topic_id

@@ -1,0 +1,451 @@
+"""The directory in which a broker keeps everything: its lock, its names, its topics, its checkpoints, its logs.
+
+    .lock                              held by the broker that uses the directory
+    meta.properties                    cluster.id, node.id, version=1, as Kafka writes them
+    topics                             the catalogue: names, ids, partition counts, configurations; see below
+    recovery-point-offset-checkpoint   Kafka's checkpoints, one offset for each partition: synced up to here,
+    log-start-offset-checkpoint        to be read from here on,
+    replication-offset-checkpoint      replicated up to here (the high watermark)
+    .kafka_cleanshutdown               there only after a clean stop
+    topic-0/ topic-1/ …                one log each
+    topic-0.UUID-delete/               a log on its way out
+
+The catalogue has one line for itself and one for each topic, JSON, each followed by a space and the CRC-32C of
+the line in 8 hexadecimal digits. It is replaced atomically.
+
+    {"version": 1, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
+    {"name": "orders", "topic_id": "3FSw2U76Rd-kQKX3H5vUAg", "partition_count": 3, "configs": {}} 8a2f09d1
+
+A folder of a partition that the catalogue does not know is adopted: nothing is ever purged because a line is
+missing. A directory of a real Kafka broker therefore opens as it is.
+Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of Kafka 4.3; KIP-516 (topic ids).
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.checkpoints import (
+    decode_offsets,
+    decode_partition_metadata,
+    decode_properties,
+    decode_uuid,
+    encode_offsets,
+    encode_properties,
+    encode_uuid,
+)
+from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.log import PARTITION_METADATA, Log, LogConfig
+from kafka_offsets.storage.segment import LOG_SUFFIX
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CATALOGUE = "topics"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+_REPLACED = (
+    META_PROPERTIES,
+    CATALOGUE,
+    CLEAN_SHUTDOWN,
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+)
+DEFAULT_NODE_ID = 1
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""The log of Kafka's controllers, which may stand beside the topics and is none."""
+
+_CATALOGUE_VERSION = 1
+_DELETE_SUFFIX = "-delete"
+_MAX_NAME_BYTES = 255
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
+_CATALOGUE_LINE = re.compile(rb"(\{.*\}) ([0-9a-f]{8})")
+
+Offsets = dict[tuple[str, int], int]
+
+
+class Topic(NamedTuple):
+    """What the catalogue knows about a topic.
+
+    topic_id  16 bytes
+    configs   only what was set for this topic, by Kafka's keys
+    """
+
+    name: str
+    topic_id: bytes
+    partition_count: int
+    configs: Mapping[str, str] = MappingProxyType({})
+
+
+class _Catalogue(NamedTuple):
+    """All of the catalogue: replaced as a whole, in memory as on disk.
+
+    deleting  names and topic ids whose folders may still be there
+    """
+
+    topics: Mapping[str, Topic] = MappingProxyType({})
+    next_producer_id: int = 0
+    deleting: tuple[tuple[str, bytes], ...] = ()
+
+
+def _random_id() -> bytes:
+    return uuid.uuid4().bytes
+
+
+class DataDirectory:
+    """A data directory in use. Making one locks the directory and repairs what a crash left.
+
+    files       the directory is their root, made when there is none
+    node_id     None for the one in meta.properties, or 1
+    cluster_id  None for the one in meta.properties, or a new one
+    new_id      gives 16 random bytes: topic ids, cluster ids
+    Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, and,
+    with file and position, when a file is damaged.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        *,
+        node_id: int | None = None,
+        cluster_id: str | None = None,
+        new_id: Callable[[], bytes] = _random_id,
+    ) -> None:
+        """Lock and open the directory."""
+        self.files = files
+        self.node_id = DEFAULT_NODE_ID
+        self.cluster_id = ""
+        self._new_id = new_id
+        self._logs: dict[tuple[str, int], Log] = {}
+        self._written: dict[str, bytes] = {}
+        self._closed = False
+        files.make_directory("")
+        self._lock = files.lock(LOCK)
+        try:
+            self._open(node_id, cluster_id)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, node_id: int | None, cluster_id: str | None) -> None:
+        names = self.files.list_directory("")
+        for name in _REPLACED:
+            if name + TEMPORARY_SUFFIX in names:  # a crash came before the rename
+                self.files.remove(name + TEMPORARY_SUFFIX)
+        self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id)
+        self._log_starts = self._read_checkpoint(LOG_START_CHECKPOINT, names)
+        self._recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT, names)
+        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT, names)
+        self.stopped_cleanly = CLEAN_SHUTDOWN in names
+        if self.stopped_cleanly:
+            self.files.remove(CLEAN_SHUTDOWN)
+            self.files.sync_directory("")  # it must not come back after a crash that follows new records
+        self._catalogue = _Catalogue()
+        if CATALOGUE in names:
+            self._catalogue = _decode_catalogue(self.files.read_all(CATALOGUE), CATALOGUE)
+        self._finish_deletions(names)
+        self._adopt(self.files.list_directory(""))
+
+    def _open_meta_properties(self, exists: bool, node_id: int | None, cluster_id: str | None) -> None:
+        stored = decode_properties(self.files.read_all(META_PROPERTIES), META_PROPERTIES) if exists else {}
+        stored_node = stored.get("node.id", stored.get("broker.id"))
+        stored_cluster = stored.get("cluster.id")
+        if stored.get("version", "1") not in ("0", "1"):
+            raise StorageError(f"version={stored['version']}, only 0 and 1 are known", META_PROPERTIES, 0)
+        if stored_node is not None and not re.fullmatch(r"[0-9]{1,10}", stored_node):
+            raise StorageError(f"node.id={stored_node} is no number", META_PROPERTIES, 0)
+        if stored_node is not None and node_id not in (None, int(stored_node)):
+            raise StorageError(f"the directory belongs to node {stored_node}, not {node_id}", META_PROPERTIES)
+        if stored_cluster is not None and cluster_id not in (None, stored_cluster):
+            raise StorageError(
+                f"the directory belongs to cluster {stored_cluster}, not {cluster_id}", META_PROPERTIES
+            )
+        self.node_id = int(stored_node) if stored_node else DEFAULT_NODE_ID if node_id is None else node_id
+        self.cluster_id = stored_cluster or cluster_id or encode_uuid(self._new_id())
+        if stored_node is None or stored_cluster is None:
+            named = {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
+            self.files.replace_atomically(META_PROPERTIES, encode_properties(stored | named))
+
+    def _read_checkpoint(self, name: str, names: Iterable[str]) -> Offsets:
+        return decode_offsets(self.files.read_all(name), name) if name in names else {}
+
+    # --- topics
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """The topics by name; a new mapping after every change."""
+        return self._catalogue.topics
+
+    def create_topic(
+        self,
+        name: str,
+        partition_count: int,
+        configs: Mapping[str, str] | None = None,
+        *,
+        topic_id: bytes | None = None,
+    ) -> Topic:
+        """Add a topic to the catalogue; its logs are made when they are opened.
+
+        ValueError for a name that Kafka does not allow or that exists, and for no partitions. Costs a sync.
+        """
+        if not _TOPIC_NAME.fullmatch(name) or name in (".", "..", CLUSTER_METADATA_TOPIC):
+            raise ValueError(f"not a topic name: {name!r}")
+        if name in self.topics or partition_count < 1:
+            raise ValueError(f"topic {name} exists" if name in self.topics else "a topic needs a partition")
+        if self._catalogue.deleting:  # the disk refused: nothing new may meet what is left of the old
+            self._finish_deletions(self.files.list_directory(""))
+        topic = Topic(name, topic_id or self._new_id(), partition_count, dict(configs or {}))
+        self._store_topics({**self.topics, name: topic})
+        return topic
+
+    def update_topic(self, topic: Topic) -> None:
+        """Replace the entry of a topic: other configurations, or more partitions. Costs a sync.
+
+        ValueError when there is no such topic, its id is another one, or it would lose partitions.
+        """
+        known = self.topics.get(topic.name)
+        if known is None or known.topic_id != topic.topic_id or known.partition_count > topic.partition_count:
+            raise ValueError(f"{topic} cannot replace {known}")
+        self._store_topics({**self.topics, topic.name: topic})
+
+    def delete_topic(self, name: str) -> None:
+        """Take a topic from the catalogue, then remove its logs, which are closed first.
+
+        A crash or a StorageError on the way leaves folders that the next start removes. KeyError when there is
+        no such topic. Source: KIP-516: the folder is renamed to `topic-0.UUID-delete` before it goes.
+        """
+        topic = self.topics[name]
+        topics = {other: kept for other, kept in self.topics.items() if other != name}
+        deleting = (*self._catalogue.deleting, (name, topic.topic_id))
+        self._store(self._catalogue._replace(topics=topics, deleting=deleting))
+        for key in [key for key in self._logs if key[0] == name]:
+            self._logs.pop(key).close(sync=False)
+        for offsets in (self._log_starts, self._recovery_points, self._high_watermarks):
+            for key in [key for key in offsets if key[0] == name]:
+                del offsets[key]
+        self._finish_deletions(self.files.list_directory(""))
+
+    def _finish_deletions(self, names: Iterable[str]) -> None:
+        """Rename the folders of deleted topics, then remove them and what earlier deletions left."""
+        deleting = dict(self._catalogue.deleting)
+        removable = [name for name in names if _DELETED_DIRECTORY.fullmatch(name)]
+        for topic, partition, directory in _partitions(names):
+            if topic in deleting and self._topic_id(directory) in (None, deleting[topic]):
+                removable.append(_deleted_name(topic, partition, self._new_id()))
+                self.files.rename(directory, removable[-1])
+        if deleting:
+            self.files.sync_directory("")
+            # Written with the next change: until then the same folders are looked for once more, by topic id.
+            self._catalogue = self._catalogue._replace(deleting=())
+        for name in removable:
+            self.files.remove_tree(name)
+
+    def _topic_id(self, directory: str) -> bytes | None:
+        path = join(directory, PARTITION_METADATA)
+        if not self.files.exists(path):
+            return None
+        stored = self.files.read_all(path)
+        return decode_partition_metadata(stored, path) if stored.strip(b"\0") else None
+
+    def _adopt(self, names: Iterable[str]) -> None:
+        """Enter the folders that the catalogue does not know; a topic has as many partitions as folders show."""
+        counts: dict[str, int] = {}
+        ids: dict[str, bytes] = {}
+        for topic, partition, directory in _partitions(names):
+            if not self._holds_log(directory):
+                continue  # a folder of the operator's, such as backup-2024
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+            if topic in self.topics:
+                continue
+            found = self._topic_id(directory)
+            if found is not None and ids.setdefault(topic, found) != found:
+                raise StorageError(
+                    f"topic {topic} has two ids: {encode_uuid(found)} here, {encode_uuid(ids[topic])} before",
+                    join(directory, PARTITION_METADATA),
+                )
+        topics = dict(self.topics)
+        for name, count in counts.items():
+            known = topics.get(name) or Topic(name, ids.get(name) or self._new_id(), count, {})
+            topics[name] = known._replace(partition_count=max(known.partition_count, count))
+        if topics != self.topics:
+            self._store_topics(topics)
+
+    def _holds_log(self, directory: str) -> bool:
+        if not self.files.is_directory(directory):
+            return False
+        names = self.files.list_directory(directory)
+        return PARTITION_METADATA in names or any(name.endswith(LOG_SUFFIX) for name in names)
+
+    def allocate_producer_ids(self, count: int = 1000) -> range:
+        """Return a block of producer ids that was never returned before. Costs a sync."""
+        first = self._catalogue.next_producer_id
+        self._store(self._catalogue._replace(next_producer_id=first + count))
+        return range(first, first + count)
+
+    def _store_topics(self, topics: Mapping[str, Topic]) -> None:
+        self._store(self._catalogue._replace(topics=topics))
+
+    def _store(self, catalogue: _Catalogue) -> None:
+        self.files.replace_atomically(CATALOGUE, _encode_catalogue(catalogue))
+        self._catalogue = catalogue
+
+    # --- logs
+
+    @property
+    def logs(self) -> Mapping[tuple[str, int], Log]:
+        """The open logs by topic and partition."""
+        return MappingProxyType(self._logs)
+
+    def open_log(self, topic: str, partition: int, config: LogConfig) -> Log:
+        """Return the log of a partition of the catalogue, opened, or made, the first time it is asked for.
+
+        KeyError for a topic, IndexError for a partition that the catalogue does not have.
+        """
+        key = topic, partition
+        log = self._logs.get(key)
+        if log is None or log.failure is not None:
+            known = self.topics[topic]
+            if not 0 <= partition < known.partition_count:
+                raise IndexError(f"{topic} has {known.partition_count} partitions, no partition {partition}")
+            log_start_offset = self._log_starts.get(key, 0)
+            if log is not None:
+                log_start_offset = log.log_start_offset
+                log.close(sync=False)
+            log = self._logs[key] = Log.open(
+                self.files,
+                f"{topic}-{partition}",
+                config,
+                topic_id=known.topic_id,
+                log_start_offset=log_start_offset,
+                clean_end_offset=self._clean_end_offset(key),
+            )
+        return log
+
+    def _clean_end_offset(self, key: tuple[str, int]) -> int | None:
+        """Return the log end offset of the stop before, once: it does not hold for a log opened again."""
+        return self._recovery_points.get(key) if self.stopped_cleanly and key not in self._logs else None
+
+    # --- checkpoints
+
+    def checkpoint_log_starts(self) -> None:
+        """Write log-start-offset-checkpoint if it has changed: call it after records were deleted."""
+        for key, log in self._logs.items():
+            self._log_starts[key] = log.log_start_offset
+        # As Kafka: only where the first segment does not say it.
+        first = {key: log.segments[0].base_offset for key, log in self._logs.items()}
+        starts = {key: start for key, start in self._log_starts.items() if start > first.get(key, 0)}
+        self._write_checkpoint(LOG_START_CHECKPOINT, starts)
+
+    def checkpoint(self) -> None:
+        """Write the three checkpoints, those that have changed. Costs up to three syncs."""
+        self._checkpoint({key: log.recovery_point for key, log in self._logs.items()})
+
+    def _checkpoint(self, recovery_points: Offsets) -> None:
+        self.checkpoint_log_starts()
+        self._recovery_points |= recovery_points
+        self._high_watermarks |= {key: log.high_watermark for key, log in self._logs.items()}
+        self._write_checkpoint(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
+        self._write_checkpoint(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
+
+    def _write_checkpoint(self, name: str, offsets: Offsets) -> None:
+        known = {key: offset for key, offset in offsets.items() if key[0] in self.topics}
+        content = encode_offsets(known)
+        if self._written.get(name) != content:
+            self.files.replace_atomically(name, content)
+            self._written[name] = content
+
+    def close(self, *, sync: bool = True) -> None:
+        """Close all logs, write the checkpoints and release the lock. A second call does nothing.
+
+        sync  False leaves the records to the system, as long as the machine lives they are safe
+        The mark of a clean stop is left only when every log closed well. The first StorageError is raised after
+        all has been closed.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._close_logs(sync)
+        finally:
+            self._lock.release()
+
+    def _close_logs(self, sync: bool) -> None:
+        errors: list[StorageError] = []
+        for log in self._logs.values():
+            if log.closed:
+                continue
+            if log.failure is not None:
+                errors.append(log.failure)
+            try:
+                log.close(sync=sync)
+            except StorageError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        self._checkpoint({key: log.log_end_offset for key, log in self._logs.items()})
+        self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+
+def _partitions(names: Iterable[str]) -> list[tuple[str, int, str]]:
+    """Return topic, partition and name of each folder of a partition."""
+    found = []
+    for name in names:
+        match = _PARTITION_DIRECTORY.fullmatch(name)
+        if match and match[1] != CLUSTER_METADATA_TOPIC:
+            found.append((match[1], int(match[2]), name))
+    return found
+
+
+def _deleted_name(topic: str, partition: int, unique: bytes) -> str:
+    """Return Kafka's name for the folder of a deleted partition, the topic cut short where it must be."""
+    suffix = f"-{partition}.{unique.hex()}{_DELETE_SUFFIX}"
+    return topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
+
+
+def _encode_catalogue(catalogue: _Catalogue) -> bytes:
+    head = {
+        "version": _CATALOGUE_VERSION,
+        "topics": len(catalogue.topics),
+        "next_producer_id": catalogue.next_producer_id,
+        "deleting": [[name, encode_uuid(topic_id)] for name, topic_id in catalogue.deleting],
+    }
+    rows: list[dict[str, Any]] = [head]
+    for name in sorted(catalogue.topics):
+        row = catalogue.topics[name]._asdict()
+        rows.append(row | {"topic_id": encode_uuid(row["topic_id"]), "configs": dict(row["configs"])})
+    lines = [json.dumps(row).encode("ascii") for row in rows]
+    return b"".join(b"%s %08x\n" % (line, google_crc32c.value(line)) for line in lines)
+
+
+def _decode_catalogue(data: bytes, path: str) -> _Catalogue:
+    """Read a catalogue; StorageError with the position of the line that is not as it was written."""
+    rows: list[dict[str, Any]] = []
+    position = 0
+    lines = data.split(b"\n")
+    for line in lines[:-1]:
+        match = _CATALOGUE_LINE.fullmatch(line)
+        if match is None or google_crc32c.value(match[1]) != int(match[2], 16):
+            raise StorageError(f"line {len(rows) + 1} does not have its checksum", path, position)
+        rows.append(json.loads(match[1]))
+        position += len(line) + 1
+    if lines[-1] or not rows:
+        raise StorageError("the file ends within a line", path, position)
+    head = rows.pop(0)
+    if head.get("version") != _CATALOGUE_VERSION or head.get("topics") != len(rows):
+        raise StorageError(f"{head} does not head {len(rows)} topics of version 1", path, 0)
+    try:
+        topics = [Topic(**(row | {"topic_id": decode_uuid(row["topic_id"])})) for row in rows]
+        deleting = tuple((name, decode_uuid(topic_id)) for name, topic_id in head["deleting"])
+        return _Catalogue({topic.name: topic for topic in topics}, head["next_producer_id"], deleting)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error

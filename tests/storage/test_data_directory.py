@@ -1,0 +1,293 @@
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.data_directory import DataDirectory, Topic
+from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.log import Log, LogConfig
+from tests.storage.batches import batch, content, fill, write
+
+SMALL = LogConfig(segment_bytes=300, index_interval_bytes=100)
+
+
+def ids() -> "Callable[[], bytes]":  # type: ignore[name-defined]  # noqa: F821
+    numbers = count(1)
+    return lambda: bytes([next(numbers)]) * 16
+
+
+def test_a_new_directory_gets_its_names_once(files: Files) -> None:
+    directory = DataDirectory(files)
+    assert directory.node_id == 1 and len(directory.cluster_id) == 22
+    assert not directory.stopped_cleanly
+    text = files.read_all("meta.properties").decode()
+    assert text.startswith(f"version=1\ncluster.id={directory.cluster_id}\nnode.id=1\n")
+    directory.close()
+    again = DataDirectory(files, node_id=1, cluster_id=directory.cluster_id)
+    assert again.stopped_cleanly
+    assert again.cluster_id == directory.cluster_id
+    assert files.read_all("meta.properties").decode() == text
+    again.close()
+
+
+def test_the_names_of_a_directory_are_kept_or_refused() -> None:
+    files = MemoryFiles()
+    DataDirectory(files, node_id=7, cluster_id="mine").close()
+    assert DataDirectory(files).node_id == 7
+    files = MemoryFiles()
+    write(
+        files, "meta.properties", b"#\n#Fri Nov 21\ncluster.id=theirs\nversion=1\nnode.id=3\ndirectory.id=x\n"
+    )
+    with pytest.raises(StorageError, match=r"meta\.properties: the directory belongs to node 3, not 4"):
+        DataDirectory(files, node_id=4)
+    with pytest.raises(StorageError, match="belongs to cluster theirs, not mine"):
+        DataDirectory(files, cluster_id="mine")
+    directory = DataDirectory(files)
+    assert (directory.node_id, directory.cluster_id) == (3, "theirs")
+    assert b"directory.id=x" in files.read_all("meta.properties")
+
+
+@pytest.mark.parametrize("text", [b"version=2\n", b"node.id=one\n"])
+def test_names_that_make_no_sense_are_refused_and_the_lock_released(text: bytes) -> None:
+    files = MemoryFiles()
+    write(files, "meta.properties", text)
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"meta\.properties at byte 0"):
+            DataDirectory(files)
+
+
+def test_a_second_broker_on_the_directory_is_refused(files: Files) -> None:
+    directory = DataDirectory(files)
+    with pytest.raises(StorageError, match="in use by another broker") as caught:
+        DataDirectory(files)
+    assert files.root in str(caught.value)
+    directory.close()
+    directory.close()
+    DataDirectory(files).close()
+
+
+def test_topics_survive_a_restart(files: Files) -> None:
+    directory = DataDirectory(files, new_id=ids())
+    orders = directory.create_topic("orders", 3, {"cleanup.policy": "compact"})
+    directory.create_topic("Größe".encode().hex(), 1, topic_id=bytes(range(16)))
+    directory.update_topic(orders._replace(partition_count=4, configs={"segment.bytes": "1000"}))
+    assert directory.allocate_producer_ids(10) == range(10)
+    topics = directory.topics
+    directory.close()
+    again = DataDirectory(files)
+    assert again.topics == topics
+    assert again.topics["orders"] == Topic("orders", orders.topic_id, 4, {"segment.bytes": "1000"})
+    assert again.allocate_producer_ids() == range(10, 1010)
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 250, "__cluster_metadata"])
+def test_a_name_that_kafka_does_not_allow_is_no_topic(name: str) -> None:
+    with pytest.raises(ValueError, match="not a topic name"):
+        DataDirectory(MemoryFiles()).create_topic(name, 1)
+
+
+def test_a_topic_is_created_once_and_never_shrinks() -> None:
+    directory = DataDirectory(MemoryFiles())
+    topic = directory.create_topic("t", 2)
+    with pytest.raises(ValueError, match="topic t exists"):
+        directory.create_topic("t", 2)
+    with pytest.raises(ValueError, match="needs a partition"):
+        directory.create_topic("u", 0)
+    for other in (
+        topic._replace(partition_count=1),
+        topic._replace(topic_id=bytes(16)),
+        topic._replace(name="u"),
+    ):
+        with pytest.raises(ValueError, match="cannot replace"):
+            directory.update_topic(other)
+    with pytest.raises(KeyError):
+        directory.open_log("u", 0, SMALL)
+    with pytest.raises(IndexError, match="t has 2 partitions, no partition 2"):
+        directory.open_log("t", 2, SMALL)
+
+
+def test_a_damaged_catalogue_stops_the_start_with_file_and_position() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files)
+    directory.create_topic("a", 1)
+    directory.create_topic("b", 1)
+    directory.close()
+    data = files.read_all("topics")
+    second = data.index(b"\n") + 1
+    third = data.index(b"\n", second) + 1
+    cases = [
+        (data[:10] + b"x" + data[11:], 0),
+        (data[: second + 5] + b"x" + data[second + 6 :], second),
+        (data[:-2], third),
+        (data[:third], 0),
+        (data + data[third:], 0),
+        (b"", 0),
+        (b"\0" * len(data), 0),
+    ]
+    for damaged, position in cases:
+        write(files, "topics", damaged)
+        with pytest.raises(StorageError) as caught:
+            DataDirectory(files)
+        assert (caught.value.path, caught.value.position) == ("topics", position)
+
+
+def test_folders_without_an_entry_are_adopted(files: Files) -> None:
+    topic_id = bytes(range(16))
+    Log.open(files, "a-b-0", SMALL, topic_id=topic_id).close()
+    fill(Log.open(files, "a-b-4", SMALL, topic_id=topic_id), 3)
+    Log.open(files, "old-1", SMALL).close()
+    Log.open(files, "__cluster_metadata-0", SMALL, topic_id=topic_id).close()
+    files.make_directory("backup-2024")
+    write(files, "notes-1", b"of the operator")
+    write(files, "backup-2025/readme", b"")
+    directory = DataDirectory(files, new_id=ids())
+    assert set(directory.topics) == {"a-b", "old"}
+    assert directory.topics["a-b"] == Topic("a-b", topic_id, 5, {})
+    assert directory.topics["old"].partition_count == 2
+    assert len(content(directory.open_log("a-b", 4, SMALL))) == 3
+    assert directory.open_log("old", 1, SMALL).topic_id == directory.topics["old"].topic_id
+    directory.close()
+    again = DataDirectory(files)
+    assert again.topics == directory.topics
+    again.close()
+    Log.open(files, "a-b-6", SMALL, topic_id=topic_id).close()
+    last = DataDirectory(files)
+    assert last.topics["a-b"].partition_count == 7
+    last.close()
+
+
+def test_partitions_of_one_name_with_two_ids_are_refused() -> None:
+    files = MemoryFiles()
+    Log.open(files, "t-0", SMALL, topic_id=bytes(16)).close()
+    Log.open(files, "t-1", SMALL, topic_id=bytes(range(16))).close()
+    with pytest.raises(StorageError, match=r"t-1/partition\.metadata: topic t has two ids"):
+        DataDirectory(files)
+
+
+def test_a_deleted_topic_is_gone_with_its_folders_and_may_come_again(files: Files) -> None:
+    directory = DataDirectory(files)
+    for name in ("t", "t-0", "u"):
+        directory.create_topic(name, 2)
+        fill(directory.open_log(name, 1, SMALL), 5)
+    directory.delete_topic("t")
+    assert sorted(directory.topics) == ["t-0", "u"]
+    assert not any(name.startswith("t-1") or name.endswith("-delete") for name in files.list_directory(""))
+    assert len(content(directory.open_log("t-0", 1, SMALL))) == 5
+    with pytest.raises(KeyError):
+        directory.delete_topic("t")
+    again = directory.create_topic("t", 1)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 0
+    directory.close()
+    restarted = DataDirectory(files)
+    assert restarted.topics["t"].topic_id == again.topic_id
+    restarted.close()
+
+
+def test_what_a_crash_left_of_a_deletion_is_removed_at_start() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files)
+    topic = directory.create_topic("t", 3)
+    for partition in range(3):
+        fill(directory.open_log("t", partition, SMALL), 5)
+    directory.delete_topic("t")  # the catalogue on disk still says so
+    Log.open(files, "t-0", SMALL, topic_id=topic.topic_id).close()
+    Log.open(files, "t-1.0123456789abcdef0123456789abcdef-delete", SMALL).close()
+    Log.open(files, "t-2", SMALL, topic_id=bytes(16)).close()  # another topic of the same name
+    write(files, "topics.tmp", b"torn")
+    directory.close()
+    again = DataDirectory(files)
+    assert [name for name in files.list_directory("") if name.startswith("t-")] == ["t-2"]
+    assert again.topics == {"t": Topic("t", bytes(16), 3, {})}
+    assert not files.exists("topics.tmp")
+
+
+def test_the_folder_of_a_deleted_topic_with_a_long_name_fits_the_file_system(files: Files) -> None:
+    directory = DataDirectory(files)
+    directory.create_topic("x" * 249, 1)
+    fill(directory.open_log("x" * 249, 0, SMALL), 1)
+    directory.delete_topic("x" * 249)
+    assert directory.topics == {}
+    directory.close()
+
+
+def test_the_log_start_survives_a_restart_and_a_crash_after_its_checkpoint(files: Files) -> None:
+    directory = DataDirectory(files)
+    directory.create_topic("t", 2)
+    for partition in range(2):
+        fill(directory.open_log("t", partition, SMALL), 10)
+    directory.open_log("t", 0, SMALL).delete_records_before(4)
+    directory.checkpoint_log_starts()
+    assert b"\nt 0 4\n" in files.read_all("log-start-offset-checkpoint")
+    directory.close()
+    for _ in range(2):  # the second time partition 0 was not opened in between
+        directory = DataDirectory(files)
+        directory.open_log("t", 1, SMALL)
+        directory.close()
+    directory = DataDirectory(files)
+    assert directory.open_log("t", 0, SMALL).log_start_offset == 4
+    assert directory.open_log("t", 1, SMALL).log_start_offset == 0
+    directory.close()
+
+
+def test_checkpoints_tell_what_is_synced_and_what_is_replicated() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files)
+    directory.create_topic("t", 1)
+    log = directory.open_log("t", 0, SMALL)
+    assert directory.open_log("t", 0, SMALL) is log
+    fill(log, 2)
+    log.sync()
+    fill(log, 1)
+    directory.checkpoint()
+    assert b"\nt 0 2\n" in files.read_all("recovery-point-offset-checkpoint")
+    assert b"\nt 0 3\n" in files.read_all("replication-offset-checkpoint")
+    assert not files.exists(".kafka_cleanshutdown")
+    directory.close()
+    assert b"\nt 0 3\n" in files.read_all("recovery-point-offset-checkpoint")
+    assert files.exists(".kafka_cleanshutdown")
+    directory = DataDirectory(files)
+    assert not files.exists(".kafka_cleanshutdown")
+    assert directory.stopped_cleanly
+
+
+def test_a_log_opened_again_is_not_held_to_the_stop_before() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files)
+    directory.create_topic("t", 1)
+    directory.close()
+    directory = DataDirectory(files)
+    log = directory.open_log("t", 0, SMALL)
+    fill(log, 3)
+    log.close()
+    log = directory.open_log("t", 0, SMALL)
+    assert log.append(batch([b"x"])) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "meta.properties"]
+)
+def test_a_damaged_file_stops_the_start(name: str) -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files)
+    directory.close()
+    write(files, name, files.read_all(name)[:-1] + b"x")
+    with pytest.raises(StorageError) as caught:
+        DataDirectory(files)
+    assert caught.value.path == name and caught.value.position is not None
+
+
+def test_closing_reports_a_log_that_failed_and_leaves_no_mark_of_a_clean_stop(tmp_path: Path) -> None:
+    directory = DataDirectory(DiskFiles(tmp_path))
+    directory.create_topic("t", 2)
+    for partition in range(2):
+        fill(directory.open_log("t", partition, SMALL), 1)
+    (tmp_path / "t-0").rename(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="t-0"):
+        directory.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert directory.logs["t", 1].closed
+    with pytest.raises(StorageError):
+        directory.logs["t", 1].append(batch([b"x"]))
+    DataDirectory(DiskFiles(tmp_path)).close()

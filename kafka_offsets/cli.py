@@ -52,7 +52,7 @@ def _run(words: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(words)
     if options.version:
-        print(f"kafka-offsets {_version()}")
+        print(f"kafka-offsets {_version()}", flush=True)
         return 0
     if options.command is None:
         parser.error("which command?")
@@ -124,14 +124,18 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         serve(config, host, port, data_directory)
     except OSError as error:
-        return _cannot(_os_error(error, host, port))
+        return _cannot(os_error_text(error, host, port))
     return 0
 
 
-def _os_error(error: OSError, host: str, port: int) -> str:
+def os_error_text(error: OSError, host: str, port: int) -> str:
     """Say what the system refused: a file when the error names one, else the address."""
     # asyncio wraps what bind() said in a sentence of its own; the number still tells which it was.
-    reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
+    reason = (
+        os.strerror(error.errno)
+        if error.errno is not None and error.errno > 0
+        else error.strerror or str(error)
+    )
     if error.filename is not None:
         return f"{error.filename}: {reason}"
     return f"cannot listen on {host}:{port}: {reason}"

@@ -16,6 +16,7 @@ from kafka_offsets.errors import ConfigError
 
 PROFILES = ("test", "kafka")
 _INT_MAX = 2_147_483_647
+_LONG_MAX = 9_223_372_036_854_775_807
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
@@ -129,6 +130,18 @@ class Config:
         "CreateTime",
         "Whether records keep their producer's timestamp or get the time of their append.",
         choices=("CreateTime", "LogAppendTime"),
+    )
+    log_message_timestamp_before_max_ms: int = setting(
+        Kind.LONG, _LONG_MAX, "How far a record's timestamp may lie in the past.", at_least=0
+    )
+    log_message_timestamp_after_max_ms: int = setting(
+        Kind.LONG, 3_600_000, "How far a record's timestamp may lie in the future.", at_least=0
+    )
+    compression_type: str = setting(
+        Kind.STRING,
+        "producer",
+        "The compression that batches are kept in; producer: as they came.",
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     )
     log_segment_bytes: int = setting(
         Kind.INT, 1_073_741_824, "The size at which a log goes on in a new segment.", at_least=1_048_576

@@ -131,7 +131,7 @@ class TopicConfig:
     cleanup_policy: tuple[str, ...] = _stored(
         Kind.LIST,
         ("delete",),
-        "What happens to old records: delete, compact, both.",
+        "What happens to old records: delete, compact, both. With compact, Produce refuses records without a key.",
         choices=("compact", "delete"),
         broker_key="log.cleanup.policy",
     )
@@ -148,7 +148,7 @@ class TopicConfig:
         at_least=1,
         broker_key="min.insync.replicas",
     )
-    compression_type: str = _stored(
+    compression_type: str = setting(
         Kind.STRING,
         "producer",
         "The compression that batches are kept in; producer: as they came.",
@@ -174,14 +174,14 @@ class TopicConfig:
         choices=("CreateTime", "LogAppendTime"),
         broker_key="log.message.timestamp.type",
     )
-    message_timestamp_before_max_ms: int = _stored(
+    message_timestamp_before_max_ms: int = setting(
         Kind.LONG,
         _LONG_MAX,
         "How far a record's timestamp may lie in the past.",
         at_least=0,
         broker_key="log.message.timestamp.before.max.ms",
     )
-    message_timestamp_after_max_ms: int = _stored(
+    message_timestamp_after_max_ms: int = setting(
         Kind.LONG,
         3_600_000,
         "How far a record's timestamp may lie in the future.",

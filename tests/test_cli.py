@@ -1,0 +1,205 @@
+"""The command line: what cannot be done is one line on standard error and exit code 2."""
+
+import contextlib
+import errno
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import cli
+from tests.conftest import REPOSITORY
+
+SERVE = [sys.executable, "-m", "kafka_offsets.cli", "serve"]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must end with exit code 2; return the line it says."""
+    code: object
+    try:
+        code = cli.main(words)
+    except SystemExit as exit_:  # argparse's way
+        code = exit_.code
+    said = capsys.readouterr()
+    assert code == cli.CANNOT
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err.rstrip("\n")
+
+
+def served(*options: str) -> str:
+    """Start a broker that cannot start, as a process; return the line it says."""
+    done = subprocess.run(
+        [*SERVE, *options], capture_output=True, text=True, timeout=20, cwd=REPOSITORY, check=False
+    )
+    assert (done.returncode, done.stdout) == (cli.CANNOT, ""), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr.rstrip("\n")
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "kafka-offsets: which command? (see kafka-offsets --help)"),
+        (
+            ["serve", "--port", "http"],
+            "kafka-offsets serve: argument --port: http is not a port number (see kafka-offsets serve --help)",
+        ),
+        (
+            ["serve", "--port", "65536"],
+            "kafka-offsets serve: argument --port: 65536 is not a port number (see kafka-offsets serve --help)",
+        ),
+        (
+            ["serve", "--set", "fsync"],
+            "kafka-offsets serve: argument --set: fsync is not KEY=VALUE (see kafka-offsets serve --help)",
+        ),
+        (
+            ["serve", "--set", "group.min.sesion.timeout.ms=1"],
+            (
+                "kafka-offsets: unknown configuration key group.min.sesion.timeout.ms; "
+                "did you mean group.min.session.timeout.ms?"
+            ),
+        ),
+        (
+            ["serve", "--set", "num.partitions=0"],
+            "kafka-offsets: Invalid value 0 for configuration num.partitions: Value must be at least 1",
+        ),
+        (["serve", "--config", "/no/such/file"], "kafka-offsets: /no/such/file: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], line: str
+) -> None:
+    assert refusal(capsys, *words) == line
+
+
+def test_an_unknown_command_is_told_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refusal(capsys, "server")
+    assert "'server'" in line
+    assert "serve" in line and "inspect" in line
+
+
+def test_a_port_in_use_is_told_with_its_address(taken_port: int) -> None:
+    line = served("--port", str(taken_port))
+    assert line == f"kafka-offsets: cannot listen on 127.0.0.1:{taken_port}: Address already in use"
+
+
+def test_an_unknown_host_is_told_with_its_address() -> None:
+    line = served("--port", "0", "--host", "no.such.host.invalid")
+    assert line.startswith("kafka-offsets: cannot listen on no.such.host.invalid:0: ")
+
+
+def test_a_data_directory_that_is_a_file_is_told_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_text("not a directory")
+    line = served("--port", "0", "--data-dir", str(path))
+    assert line.startswith("kafka-offsets: ")
+    assert "data" in line
+
+
+def test_a_data_directory_of_another_broker_is_told_by_name(tmp_path: Path) -> None:
+    options = ["--port", "0", "--data-dir", str(tmp_path / "data")]
+    first = subprocess.Popen([*SERVE, *options], stderr=subprocess.PIPE, text=True, cwd=REPOSITORY)
+    try:
+        assert first.stderr is not None
+        ready = next((line for line in first.stderr if "listening on " in line), None)
+        assert ready is not None, "the first broker did not come up"
+        assert "lock" in served(*options)
+    finally:
+        first.terminate()
+        first.communicate(timeout=10)
+    assert first.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError(errno.EADDRINUSE, "error while attempting to bind"),
+            "cannot listen on h:1: Address already in use",
+        ),
+        (socket.gaierror(-2, "Name or service not known"), "cannot listen on h:1: Name or service not known"),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/.lock"), "/data/.lock: Permission denied"),
+        (OSError("no number"), "cannot listen on h:1: no number"),
+    ],
+)
+def test_an_error_of_the_system_is_told_in_its_own_words(error: OSError, said: str) -> None:
+    assert cli.os_error_text(error, "h", 1) == said
+
+
+def test_options_win_over_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[tuple[object, ...]] = []
+    from kafka_offsets.broker import server
+
+    def serve(config: object, host: str, port: int, data_directory: Path | None) -> None:
+        calls.append((host, port, data_directory))
+
+    monkeypatch.setattr(server, "serve", serve)
+    keys = ["serve", "--set", "listeners=PLAINTEXT://[::1]:1234", "--set", f"log.dirs={tmp_path}"]
+    assert cli.main(["serve"]) == 0
+    assert cli.main(keys) == 0
+    assert cli.main([*keys, "--port", "0", "--host", "localhost", "--data-dir", "other"]) == 0
+    assert calls == [
+        ("127.0.0.1", 9092, None),
+        ("::1", 1234, tmp_path),
+        ("localhost", 0, Path("other")),
+    ]
+
+
+def test_keys_of_the_command_line_win_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    loaded: list[tuple[int, int]] = []
+    from kafka_offsets.broker import server
+    from kafka_offsets.broker.config import Config
+
+    def serve(config: Config, *_: object) -> None:
+        loaded.append((config.num_partitions, config.group_max_size))
+
+    monkeypatch.setattr(server, "serve", serve)
+    path = tmp_path / "server.properties"
+    path.write_text("num.partitions=3\ngroup.max.size=4\n")
+    assert (
+        cli.main(["serve", "--config", str(path), "--set", "num.partitions=5", "--set", "num.partitions=6"])
+        == 0
+    )
+    assert loaded == [(6, 4)]
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("kafka-offsets ")
+
+
+def test_output_that_nobody_reads_any_more_is_no_error(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with contextlib.closing(os.fdopen(writing, "wb", buffering=0)) as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "kafka_offsets.cli", "--version"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=20,
+            cwd=REPOSITORY,
+            check=False,
+        )
+    assert done.stderr == b""
+    assert done.returncode == 1
+
+
+def test_the_command_line_brings_in_no_more_than_it_needs() -> None:
+    source = "import sys, kafka_offsets.cli; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=20, cwd=REPOSITORY, check=True
+    )
+    heavy = {"asyncio", "logging", "construct", "numpy", "cramjam", "hypothesis", "dataclasses", "inspect"}
+    assert not heavy & set(done.stdout.split())
+    assert not any(name.startswith("kafka_offsets.broker") for name in done.stdout.split())

@@ -1,0 +1,90 @@
+# run    a broker on 127.0.0.1:9092, its data in ./data
+# test   everything that must be green: lint, types, tests
+# lint   style and types alone
+# bench  the benchmarks, beside their peers
+# stress the long forms of the tests that crash, mutate and search
+# clean  removes what the others made, but not ./data
+#
+# Each makes its own environment in .venv. Missing tools are named with the command that installs them; tests that need
+# them are skipped on a developer's machine and fail where CI=true.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+APT := apt-get install -y
+CHECKED := kafka_offsets
+export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
+
+.PHONY: run test lint bench stress clean tools
+.DEFAULT_GOAL := test
+
+run: $(VENV)/run.stamp
+	$(BIN)/kafka-offsets serve --port 9092 --data-dir ./data
+
+# All steps run, also when one fails, so that one look shows everything; the tests come last and end with their summary.
+test: $(VENV)/test.stamp tools
+	@failed=; \
+	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
+	echo "--- pytest"; $(BIN)/python -m pytest $(PYTEST_ARGS) || failed="$$failed pytest"; \
+	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
+	echo "make test: all is well"
+
+lint: $(VENV)/test.stamp
+	@failed=0; \
+	for step in "ruff check ." "ruff format --check ." "mypy --strict $(CHECKED)"; do \
+		echo "--- $$step"; $(BIN)/python -m $$step || failed=1; \
+	done; exit $$failed
+
+bench: $(VENV)/test.stamp
+	@for file in benchmarks/*.py; do \
+		echo "--- $$file"; $(BIN)/python "$$file" || exit 1; \
+	done
+
+stress: $(VENV)/test.stamp tools
+	KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
+		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The first Python of at least 3.11 that really runs: a name on the path may be the shim of a version manager.
+$(VENV)/python.stamp:
+	@set -e; python=; \
+	for candidate in $(PYTHON) python3.11 python3 python3.13 python3.12; do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			python=$$candidate; break; \
+		fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "make: Python 3.11 or later is missing; install it by: $(APT) python3 (or set PYTHON=/path/to/python3)" >&2; \
+		exit 1; \
+	fi; \
+	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "make: $$python has no venv; install it by: $(APT) python3-venv" >&2; exit 1; \
+	fi; \
+	"$$python" -m venv --clear $(VENV); \
+	touch $@
+
+$(VENV)/run.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/run.stamp
+
+# What the tests use beside Python. A tool that is missing is said here, before the tests and not in the middle of them.
+tools:
+	@missing=; \
+	absent() { echo "make: $$1 is missing: its tests are skipped; install it by: $$2" >&2; missing=1; }; \
+	command -v kcat >/dev/null || absent kcat "$(APT) kcat"; \
+	command -v javac >/dev/null || absent "a JDK" "$(APT) openjdk-17-jdk-headless"; \
+	if ! ls "$(KAFKA_OFFSETS_JARS)"/kafka-clients-*.jar >/dev/null 2>&1; then \
+		if ! command -v mvn >/dev/null; then absent mvn "$(APT) maven"; \
+		elif ! mvn -q -B -f tests/interop/java/pom.xml dependency:copy-dependencies \
+			-DoutputDirectory="$(KAFKA_OFFSETS_JARS)"; then \
+			absent kafka-clients.jar "make tools, where Maven can load it"; \
+		fi; \
+	fi; \
+	if [ -n "$$missing" ] && [ "$$CI" = true ]; then echo "make: with CI=true that is a failure" >&2; exit 1; fi

@@ -293,8 +293,9 @@ class Log:
         ) and active.size:
             active = self._roll()
         position = active.size
+        file = active.file  # where no descriptor is to be had nothing is written, and nothing to be undone
         try:
-            active.file.append(batches)
+            file.append(batches)
         except StorageError:
             self._undo_append(active)
             raise

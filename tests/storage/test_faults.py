@@ -160,6 +160,21 @@ def test_a_log_goes_on_when_the_disk_takes_writes_again(operation: str) -> None:
         assert content(Log.open(files.survivors(), "t-0", CONFIG)) == kept
 
 
+def test_a_log_without_a_descriptor_goes_on_when_there_is_one_again() -> None:
+    files = FaultyFiles()
+    Log.open(files, "t-0", LogConfig()).close()
+    log = Log.open(files, "t-0", LogConfig())
+    log.start_epoch(0)
+    files.calls.clear()
+    files.only = lambda operation, path: operation == "open"
+    files.fail_at, files.stuck = 1, True
+    for _ in range(3):
+        with pytest.raises(StorageError, match="injected: cannot open"):
+            log.append(batch([b"x"]))
+    files.failed = False
+    assert log.append(batch([b"y"])) == 0
+
+
 def test_a_write_that_cannot_be_taken_back_ends_the_appends() -> None:
     files = FaultyFiles()
     log = Log.open(files, "t-0", LogConfig())

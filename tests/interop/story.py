@@ -80,8 +80,10 @@ class Member:
         self._process.kill()
 
     def ask_to_leave(self) -> None:
-        """Ask it to leave the group."""
+        """Ask it to leave the group; once is enough."""
         assert self._process.stdin is not None
+        if self._process.stdin.closed:
+            return
         if self._leaves_at_sigterm:
             self._process.terminate()
         self._process.stdin.close()
@@ -135,9 +137,17 @@ def kcat_line(line: str) -> str | None:
 
 
 def a_group_grows_and_loses_a_member(
-    client: Client, topic: str, group: str, start: Callable[[list[str]], Member] = Member
+    client: Client,
+    topic: str,
+    group: str,
+    start: Callable[[list[str]], Member] = Member,
+    commits_when_leaving: bool = False,
 ) -> None:
-    """Live through it; `start` makes a Member of a command line."""
+    """Live through it.
+
+    start                 makes a Member of a command line
+    commits_when_leaving  the last offsets are committed when the members leave, no earlier
+    """
     members: list[Member] = []
 
     def join(commit: str) -> Member:
@@ -163,9 +173,11 @@ def a_group_grows_and_loses_a_member(
         until(lambda: seen() == set(range(RECORDS)), "every record is read")
         ends = client.end_offsets(topic)
         assert sum(ends.values()) == RECORDS and len(ends) == PARTITIONS and all(ends.values()), ends
-        until(lambda: dict(client.committed(group, topic)) == ends, f"committed offsets reach the end {ends}")
+        if not commits_when_leaving:
+            until(lambda: dict(client.committed(group, topic)) == ends, f"committed offsets reach {ends}")
     finally:
         for member in members:
             member.ask_to_leave()
         codes = [member.leave() for member in members]
     assert codes == [0, 0, -signal.SIGKILL], [member.log for member in members]
+    assert dict(client.committed(group, topic)) == ends

@@ -1,0 +1,185 @@
+"""What a user installs: a wheel that is whole, and that works alone, from any folder.
+
+The frames are made by hand with the standard library, so that nothing but the wheel is needed.
+"""
+
+import configparser
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+PACKAGE = REPOSITORY / "kafka_offsets"
+SOURCES = ("kafka_offsets", "schemas", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+HEAVY = ("numpy", "pyspark", "kazoo", "pytest", "hypothesis", "kafka", "aiokafka", "confluent_kafka")
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    """Run a command that must succeed; return what it printed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(word) for word in words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy of the sources so that none of its leftovers stand in the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in SOURCES:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    run(
+        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", ".",
+        cwd=folder,
+    )  # fmt: skip
+    (built,) = (folder / "dist").glob("kafka_offsets-*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin folder of an environment that holds the wheel and what it requires, and nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=folder)
+    run(
+        sys.executable, "-m", "pip", "--python", "venv/bin/python", "install", "--quiet", str(wheel),
+        cwd=folder,
+    )  # fmt: skip
+    return folder / "venv" / "bin"
+
+
+def test_setup_cfg_names_every_package() -> None:
+    settings = configparser.ConfigParser()
+    settings.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    named = set(settings["options"]["packages"].split())
+    folders = {path.parent.relative_to(REPOSITORY).as_posix() for path in PACKAGE.rglob("__init__.py")}
+    assert named == {folder.replace("/", ".") for folder in folders} | {"kafka_offsets.schemas"}
+
+
+def test_the_wheel_holds_the_package_its_schemas_and_its_types_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        licences = [name for name in archive.namelist() if name.endswith("/LICENSE")]
+    code = {
+        path.relative_to(REPOSITORY).as_posix() for path in PACKAGE.rglob("*.py*") if path.suffix != ".pyc"
+    }
+    schemas = {f"kafka_offsets/schemas/{path.name}" for path in (REPOSITORY / "schemas").glob("*.schema")}
+    assert schemas
+    assert "kafka_offsets/protocol/messages.pyi" in code
+    assert names == code | schemas | {"kafka_offsets/py.typed"}
+    assert licences
+
+
+def test_an_installed_package_brings_nothing_that_only_extras_need(installed: Path, tmp_path: Path) -> None:
+    source = f"import importlib.util as u; print([n for n in {HEAVY} if u.find_spec(n)])"
+    assert run(installed / "python", "-c", source, cwd=tmp_path).strip() == "[]"
+
+
+def test_the_installed_program_says_its_version(wheel: Path, installed: Path, tmp_path: Path) -> None:
+    version = wheel.name.split("-")[1]
+    assert run(installed / "kafka-offsets", "--version", cwd=tmp_path) == f"kafka-offsets {version}\n"
+
+
+class Connection:
+    """A socket, and Kafka's frames by hand."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), timeout=10)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ask(self, api_key: int, api_version: int, body: bytes) -> bytes:
+        """Send a request with header version 1; return the body of the answer."""
+        frame = struct.pack(">hhi", api_key, api_version, 7) + text("packaging") + body
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        (size,) = struct.unpack(">i", self._exactly(4))
+        answer = self._exactly(size)
+        assert struct.unpack_from(">i", answer) == (7,)
+        return answer[4:]
+
+    def _exactly(self, size: int) -> bytes:
+        received = self._socket.recv(size, socket.MSG_WAITALL)
+        assert len(received) == size, "the broker closed the connection"
+        return received
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def one(element: bytes) -> bytes:
+    return struct.pack(">i", 1) + element
+
+
+@pytest.fixture
+def serving(installed: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of an installed broker that runs in a folder of its own."""
+    words = [str(installed / "kafka-offsets"), "serve", "--port", "0", "--data-dir", "data"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert process.stderr is not None
+    log: list[str] = []
+    address = ""
+    for line in process.stderr:
+        log.append(line)
+        if found := re.search(r"listening on (\S+)", line):
+            address = found[1]
+            break
+    try:
+        assert address, "".join(log)
+        yield address
+    finally:
+        process.send_signal(signal.SIGTERM)
+        log.append(process.communicate(timeout=10)[1])
+        assert process.returncode == 0, "".join(log)
+
+
+def test_an_installed_broker_keeps_a_commit_and_inspect_explains_it(
+    serving: str, installed: Path, tmp_path: Path
+) -> None:
+    connection = Connection(serving)
+    try:
+        create = one(text("orders") + struct.pack(">ihii", 1, 1, 0, 0)) + struct.pack(">ib", 5000, 0)
+        assert connection.ask(19, 2, create) == struct.pack(">i", 0) + one(
+            text("orders") + struct.pack(">hh", 0, -1)
+        )
+        assert connection.ask(10, 0, text("billing"))[:2] == b"\0\0"
+        partition = one(struct.pack(">iq", 0, 42) + text("note"))
+        commit = text("billing") + struct.pack(">i", -1) + text("") + struct.pack(">q", -1)
+        answer = connection.ask(8, 2, commit + one(text("orders") + partition))
+        assert answer == one(text("orders") + one(struct.pack(">ih", 0, 0)))
+        answer = connection.ask(9, 1, text("billing") + one(text("orders") + one(struct.pack(">i", 0))))
+        fetched = struct.pack(">iq", 0, 42) + text("note") + struct.pack(">h", 0)
+        assert answer == one(text("orders") + one(fetched))
+    finally:
+        connection.close()
+    (segment,) = (path for path in tmp_path.glob("data/__consumer_offsets-*/*.log") if path.stat().st_size)
+    explained = run(installed / "kafka-offsets", "inspect", segment, cwd=tmp_path)
+    assert "billing" in explained
+    assert "orders" in explained

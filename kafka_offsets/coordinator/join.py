@@ -116,8 +116,11 @@ def _decide(joining: _Joining, group: ClassicGroup) -> None:
         joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     elif member_id == _UNKNOWN_MEMBER:
         _join_new(joining, group)
-    elif member_id in group.pending and request.group_instance_id is None:
-        _add(joining, group, member_id)
+    elif member_id in group.pending:
+        if request.group_instance_id is None:
+            _add(joining, group, member_id)
+        else:  # static members are given no such ids; real Kafka trips over it, and this is what its client hears
+            joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, _UNKNOWN_MEMBER)
     else:
         error = group.check_member(member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:

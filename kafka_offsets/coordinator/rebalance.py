@@ -255,7 +255,10 @@ def end_sync_wait(group: ClassicGroup, member_id: str) -> None:
 
 
 def remove_member(draft: Draft, group: ClassicGroup, member: Member) -> None:
-    """Remove a member; what it has parked is answered UNKNOWN_MEMBER_ID, so that a live one joins afresh."""
+    """Remove a member; what it has parked is answered UNKNOWN_MEMBER_ID, so that a live one joins afresh.
+
+    Real Kafka forgets a parked sync here and never answers it.
+    """
     refuse_join(draft, group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     refuse_sync(draft, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)

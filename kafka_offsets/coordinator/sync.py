@@ -12,11 +12,22 @@ from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
+_PROTOCOL_REQUIRED_SINCE = 5
+"""From this version on a member says which protocol it takes the generation to have (KIP-559)."""
+
 
 def sync(shard: Shard, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
     """Answer a member its assignment, as soon as the leader has handed it in."""
     group = shard.groups.get(request.group_id)
-    error = _check(group, request)
+    if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        error = (
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        )  # before anything else, even for groups that do not exist
+    else:
+        error = _check(group, request)
     if error is not ErrorCode.NONE or group is None:
         return Result(replies=(Reply(context, messages.SyncGroupResponse(error_code=error)),))
     member = group.members[request.member_id]

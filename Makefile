@@ -75,7 +75,7 @@ $(VENV)/test.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
 	@touch $@ $(VENV)/run.stamp
 
 # What the tests use beside Python. A tool that is missing is said here, before the tests and not in the middle of them.
-tools:
+tools: $(VENV)/python.stamp
 	@missing=; \
 	absent() { echo "make: $$1 is missing: its tests are skipped; install it by: $$2" >&2; missing=1; }; \
 	command -v kcat >/dev/null || absent kcat "$(APT) kcat"; \

@@ -32,6 +32,9 @@ _SINCE = {
 }
 """The first version of ListOffsets that may ask for each."""
 
+_EPOCH_SINCE = 4
+"""The first version of ListOffsets whose answer has room for a leader epoch."""
+
 HIGH_WATERMARK = -1
 """The offset by which DeleteRecords asks to delete all that can be deleted."""
 
@@ -89,7 +92,10 @@ def _list_one(
 
     def find(partition: Partition) -> "messages.ListOffsetsResponse.ListOffsetsPartitionResponse":
         error = _epoch_error(asked.current_leader_epoch, partition)
-        return _list_answer(index, error, _NOTHING if error else _find(partition, timestamp))
+        found = _NOTHING if error else _find(partition, timestamp)
+        return _list_answer(
+            index, error, found if version >= _EPOCH_SINCE else found._replace(leader_epoch=-1)
+        )
 
     return _at_partition(core, topic, index, find, lambda error: _list_answer(index, error))
 
@@ -240,7 +246,7 @@ def _delete_before(core: "BrokerCore", partition: Partition, offset: int) -> Err
     if not 0 <= offset <= log.high_watermark:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if offset > log.log_start_offset:
-        log.delete_records_before(offset)
+        partition.delete_records_before(offset)
         core.topics.directory.checkpoint_log_starts()
     return ErrorCode.NONE
 

@@ -56,9 +56,17 @@ class Partition:
             self._producers = Producers.of(batch.header for batch in self.log.batches(verify=False))
         return self._producers
 
-    def forget_producers(self) -> None:
-        """Read the producers back from the log when they are next asked for."""
-        self._producers = None
+    def delete_records_before(self, offset: int) -> None:
+        """Let the log start at `offset`; its producers stay known and its parked fetches wait for as much as before.
+
+        After a restart only producers that still have a batch in the log are known. Raises as the log does.
+        """
+        assert self.producers is not None  # read before the batches go
+        before = self.log.size
+        try:
+            self.log.delete_records_before(offset)
+        finally:
+            self.watched_size += self.log.size - before
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"

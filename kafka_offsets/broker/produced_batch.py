@@ -31,6 +31,7 @@ from kafka_offsets.protocol.records import (
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint, read_varlong
 
 NO_TIMESTAMP = -1
+_LEAST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 _ZSTD_SINCE = 7
 """The first version of Produce that may carry zstd (KIP-110)."""
@@ -186,12 +187,20 @@ class _Seen(NamedTuple):
 
 def _scan_batch(records: bytes, header: BatchHeader) -> _Seen:
     """Read all records of a batch without keeping any; ProtocolError when they are not well formed."""
-    codec = header.attributes & 7
-    if not codec:
-        return _scan(records, HEADER_BYTES, header.size, header.record_count)
-    compressed = records[HEADER_BYTES : header.size]
-    data = decompress(header.compression, compressed, MAX_DECOMPRESSED_BYTES)
-    return _scan(data, 0, len(data), header.record_count)
+    if not header.attributes & 7:
+        seen = _scan(records, HEADER_BYTES, header.size, header.record_count)
+    else:
+        data = decompress(header.compression, records[HEADER_BYTES : header.size], MAX_DECOMPRESSED_BYTES)
+        seen = _scan(data, 0, len(data), header.record_count)
+    base = header.base_timestamp
+    if (
+        not _LEAST_TIMESTAMP
+        <= base + seen.min_timestamp_delta
+        <= base + seen.max_timestamp_delta
+        <= _MAX_TIMESTAMP
+    ):
+        raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)
+    return seen
 
 
 def _scan(data: bytes, position: int, limit: int, count: int) -> _Seen:  # noqa: C901 one pass, no calls
@@ -322,7 +331,10 @@ def _as_kept(
     batch = bytearray(records if len(records) == header.size else records[: header.size])
     compression = _COMPRESSIONS.get(config.compression_type, header.attributes & 7)
     if compression != header.attributes & 7:
-        batch = _recompress(records, header, Compression(compression))
+        try:
+            batch = _recompress(records, header, Compression(compression))
+        except ValueError as error:  # timestamps further apart than 64 bits can say
+            return _invalid(str(error))
         if len(batch) > config.max_message_bytes:
             return _too_large(len(batch), config)
         header = read_batch_header(batch)

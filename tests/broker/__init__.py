@@ -1,0 +1,1 @@
+"""Topics, partitions, configuration, and the answers of the broker."""

@@ -1,14 +1,16 @@
 """THE table: every API that this broker serves, its versions, who handles it and who answers when it fails."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from kafka_offsets.broker import fetch, groups, list_offsets, metadata, produce
+from kafka_offsets.coordinator import join, membership, offsets, sync
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.codec import Decoder
+from kafka_offsets.protocol.codec import Decoder, Encoder
 
 
 class Route(Enum):
@@ -22,8 +24,24 @@ class Route(Enum):
     GROUP = "group"
 
 
+BROKER, GROUP = Route.BROKER, Route.GROUP
+
 Fail = Callable[[Any, ErrorCode, int], Any]
 """(request, error, api_version) -> the response that says so."""
+
+
+class Codecs(NamedTuple):
+    """How one version of an API is read and written.
+
+    decode                      (frame, position of the request) -> (request, end)
+    encode                      (response, bytearray that grows)
+    has_tagged_request_header   and its response's: header v2, header v1 (KIP-482)
+    """
+
+    decode: Decoder
+    encode: Encoder
+    has_tagged_request_header: bool
+    has_tagged_response_header: bool
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,6 @@ class Api:
     handle: Callable[..., Any]
     fail: Fail
     pipelined: bool = False
-    _decoders: dict[int, Decoder] = field(default_factory=dict, compare=False)
 
     @property
     def min_version(self) -> int:
@@ -63,17 +80,33 @@ class Api:
         """The value class of responses."""
         return messages.find(f"{self.name}Response")
 
-    def is_served(self, version: int) -> bool:
-        """Whether requests of this version are decoded and answered."""
-        return self.versions[0] <= version <= self.versions[1] and version in self.request.SCHEMA.versions
+    @cached_property
+    def _codecs(self) -> dict[int, "Codecs | None"]:
+        return {}
 
-    def is_flexible(self, version: int) -> bool:
-        """Whether this version has compact lengths and tagged fields (KIP-482)."""
-        return version in self.request.SCHEMA.flexible
+    def codecs(self, version: int) -> "Codecs | None":
+        """Return how requests of a version are read and responses written; None when it is not served."""
+        try:
+            return self._codecs[version]
+        except KeyError:
+            made = self._codecs[version] = self._make_codecs(version)
+            return made
 
-    def decoder(self, version: int) -> Decoder:
-        """Return the compiled decoder of requests of this version."""
-        return messages.decoder(self.request, version)
+    def _make_codecs(self, version: int) -> "Codecs | None":
+        schema = self.request.SCHEMA
+        if not self.min_version <= version <= self.max_version or version not in schema.versions:
+            return None
+        flexible = version in schema.flexible
+        return Codecs(
+            messages.decoder(self.request, version),
+            messages.encoder(self.response, version),
+            flexible,
+            flexible and self.key != API_VERSIONS,
+        )
+
+
+API_VERSIONS = 18
+"""The one API that is answered in any version, and whose response header never has tagged fields (KIP-511)."""
 
 
 class Apis:
@@ -82,5 +115,63 @@ class Apis:
     def __init__(self, rows: Iterable[Api]) -> None:
         self.by_key = {row.key: row for row in sorted(rows, key=lambda row: row.key)}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Api]:
         return iter(self.by_key.values())
+
+
+SERVED = Apis(
+    (
+        Api(0, "Produce", (0, 13), BROKER, produce.produce, produce.fail_produce, pipelined=True),
+        Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, fetch.fail_fetch),
+        Api(2, "ListOffsets", (1, 11), BROKER, list_offsets.list_offsets, list_offsets.fail_list_offsets),
+        Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, metadata.fail_metadata),
+        Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True),
+        Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.fail_offset_fetch),
+        Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
+        Api(11, "JoinGroup", (0, 9), GROUP, join.join, join.fail_join),
+        Api(12, "Heartbeat", (0, 4), GROUP, membership.heartbeat, membership.fail_heartbeat),
+        Api(13, "LeaveGroup", (0, 5), GROUP, membership.leave, membership.fail_leave),
+        Api(14, "SyncGroup", (0, 5), GROUP, sync.sync, sync.fail_sync),
+        Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, groups.fail_describe_groups),
+        Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups, groups.fail_list_groups),
+        Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, metadata.fail_api_versions),
+        Api(
+            21, "DeleteRecords", (0, 2), BROKER, list_offsets.delete_records, list_offsets.fail_delete_records
+        ),
+        Api(22, "InitProducerId", (0, 5), BROKER, produce.init_producer_id, produce.fail_init_producer_id),
+        Api(
+            23,
+            "OffsetForLeaderEpoch",
+            (2, 4),
+            BROKER,
+            list_offsets.offset_for_leader_epoch,
+            list_offsets.fail_offset_for_leader_epoch,
+        ),
+        Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, groups.fail_delete_groups),
+        Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
+        Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),
+        Api(
+            75,
+            "DescribeTopicPartitions",
+            (0, 0),
+            BROKER,
+            metadata.describe_topic_partitions,
+            metadata.fail_describe_topic_partitions,
+        ),
+    )
+)
+"""Everything that is served. What is not served has no row, and is not advertised."""
+
+_REMOVED_FROM_KAFKA_4 = {8: 2, 9: 1}
+"""First versions of Kafka 4.3 where ours reach further down (KIP-896)."""
+
+
+def served_apis(profile: str) -> Apis:
+    """Return the table for a configuration profile: `kafka` advertises what Kafka 4.3 does and no more."""
+    if profile != "kafka":
+        return SERVED
+    rows = []
+    for row in SERVED:
+        first = _REMOVED_FROM_KAFKA_4.get(row.key, row.min_version)
+        rows.append(replace(row, versions=(first, row.max_version)))
+    return Apis(rows)

@@ -21,9 +21,10 @@ from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.runtime import OFFSETS_TOPIC, CoordinatorRuntime, HostedShard, Read
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.connection import (
     FrameReader,
     encode_response,
@@ -42,6 +43,8 @@ _ROUNDS = 8
 
 _IDLE_CHECK_MS = 1000
 """Idle connections are looked for at most this often."""
+
+_SMALLEST_SEGMENT_BYTES = 1 << 20
 
 _LONGEST_GROUP_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
@@ -122,8 +125,7 @@ class BrokerCore:
         self.config = config
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.host, self.port = "127.0.0.1", 0
-        self.node_id = config.node_id
-        self.apis: Apis = served_apis()
+        self.apis: Apis = served_apis(config.profile)
         self._sync = sync
         self._deadlines: list[tuple[int, int, Deadline]] = []
         self._order = 0
@@ -137,9 +139,12 @@ class BrokerCore:
         self._writable: dict[Connection, None] = {}
         self._idle_deadline: Deadline | None = None
         self.connections: set[Connection] = set()
-        self.directory = DataDirectory(files if files is not None else MemoryFiles(), config.node_id)
+        self.directory = DataDirectory(
+            files if files is not None else MemoryFiles(),
+            node_id=config.node_id if "node.id" in config.given else None,
+        )
         self.topics = Topics(self.directory, config)
-        self.cluster_id = self.directory.cluster_id
+        self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id
         self.runtime = CoordinatorRuntime(
             GroupSettings(
                 group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -152,6 +157,7 @@ class BrokerCore:
             self,
             self._open_offsets_log,
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
+            Compression(config.offsets_topic_compression_codec),
         )
         topic = self.topics.get(OFFSETS_TOPIC)
         if topic is not None:
@@ -259,10 +265,9 @@ class BrokerCore:
         heapq.heappush(self._deadlines, (due_ms, self._order, deadline))
         return deadline
 
-    def reply(self, reply: RequestContext | Reply, response: Any = None) -> None:
+    def reply(self, context: RequestContext, response: Any) -> None:
         """Let the answer to a request go, in the order of its connection's requests."""
-        context, response = reply if isinstance(reply, Reply) else (reply, response)
-        if isinstance(context, Part):
+        if type(context) is Part:
             assert context.gather is not None
             whole = context.gather.put(context.index, response)
             if whole is not None:
@@ -271,24 +276,24 @@ class BrokerCore:
         connection: Connection = context.connection
         if connection.closing:
             return
-        version = context.api_version
-        api = self.apis.by_key[context.api_key]
-        flexible = api.is_flexible(version) and api.key != API_VERSIONS
+        codecs = context.codecs
         try:
             context.answer = encode_response(
-                response, version, context.correlation_id, flexible_header=flexible
+                codecs.encode, response, context.correlation_id, tagged=codecs.has_tagged_response_header
             )
         except ValueError:
-            logger.exception("%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, version)
-            failed = api.fail(context.request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
-            context.answer = encode_response(
-                failed, version, context.correlation_id, flexible_header=flexible
+            api = self.apis.by_key[context.api_key]
+            logger.exception(
+                "%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
             )
-        self._answered(connection)
+            failed = api.fail(context.request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
+            context.answer = encode_response(
+                codecs.encode, failed, context.correlation_id, tagged=codecs.has_tagged_response_header
+            )
+        self._release(connection)
 
-    def fail(self, reply: Reply, error: ErrorCode) -> None:
+    def fail(self, context: RequestContext, error: ErrorCode) -> None:
         """Answer a request with an error in place of the answer it was to have."""
-        context = reply.context
         if isinstance(context, Part):
             assert context.gather is not None
             self.reply(context, context.gather.refuse(context.index, error))
@@ -299,7 +304,7 @@ class BrokerCore:
     def no_reply(self, context: RequestContext) -> None:
         """Let a request go without an answer, as acks=0 asks for."""
         context.answer = b""
-        self._answered(context.connection)
+        self._release(context.connection)
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         """Answer once `logs` are as durable as the `fsync` policy says."""
@@ -334,10 +339,12 @@ class BrokerCore:
     def create_offsets_topic(self, now: Now) -> None:
         """Create the offsets topic as the configuration says. Raises StorageError."""
         config = self.config
+        # Kafka takes no segment.bytes below a mebibyte; internal.segment.bytes is its own way round that.
+        small = config.offsets_topic_segment_bytes < _SMALLEST_SEGMENT_BYTES
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
+            "internal.segment.bytes" if small else "segment.bytes": str(config.offsets_topic_segment_bytes),
         }
         topic = self.topics.create(OFFSETS_TOPIC, config.offsets_topic_num_partitions, configs)
         self.runtime.start(topic.partition_count, now, is_new=True)
@@ -388,26 +395,17 @@ class BrokerCore:
         api = self.apis.by_key.get(key)
         if api is None:
             raise ProtocolError(f"API key {key} is not served", 0)
-        served = api.is_served(version)
-        if not served and key != API_VERSIONS:
-            raise ProtocolError(f"{api.name} v{version} is not served", 2)
-        header = read_request_header(frame, flexible=served and api.is_flexible(version))
-        request = api.decoder(version)(frame, header.body)[0] if served else api.request()
+        codecs = api.codecs(version)
+        if codecs is None:
+            self._decide_unserved(connection, api, version, frame)
+            return
+        correlation_id, client_id, body = read_request_header(frame, tagged=codecs.has_tagged_request_header)
+        request, _ = codecs.decode(frame, body)
         context = RequestContext(
-            connection,
-            key,
-            version,
-            header.correlation_id,
-            header.client_id or "",
-            connection.host,
-            request,
+            connection, key, version, correlation_id, client_id, connection.host, request, codecs
         )
         connection.unanswered.append(context)
         connection.last_used_ms = now.mono_ms
-        if not served:  # KIP-511: any version of ApiVersions is answered, an unknown one in version 0
-            context.api_version = 0
-            self.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
-            return
         try:
             self._handle(api, request, context, now)
         except StorageError as error:
@@ -418,6 +416,18 @@ class BrokerCore:
         ):  # whatever a handler has missed: its request is answered, as Kafka does, and all others live
             logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
             self.reply(context, api.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, version))
+
+    def _decide_unserved(self, connection: Connection, api: Api, version: int, frame: bytes) -> None:
+        """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse all else."""
+        if api.key != API_VERSIONS:
+            raise ProtocolError(f"{api.name} v{version} is not served", 2)
+        correlation_id, client_id, _ = read_request_header(frame, tagged=False)
+        request = api.request()
+        context = RequestContext(
+            connection, api.key, 0, correlation_id, client_id, connection.host, request, api.codecs(0)
+        )
+        connection.unanswered.append(context)
+        self.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
 
     def _handle(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
         if api.route is Route.GROUP:
@@ -521,7 +531,7 @@ class BrokerCore:
                 hosted.take_effect()
         for context, response, logs in replies:
             if any(log in failed for log in logs):
-                self.fail(Reply(context, response), ErrorCode.KAFKA_STORAGE_ERROR)
+                self.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
             else:
                 self.reply(context, response)
 
@@ -530,11 +540,14 @@ class BrokerCore:
             appended, self._appended = self._appended, {}
             fetch.wake(self, appended, now)
 
-    def _answered(self, connection: Connection) -> None:
+    def _release(self, connection: Connection) -> None:
         """Move the answers at the head of a connection's queue into its output."""
         unanswered = connection.unanswered
-        while unanswered and unanswered[0].answer is not None:
-            answer = unanswered.popleft().answer
+        while unanswered:
+            answer = unanswered[0].answer
+            if answer is None:
+                break
+            unanswered.popleft()
             if answer:
                 connection.output.append(answer)
         self._writable[connection] = None

@@ -41,9 +41,8 @@ class Gather:
             whole.client_id,
             whole.client_host,
             whole.request,
-            None,
-            self,
-            index,
+            gather=self,
+            index=index,
         )
 
     def put(self, index: int, part: Any) -> Any:

@@ -9,12 +9,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import Reply, Result
+from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch, read_records
 from kafka_offsets.storage.log import Log
 
@@ -60,11 +61,11 @@ def coordinator_error(error: StorageError) -> ErrorCode:
 class Replies(Protocol):
     """Where answers go."""
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, context: RequestContext, response: Any) -> None:
         """Let an answer go."""
         ...
 
-    def fail(self, reply: Reply, error: ErrorCode) -> None:
+    def fail(self, context: RequestContext, error: ErrorCode) -> None:
         """Let an error go in place of an answer."""
         ...
 
@@ -103,10 +104,11 @@ class HostedShard:
     deadline        when the shard's tick is due
     """
 
-    def __init__(self, shard: Shard, log: Log, replies: Replies) -> None:
+    def __init__(self, shard: Shard, log: Log, replies: Replies, compression: Compression) -> None:
         self.shard = shard
         self.log = log
         self._replies = replies
+        self._compression = compression
         self.durable_offset = log.log_end_offset
         self.failed = False
         self.deadline: Deadline | None = None
@@ -138,6 +140,12 @@ class HostedShard:
                     raise StorageError(
                         problem, f"{self.log.directory}/{batch.segment}", batch.position
                     ) from error
+        if self.shard.unknown_records:
+            logger.warning(
+                "%s: %d records of group types that are not served stay in the log and are not read",
+                self.log.directory,
+                self.shard.unknown_records,
+            )
         for result in self.shard.finish_loading(now):
             self.decide(result)
 
@@ -164,7 +172,7 @@ class HostedShard:
                 self._appended.append(_Appended(end, end, results))
                 continue
             try:
-                base = self.log.append(encode_batch(records))
+                base = self.log.append(encode_batch(records, compression=self._compression))
             except StorageError as error:
                 logger.error("partition %d of %s: %s", self.shard.partition, OFFSETS_TOPIC, error)
                 self._refuse(results, coordinator_error(error))
@@ -174,7 +182,7 @@ class HostedShard:
 
     def take_effect(self) -> None:
         """Replay what is durable and let its replies go, in the order of the decisions."""
-        appended = self._appended
+        appended, replay, answer = self._appended, self.shard.replay_written, self._replies.reply
         while appended and appended[0].end_offset <= self.durable_offset:
             batch = appended.popleft()
             offset = batch.base_offset
@@ -183,10 +191,10 @@ class HostedShard:
                     result()
                     continue
                 for record in result.records:
-                    self.shard.replay(record.key, record.value, offset)
+                    replay(record, offset)
                     offset += 1
-                for reply in result.replies:
-                    self._replies.reply(reply)
+                for context, response in result.replies:
+                    answer(context, response)
                 for connection in result.close:
                     self._replies.close_connection(connection)
 
@@ -206,7 +214,7 @@ class HostedShard:
                 result()
                 continue
             for reply in result.replies:
-                self._replies.fail(reply, error)
+                self._replies.fail(reply.context, error)
 
 
 def _share_batches(results: Iterable[Result | Read]) -> Iterable[list[Result | Read]]:
@@ -230,6 +238,7 @@ class CoordinatorRuntime:
 
     open_log       partition -> its log
     new_member_id  prefix -> a member id that nobody has
+    compression    of the batches that are written
     """
 
     def __init__(
@@ -239,12 +248,14 @@ class CoordinatorRuntime:
         replies: Replies,
         open_log: Callable[[int], Log],
         new_member_id: Callable[[str], str],
+        compression: Compression,
     ) -> None:
         self._settings = settings
         self._topics = topics
         self._replies = replies
         self._open_log = open_log
         self._new_member_id = new_member_id
+        self._compression = compression
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
 
@@ -269,7 +280,7 @@ class CoordinatorRuntime:
 
     def _host(self, partition: int, now: Now) -> HostedShard:
         shard = Shard(partition, self._settings, self._new_member_id, self._topics)
-        hosted = HostedShard(shard, self._open_log(partition), self._replies)
+        hosted = HostedShard(shard, self._open_log(partition), self._replies, self._compression)
         hosted.load(now)
         self.shards[partition] = hosted
         return hosted

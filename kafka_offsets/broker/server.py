@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.core import BrokerCore, Connection, sync_all
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
@@ -137,7 +137,11 @@ class Server:
             lambda: _Peer(self), host, port, backlog=_BACKLOG, reuse_address=True
         )
         bound: socket.socket = self._listener.sockets[0]
-        self.core.host, self.core.port = host, bound.getsockname()[1]
+        advertised = self._config.advertised_listener()
+        if advertised is None:
+            self.core.host, self.core.port = host, bound.getsockname()[1]
+        else:
+            self.core.host, self.core.port = advertised
         self._schedule_timer()
 
     async def stop(self) -> None:
@@ -241,8 +245,8 @@ class Broker:
     """A broker inside this process: ``with Broker() as broker:`` in a thread of its own, or ``async with``.
 
     config           Kafka's keys to values, over the defaults for tests; see docs/configuration.md
-    host, port       where to listen; port 0 takes a free one
-    data_directory   where topics and committed offsets are kept; in memory when not given
+    host, port       where to listen, over the key `listeners`; port 0 takes a free one
+    data_directory   where topics and committed offsets are kept, over the key `log.dirs`; in memory when not given
     properties_file  a server.properties file, read below `config`
     clock            the source of time, the machine's when not given
     Starting raises ConfigError, StorageError (the data cannot be read, or is another broker's) or OSError (the port).
@@ -252,16 +256,19 @@ class Broker:
         self,
         config: Mapping[str, object] | None = None,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        host: str | None = None,
+        port: int | None = None,
         data_directory: str | Path | None = None,
         properties_file: str | Path | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.config = Config.load(config, None if properties_file is None else Path(properties_file))
-        self._host = host
-        self._port = port
-        self._data_directory = None if data_directory is None else Path(data_directory)
+        listener = self.config.listener() if "listeners" in self.config.given else Listener("127.0.0.1", 0)
+        self._host = listener.host if host is None else host
+        self._port = listener.port if port is None else port
+        self._data_directory = (
+            self.config.data_directory() if data_directory is None else Path(data_directory)
+        )
         self._clock = clock
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -42,36 +42,41 @@ class FetchedTopic(NamedTuple):
 
 def commit(shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
     """Commit offsets for a group: one record for each partition that is accepted, one reply for all."""
+    answer = messages.OffsetCommitResponse
+    answered = answer.Partition
     group_error: ErrorCode | None = None
-    topics = shard.topics
     records: list[Record] = []
     refused: list[messages.OffsetCommitResponse.Topic] = []
     decided: list[messages.OffsetCommitResponse.Topic] = []
-    answer = messages.OffsetCommitResponse
     for topic in request.topics:
         name, topic_id, unknown = _resolve(shard, topic, context.api_version)
-        count = topics.partition_count(name)
+        count = shard.topics.partition_count(name)
         invalid, valid = [], []
         for partition in topic.partitions:
             index = partition.partition_index
             if not 0 <= index < count:
-                invalid.append(answer.Partition(index, unknown))
+                invalid.append(answered(index, unknown))
                 continue
             if group_error is None:
                 group_error = _check_group(shard, request, context.api_version)
             error = group_error
+            metadata = partition.committed_metadata or ""
             if error is ErrorCode.NONE:
-                error, record = _offset_record(shard, request, name, topic_id, partition, now)
-                if record is not None:
-                    records.append(record)
-            valid.append(answer.Partition(index, error))
+                if metadata and _is_too_long(metadata, shard.settings.offset_metadata_max_bytes):
+                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    entry = _entry(request, partition, metadata, topic_id, now)
+                    records.append(stored.offset_record(request.group_id, name, index, entry))
+            valid.append(answered(index, error))
         if invalid:
             refused.append(answer.Topic(topic.name, topic.topic_id, invalid))
         if valid or not topic.partitions:
             decided.append(answer.Topic(topic.name, topic.topic_id, valid))
-    if group_error is ErrorCode.NONE and request.member_id:
-        shard.groups[request.group_id].on_commit(request.member_id, now, shard)
-    return Result(tuple(records), (Reply(context, answer(topics=refused + decided)),))
+    if request.member_id and group_error is ErrorCode.NONE:
+        group = shard.groups.get(request.group_id)
+        if group is not None:
+            group.on_commit(request.member_id, now, shard)
+    return Result(tuple(records), (Reply(context, answer(0, refused + decided)),))
 
 
 def _resolve(
@@ -99,24 +104,22 @@ def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_versio
     return ErrorCode.ILLEGAL_GENERATION
 
 
-def _offset_record(
-    shard: Shard,
+def _is_too_long(metadata: str, limit: int) -> bool:
+    """Whether metadata has more characters than allowed, counted as Java does: in UTF-16 code units."""
+    if len(metadata) > limit:
+        return True
+    return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le")) // 2 > limit
+
+
+def _entry(
     request: messages.OffsetCommitRequest,
-    topic: str,
-    topic_id: bytes,
     partition: messages.OffsetCommitRequest.Partition,
+    metadata: str,
+    topic_id: bytes,
     now: Now,
-) -> tuple[ErrorCode, Record | None]:
-    metadata = partition.committed_metadata or ""
-    # Kafka counts the characters of a Java string; only text outside the BMP has more of them than Python's.
-    if len(metadata) > shard.settings.offset_metadata_max_bytes or (
-        2 * len(metadata) > shard.settings.offset_metadata_max_bytes
-        and len(metadata.encode("utf-16-le")) // 2 > shard.settings.offset_metadata_max_bytes
-    ):
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE, None
-    timestamp = partition.commit_timestamp
-    retention = request.retention_time_ms
-    entry = OffsetAndMetadata(
+) -> OffsetAndMetadata:
+    timestamp, retention = partition.commit_timestamp, request.retention_time_ms
+    return OffsetAndMetadata(
         partition.committed_offset,
         partition.committed_leader_epoch,
         metadata,
@@ -125,7 +128,6 @@ def _offset_record(
         topic_id,
         -1,
     )
-    return ErrorCode.NONE, stored.offset_record(request.group_id, topic, partition.partition_index, entry)
 
 
 def fail_commit(

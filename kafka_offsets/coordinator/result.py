@@ -9,12 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+
 
 class Record(NamedTuple):
-    """One record of the offsets topic; `value` None is a tombstone."""
+    """One record of the offsets topic; `value` None is a tombstone.
+
+    offset_key, entry  what `key` and `value` say, where the decision has it at hand and the replay of a record that has
+                       just been written need not read it back; the entry's log offset is not known yet
+    """
 
     key: bytes
     value: bytes | None
+    offset_key: tuple[str, str, int] | None = None
+    entry: OffsetAndMetadata | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +33,7 @@ class RequestContext:
     api_key, api_version, correlation_id, client_id: from the request's header; a missing client id is ""
     client_host  the peer's address as DescribeGroups shows it
     request      the decoded request, for the error answer of an append that failed
+    codecs       how the answer is encoded, opaque here
     answer       the encoded response, once there is one; answers leave in the order of their requests
     """
 
@@ -35,6 +44,7 @@ class RequestContext:
     client_id: str
     client_host: str
     request: Any = None
+    codecs: Any = None
     answer: bytes | bytearray | None = None
 
 

@@ -12,7 +12,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.result import Result
+from kafka_offsets.coordinator.result import Record, Result
 from kafka_offsets.coordinator.timers import Timers
 
 
@@ -97,6 +97,24 @@ class Shard:
             rebalance.replay(self, parsed.group, value_read)
         else:
             self.unknown_records += 1
+            if value is None and parsed.group is not None:
+                self._forget_offsets_only(parsed.group)
+
+    def _forget_offsets_only(self, group_id: str) -> None:
+        """Let go of a group that was known by its offsets alone: it was of a kind not served, and was deleted."""
+        group = self.groups.get(group_id)
+        if group is not None and group.protocol_type is None and not self.offsets.has_group(group_id):
+            del self.groups[group_id]
+
+    def replay_written(self, record: Record, log_offset: int) -> None:
+        """Apply one of our own records that has just become durable, as :meth:`replay` does with its bytes."""
+        entry, key = record.entry, record.offset_key
+        if entry is None or key is None:
+            self.replay(record.key, record.value, log_offset)
+            return
+        if key[0] not in self.groups:
+            self.groups[key[0]] = ClassicGroup(key[0])
+        self.offsets.put(*key, tuple.__new__(OffsetAndMetadata, (*entry[:-1], log_offset)))
 
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int

@@ -30,6 +30,9 @@ NO_TOPIC_ID = bytes(16)
 LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
 """Record types: the first two hold offsets, the third the metadata of a classic group."""
 
+_OTHER_GROUPS = frozenset((3, 11, 17))
+"""Record types that hold the metadata of consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups."""
+
 GROUP_VALUE_VERSION = 3
 """The version of GroupMetadataValue that Kafka 4.3 writes."""
 
@@ -60,9 +63,13 @@ class GroupKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A record type that this broker does not keep."""
+    """A record type that this broker does not keep.
+
+    group  the group whose existence the record states, when it is of a kind that is not served; else None
+    """
 
     type: int
+    group: str | None = None
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
@@ -107,7 +114,8 @@ def _long_offset_value(entry: OffsetAndMetadata) -> bytes:
 
 def offset_record(group: str, topic: str, partition: int, entry: OffsetAndMetadata) -> Record:
     """Return the record that commits an offset."""
-    return Record(offset_key(group, topic, partition), offset_value(entry))
+    key = offset_key(group, topic, partition)
+    return Record(key, offset_value(entry), (group, topic, partition), entry)
 
 
 def offset_tombstone(group: str, topic: str, partition: int) -> Record:
@@ -139,6 +147,8 @@ def parse_key(key: bytes) -> OffsetKey | GroupKey | UnknownKey:
         return _parse_offset_key(key)
     if type_ == GROUP:
         return GroupKey(messages.decode(messages.GroupMetadataKey, key, 0, 2)[0].group)
+    if type_ in _OTHER_GROUPS:  # their keys are laid out as that of a classic group
+        return UnknownKey(type_, messages.decode(messages.GroupMetadataKey, key, 0, 2)[0].group)
     return UnknownKey(type_)
 
 

@@ -9,29 +9,19 @@ A response's begin with the correlation id and, under header v1, tagged fields. 
 
 import struct
 from collections import deque
-from typing import NamedTuple
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codec import Encoder
 
 _SIZE = struct.Struct(">i")
-_HEAD = struct.Struct(">hhih")
+_KEY_AND_VERSION = struct.Struct(">hh")
+_REST_OF_HEADER = struct.Struct(">ih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
 _KEY = struct.Struct(">h")
-_PLACEHOLDER = bytes(4)
 
 SMALLEST_FRAME = 10
 """Bytes of the shortest request header, without its size."""
-
-
-class RequestHeader(NamedTuple):
-    """What stands in front of every request; `body` is where the request itself begins in its frame."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    body: int
 
 
 class FrameReader:
@@ -107,52 +97,50 @@ class FrameReader:
         self._later.clear()
 
 
-def read_request_header(frame: bytes, *, flexible: bool) -> RequestHeader:
-    """Read the header of a request.
-
-    flexible  whether this API and version use header v2, with tagged fields
-    Raises ProtocolError.
-    """
+def read_api_key_and_version(frame: bytes) -> tuple[int, int]:
+    """Return the first two fields of a request's header; ProtocolError when the frame is too short for one."""
     if len(frame) < SMALLEST_FRAME:
         raise ProtocolError(f"a frame of {len(frame)} bytes is too short for a request header", 0)
-    api_key, api_version, correlation_id, length = _HEAD.unpack_from(frame)
-    body = SMALLEST_FRAME + length
-    if length < 0:
-        client_id, body = None, SMALLEST_FRAME
-    elif body > len(frame):
-        raise ProtocolError("the client id ends behind the frame", 8)
-    else:
+    api_key, api_version = _KEY_AND_VERSION.unpack_from(frame)
+    return api_key, api_version
+
+
+def read_request_header(frame: bytes, *, tagged: bool) -> tuple[int, str, int]:
+    """Read the rest of a request's header: (correlation id, client id, where the request itself begins).
+
+    tagged  whether the header has tagged fields (header v2)
+    A missing client id is "". Raises ProtocolError.
+    """
+    correlation_id, length = _REST_OF_HEADER.unpack_from(frame, 4)
+    body = SMALLEST_FRAME
+    client_id = ""
+    if length > 0:
+        body += length
+        if body > len(frame):
+            raise ProtocolError("the client id ends behind the frame", 8)
         try:
             client_id = frame[SMALLEST_FRAME:body].decode()
         except UnicodeDecodeError as error:
             raise ProtocolError(f"client id: {error}", SMALLEST_FRAME) from error
-    if flexible:
+    if tagged:
         if frame[body : body + 1] == b"\x00":
             body += 1
         else:
             body = messages.decode(messages.RequestHeader, frame, 2)[1]
-    return RequestHeader(api_key, api_version, correlation_id, client_id, body)
-
-
-def read_api_key_and_version(frame: bytes) -> tuple[int, int]:
-    """Return the first two fields of a request's header; ProtocolError when the frame is too short."""
-    if len(frame) < SMALLEST_FRAME:
-        raise ProtocolError(f"a frame of {len(frame)} bytes is too short for a request header", 0)
-    api_key, api_version, _, _ = _HEAD.unpack_from(frame)
-    return api_key, api_version
+    return correlation_id, client_id, body
 
 
 def encode_response(
-    response: messages.MessageValue, api_version: int, correlation_id: int, *, flexible_header: bool
+    encode: Encoder, response: messages.MessageValue, correlation_id: int, *, tagged: bool
 ) -> bytearray:
     """Return a whole response frame, its size in front.
 
-    flexible_header  whether header v1, with tagged fields, stands before the response
+    encode  the encoder of the response's version
+    tagged  whether the header has tagged fields (header v1)
     """
-    out = bytearray(_PLACEHOLDER)
-    out += _SIZE.pack(correlation_id)
-    if flexible_header:
+    out = bytearray(_SIZE_AND_CORRELATION.pack(0, correlation_id))
+    if tagged:
         out.append(0)
-    messages.encoder(type(response), api_version)(response, out)
+    encode(response, out)
     _SIZE.pack_into(out, 0, len(out) - 4)
     return out

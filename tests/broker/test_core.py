@@ -1,0 +1,311 @@
+"""The broker without sockets: order of answers, turns, durability, restarts, disks that fail."""
+
+import struct
+from collections.abc import Callable
+
+import pytest
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.runtime import OFFSETS_TOPIC, partition_for
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.log import Log
+from tests.broker.core_client import CoreClient, commit_request, make_core
+from tests.storage.faults import FaultyFiles
+
+Done = Callable[[dict[Log, StorageError]], None]
+
+
+class LateSync:
+    """A disk whose fsync ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[list[Log], Done]] = []
+
+    def __call__(self, logs: list[Log], done: Done) -> None:
+        self.waiting.append((logs, done))
+
+    def finish(self, core: BrokerCore, *, fails: bool = False) -> None:
+        """Let the oldest fsync end, then the turn."""
+        logs, done = self.waiting.pop(0)
+        done({log: StorageError("no more disk", log.directory) for log in logs} if fails else {})
+        core.end_turn()
+
+
+@pytest.fixture
+def core() -> BrokerCore:
+    made = make_core()
+    made.topics.create("t", 4)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    [("", 0), ("g", 103 % 50), ("polygenelubricants", 0), ("группа", None), ("𝄞", None)],
+)
+def test_a_group_maps_to_a_partition_by_javas_string_hash(group: str, partition: int | None) -> None:
+    hashed = 0
+    data = group.encode("utf-16-be")
+    for unit in struct.unpack(f">{len(data) // 2}H", data):
+        hashed = (31 * hashed + unit) % 2**32
+    signed = hashed - 2**32 if hashed >= 2**31 else hashed
+    expected = 0 if signed == -(2**31) else abs(signed) % 50
+    assert partition_for(group, 50) == expected
+    if partition is not None:  # the hash of "polygenelubricants" is Integer.MIN_VALUE
+        assert expected == partition
+
+
+def test_answers_leave_in_the_order_of_their_requests(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    offsets = [{("t", 0): 1}, {("t", 1): 2}, {("t", 0): 3}]
+    client.send(
+        *((commit_request(core, "g", each), 8) for each in offsets),
+        (messages.OffsetFetchRequest("g", None), 7),
+        (messages.HeartbeatRequest("g", 1, "m"), 3),
+        (commit_request(core, "g", {("t", 0): 4}), 8),
+    )
+    assert client.take() == []
+    client.turn()
+    *commits, fetched, beat, last = client.take()
+    assert all(answer.topics[0].partitions[0].error_code == 0 for answer in [*commits, last])
+    # a read behind a commit sees it, though both came in one piece
+    assert {p.partition_index: p.committed_offset for p in fetched.topics[0].partitions} == {0: 3, 1: 2}
+    assert beat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.committed("g") == {("t", 0): 4, ("t", 1): 2}
+
+
+def test_commits_of_one_turn_share_a_batch(core: BrokerCore) -> None:
+    one, two = CoreClient(core), CoreClient(core)
+    for number in range(10):
+        one.send((commit_request(core, "g", {("t", 0): number, ("t", 1): number}), 8))
+        two.send((commit_request(core, "g", {("t", 2): number}), 8))
+    one.turn()
+    assert len(one.take()) == len(two.take()) == 10
+    partition = core.topics.partition(OFFSETS_TOPIC, partition_for("g", 50))
+    assert partition is not None
+    (batch,) = partition.log.batches()
+    assert batch.header.record_count == 30
+
+
+def test_a_request_that_waits_holds_back_those_behind_it(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    join = messages.JoinGroupRequest(
+        "g", 30_000, 30_000, "", None, "consumer", [messages.JoinGroupRequest.Protocol("range", b"")]
+    )
+    other = CoreClient(core)
+    first = other.call(join, 3)
+    other.call(messages.SyncGroupRequest("g", first.generation_id, first.member_id), 2)
+    client.send((join, 3), (messages.OffsetFetchRequest("g", None), 5))
+    client.turn()
+    assert client.take() == []  # the other member has to join again first
+    other.send((join_as(join, first.member_id), 3))
+    other.turn()
+    joined, fetched = client.take()
+    assert joined.error_code == 0
+    assert fetched.error_code == 0
+
+
+def join_as(join: messages.JoinGroupRequest, member_id: str) -> messages.JoinGroupRequest:
+    return messages.JoinGroupRequest(
+        join.group_id,
+        join.session_timeout_ms,
+        join.rebalance_timeout_ms,
+        member_id,
+        None,
+        "consumer",
+        join.protocols,
+    )
+
+
+def test_no_more_than_a_hundred_requests_of_a_connection_are_decided_and_unanswered(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    client.send(*((commit_request(core, "g", {("t", 0): n}), 8) for n in range(250)))
+    assert len(client.connection.unanswered) == 100
+    while core.end_turn():
+        assert len(client.connection.unanswered) <= 100
+    assert len(client.take()) == 250
+    assert client.committed("g") == {("t", 0): 249}
+
+
+def test_with_fsync_commit_no_answer_leaves_before_its_records_are_on_disk() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="commit")
+    core.topics.create("t", 4)
+    writer, reader = CoreClient(core), CoreClient(core)
+    writer.send((commit_request(core, "g", {("t", 0): 1}), 8))
+    writer.turn()
+    assert writer.take() == []
+    assert reader.committed("g") == {}  # reads see what is durable
+    reader.send((messages.OffsetFetchRequest("g", None, require_stable=True), 7))
+    reader.turn()
+    writer.send((commit_request(core, "g", {("t", 0): 2}), 8))  # joins the next fsync, not the one under way
+    writer.turn()
+    disk.finish(core)
+    (answer,) = writer.take()
+    assert answer.topics[0].partitions[0].error_code == 0
+    assert CoreClient(core).committed("g") == {("t", 0): 1}
+    disk.finish(core)
+    assert len(writer.take()) == 1
+    (stable,) = reader.take()
+    assert stable.topics[0].partitions[0].committed_offset in (1, 2)
+    assert CoreClient(core).committed("g") == {("t", 0): 2}
+
+
+def test_an_answer_without_records_waits_for_the_records_before_it() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="commit")
+    core.topics.create("t", 4)
+    one, two = CoreClient(core), CoreClient(core)
+    one.send((commit_request(core, "g", {("t", 0): 1}), 8))
+    one.turn()
+    two.send((messages.HeartbeatRequest("g", 1, "m"), 3))
+    two.turn()
+    assert two.take() == []
+    disk.finish(core)
+    assert len(one.take()) == len(two.take()) == 1
+
+
+def test_a_failed_fsync_is_final_and_the_shard_answers_nobody_any_more() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="commit")
+    core.topics.create("t", 4)
+    client = CoreClient(core)
+    client.send((commit_request(core, "g", {("t", 0): 1}), 8))
+    client.turn()
+    disk.finish(core, fails=True)
+    (answer,) = client.take()
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert client.commit("g", {("t", 0): 2}) == {("t", 0): ErrorCode.NOT_COORDINATOR}
+    assert core.committed("g") == {}
+
+
+def test_with_fsync_interval_answers_leave_at_once_and_the_disk_follows() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="interval", fsync_interval_ms=500)
+    core.topics.create("t", 4)
+    client = CoreClient(core)
+    assert client.commit("g", {("t", 0): 1}) == {("t", 0): 0}
+    assert disk.waiting == []
+    core.clock.advance(500)  # type: ignore[attr-defined]
+    core.run_due()
+    core.end_turn()
+    ((logs, _),) = disk.waiting
+    assert logs == [core.topics.partition(OFFSETS_TOPIC, partition_for("g", 50)).log]  # type: ignore[union-attr]
+
+
+def test_everything_acknowledged_is_there_after_a_restart() -> None:
+    files = MemoryFiles()
+    core = make_core(files)
+    core.topics.create("t", 4)
+    client = CoreClient(core)
+    offsets = {("t", n): n * 10 for n in range(4)}
+    for group in ("a", "b", ""):
+        client.commit(group, offsets)
+    client.call(messages.DeleteGroupsRequest(["b"]), 2)
+    core.close()
+    again = CoreClient(make_core(files))
+    assert again.committed("a") == again.committed("") == offsets
+    assert again.committed("b") == {}
+    assert again.commit("a", {("t", 0): 99}) == {("t", 0): 0}
+    again.core.close()
+    assert CoreClient(make_core(files)).committed("a") == offsets | {("t", 0): 99}
+
+
+def test_a_disk_that_is_full_refuses_a_commit_and_takes_the_next_once_there_is_space() -> None:
+    files = FaultyFiles()
+    core = make_core(files)
+    core.topics.create("t", 4)
+    client = CoreClient(core)
+    assert client.commit("g", {("t", 0): 1}) == {("t", 0): 0}
+    files.only = lambda operation, path: operation == "append" and path.startswith(OFFSETS_TOPIC)
+    files.fail_at = len(files.calls) + 1
+    assert client.commit("g", {("t", 0): 2}) == {("t", 0): ErrorCode.NOT_COORDINATOR}
+    assert files.failed
+    assert client.committed("g") == {("t", 0): 1}
+    assert client.commit("g", {("t", 0): 3}) == {("t", 0): 0}
+    assert client.committed("g") == {("t", 0): 3}
+    again = make_core(files.survivors())
+    assert {key: entry.offset for key, entry in again.committed("g").items()} == {("t", 0): 3}
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767])
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(core: BrokerCore, version: int) -> None:
+    client = CoreClient(core)
+    client.expected.append((7, "ApiVersions", 0))
+    body = struct.pack(">hhih", 18, version, 7, -1) + b"anything"
+    client.send_bytes(struct.pack(">i", len(body)) + body)
+    client.turn()
+    (answer,) = client.take()
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == [(18, 0, 4)]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [(999, 0), (-1, 0), (8, 99), (8, -1), (17, 0), (0, 2)],
+    ids=[
+        "unknown key",
+        "negative key",
+        "unknown version",
+        "negative version",
+        "not served",
+        "advertised only",
+    ],
+)
+def test_what_is_not_served_closes_the_connection(core: BrokerCore, header: tuple[int, int]) -> None:
+    client = CoreClient(core)
+    body = struct.pack(">hhih", *header, 7, -1) + bytes(20)
+    client.send_bytes(struct.pack(">i", len(body)) + body)
+    assert client.connection.closing
+    assert client.take() == []
+
+
+def test_a_bug_in_a_handler_is_answered_and_logged(
+    core: BrokerCore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*arguments: object, **named: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("kafka_offsets.coordinator.offsets._check_group", broken)
+    client = CoreClient(core)
+    assert client.commit("g", {("t", 0): 1}) == {("t", 0): ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert "OffsetCommit v8 failed" in caplog.text
+    assert client.committed("g") == {}
+
+
+def test_a_silent_connection_is_closed_after_the_idle_time() -> None:
+    core = make_core(connections_max_idle_ms=10_000)
+    silent, busy = CoreClient(core), CoreClient(core)
+    for _ in range(4):
+        core.clock.advance(4_000)  # type: ignore[attr-defined]
+        busy.committed("g")
+        core.run_due()
+    assert silent.connection.closing
+    assert not busy.connection.closing
+
+
+def test_the_profile_kafka_answers_the_first_find_coordinator_with_an_error_and_the_next_with_the_node() -> (
+    None
+):
+    client = CoreClient(make_core(profile="kafka"))
+    request = messages.FindCoordinatorRequest("g")
+    first = client.call(request, 3)
+    assert (first.error_code, first.node_id, first.host, first.port) == (15, -1, "", -1)
+    assert client.call(request, 3).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("key_type", "version", "error"), [(0, 4, 0), (1, 4, 15), (2, 6, 15), (2, 5, 42), (3, 6, 42), (-1, 4, 42)]
+)
+def test_find_coordinator_answers_by_the_type_of_the_key(
+    core: BrokerCore, key_type: int, version: int, error: int
+) -> None:
+    request = messages.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
+    answer = CoreClient(core).call(request, version)
+    assert [(c.key, c.error_code) for c in answer.coordinators] == [("a", error), ("b", error)]
+
+
+def test_a_group_id_that_fits_no_record_is_refused(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    assert client.commit("x" * 32_767, {("t", 0): 1}) == {("t", 0): 0}
+    assert client.commit("x" * 32_768, {("t", 0): 1}) == {("t", 0): ErrorCode.UNKNOWN_SERVER_ERROR}

@@ -1,9 +1,8 @@
 """The four codecs of record batches, as Kafka frames them, with a bound on what comes out.
 
 gzip and zstd are their plain formats. snappy is either raw or in the frame of xerial's snappy-java, which the Java
-client writes; lz4 is the LZ4 frame format, of which Kafka reads independent blocks only. Decompression never
-allocates more than it is allowed to give, whatever the data announces: a small batch that would swell beyond the bound
-is a ProtocolError.
+client writes; lz4 is the LZ4 frame format, of which Kafka reads independent blocks only. What decompression allocates
+depends on the bound, not on what the data announces: a small batch that would swell beyond it is a ProtocolError.
 
 Sources: KIP-57 (lz4), KIP-110 (zstd), KafkaLZ4BlockInputStream and -OutputStream, snappy-java's SnappyOutputStream.
 """
@@ -67,7 +66,7 @@ def compress(compression: Compression, data: bytes) -> bytes:
 def decompress(compression: Compression, data: bytes, max_bytes: int, *, message_format: int = 2) -> bytes:
     """Decompress the records of a batch.
 
-    max_bytes       the most that may come out; also bounds what is allocated meanwhile
+    max_bytes       the most that may come out; up to twice as much is allocated, when the result is copied
     message_format  the magic of the batch: in format 0, Kafka wrote a wrong checksum into the frame header of lz4
     Raises ProtocolError, without a position, for damaged data and for more than `max_bytes`.
     """
@@ -100,6 +99,7 @@ def _decompress_frames(decompress_into: Callable[[bytes, Any], int], data: bytes
             return bytes(memoryview(buffer)[:written])
         if size == max_bytes:
             raise _too_large(max_bytes)
+        del buffer  # before the next is allocated
         size = min(4 * size, max_bytes)
 
 
@@ -122,9 +122,9 @@ def _compress_snappy(data: bytes) -> bytes:
 
 def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
-        return _decompress_raw_snappy(data, max_bytes)
+        return _decompress_raw_snappy(data, 0, max_bytes)
     blocks = []
-    left = max_bytes
+    total = 0
     position = len(_XERIAL_HEADER)
     while position < len(data):
         if data.startswith(_XERIAL_MAGIC, position):  # streams that were written one after the other
@@ -136,15 +136,15 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
         position = start + _INT32.unpack_from(data, start - 4)[0]
         if not start <= position <= len(data):
             raise ProtocolError("snappy block beyond the end of the records")
-        blocks.append(_decompress_raw_snappy(data[start:position], left))
-        left -= len(blocks[-1])
+        blocks.append(_decompress_raw_snappy(data[start:position], total, max_bytes))
+        total += len(blocks[-1])
     return b"".join(blocks)
 
 
-def _decompress_raw_snappy(block: bytes, max_bytes: int) -> bytes:
+def _decompress_raw_snappy(block: bytes, bytes_before: int, max_bytes: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > max_bytes:
+        if bytes_before + size > max_bytes:
             raise _too_large(max_bytes)
         if size > _SNAPPY_MAX_RATIO * len(block):
             raise ProtocolError(f"snappy block of {len(block)} bytes announces {size}")

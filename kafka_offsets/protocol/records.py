@@ -16,7 +16,13 @@ import google_crc32c
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import message_set
-from kafka_offsets.protocol.compression import Compression, compress, compression_of, decompress
+from kafka_offsets.protocol.compression import (
+    COMPRESSION_MASK,
+    Compression,
+    compress,
+    compression_of,
+    decompress,
+)
 from kafka_offsets.protocol.varint import VARINTS, ZIGZAG, encode_varint, read_varint, read_varlong
 
 # A batch of format 2; integers are big-endian, varints are zigzag:
@@ -235,7 +241,8 @@ def read_records(
     """Return the records of the batch at `position`, or of the message at `position` in formats 0 and 1.
 
     header     what `read_batch_header` gave for it, if it is at hand
-    max_bytes  how much compressed records may swell to; the list takes about 20 times that at worst (tiny records)
+    max_bytes  how much compressed records may swell to; the list takes up to 20 times as much if they are tiny, and
+               up to 40 times if they have empty headers
     Does not check the CRC. Raises ProtocolError.
     """
     if header is None:
@@ -245,17 +252,14 @@ def read_records(
         header = read_batch_header(buffer, position)
     end = _end_of_batch(buffer, position, header)
     compression = compression_of(header.attributes, position)
-    if compression is Compression.NONE:
-        data = buffer if isinstance(buffer, bytes) else bytes(buffer)
-        records = _read_records(data, position + HEADER_BYTES, end, header)
+    if compression is Compression.NONE and isinstance(buffer, bytes):
+        records = _read_records(buffer, position + HEADER_BYTES, end, header)
     else:
         try:
             data = decompress(compression, bytes(buffer[position + HEADER_BYTES : end]), max_bytes)
             records = _read_records(data, 0, len(data), header)
         except ProtocolError as error:
-            raise ProtocolError(
-                f"{compression.name.lower()} batch: {error}; the batch is", position
-            ) from error
+            raise ProtocolError(f"records of a batch: {error} of them; the batch is", position) from error
     if header.is_log_append_time:
         return [record._replace(timestamp=header.max_timestamp) for record in records]
     return records
@@ -385,39 +389,27 @@ def encode_batch(
 ) -> bytearray:
     """Return a batch of the records, in consecutive offsets.
 
-    records          (key, value, headers, timestamp in ms) each, at least one; cheap when keys and values are short,
-                     there are no headers and all timestamps are the same: half a microsecond a record
+    records          (key, value, headers, timestamp in ms) each, at least one; a quarter of a microsecond each in a
+                     large batch of short keys and values, without headers, and all with the same timestamp
     log_append_time  ms; given, it replaces the timestamps of the records for whoever reads them
     Raises ValueError for what does not fit its field.
     """
     if not records:
         raise ValueError("a batch needs a record")
     base_timestamp = records[0][3]
-    body = _encode_records(records, base_timestamp)
-    attributes = (
-        compression
-        | (0 if log_append_time is None else _LOG_APPEND_TIME)
-        | (_TRANSACTIONAL if transactional else 0)
-        | (_CONTROL if control else 0)
-    )
-    return _assemble(
-        BatchHeader(
-            base_offset,
-            0,
-            leader_epoch,
-            MAGIC,
-            0,
-            attributes,
-            len(records) - 1,
-            base_timestamp,
-            max([record[3] for record in records]) if log_append_time is None else log_append_time,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            len(records),
-        ),
-        body,
-    )
+    body, max_timestamp = _encode_records(records, base_timestamp)
+    attributes = int(compression)
+    if log_append_time is not None:
+        attributes |= _LOG_APPEND_TIME
+        max_timestamp = log_append_time
+    if transactional:
+        attributes |= _TRANSACTIONAL
+    if control:
+        attributes |= _CONTROL
+    count = len(records)
+    producer = producer_id, producer_epoch, base_sequence
+    checked = attributes, count - 1, base_timestamp, max_timestamp, *producer, count
+    return _assemble(base_offset, leader_epoch, checked, body)
 
 
 def rewrite_batch(
@@ -433,7 +425,8 @@ def rewrite_batch(
     """
     if not records:
         attributes = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
-        return _assemble(header._replace(attributes=attributes, base_timestamp=-1, record_count=0), b"")
+        header = header._replace(attributes=attributes, base_timestamp=-1, record_count=0)
+        return _assemble(header.base_offset, header.leader_epoch, header[5:], b"")
     attributes = header.attributes
     horizon = header.delete_horizon_ms
     if horizon is None and delete_horizon_ms is not None:
@@ -452,16 +445,20 @@ def rewrite_batch(
         else max(record.timestamp for record in records),
         record_count=len(records),
     )
-    return _assemble(header, body)
+    return _assemble(header.base_offset, header.leader_epoch, header[5:], body)
 
 
 _PLAIN = tuple(b"\0\0" + delta for delta in VARINTS)
 """Attributes, timestamp delta 0 and offset delta of a record, by the latter."""
 
 
-def _encode_records(records: Iterable[NewRecord], base_timestamp: int) -> bytes:
-    """Encode records in consecutive offsets: those of a commit by tables alone, any other by `_encode_record`."""
+def _encode_records(records: Iterable[NewRecord], base_timestamp: int) -> tuple[bytes, int]:
+    """Encode records in consecutive offsets: those of a commit by tables alone, any other by `_encode_record`.
+
+    Returns (their bytes, the highest of their timestamps).
+    """
     parts: list[bytes] = []
+    max_timestamp = base_timestamp
     plain, varints = _PLAIN, VARINTS
     for delta, (key, value, headers, timestamp) in enumerate(records):
         if timestamp == base_timestamp and not headers and key is not None and value is not None:
@@ -475,8 +472,10 @@ def _encode_records(records: Iterable[NewRecord], base_timestamp: int) -> bytes:
                 pass  # beyond the tables
             else:
                 continue
+        elif timestamp > max_timestamp:
+            max_timestamp = timestamp
         parts.append(_encode_record(delta, timestamp - base_timestamp, key, value, headers))
-    return b"".join(parts)
+    return b"".join(parts), max_timestamp
 
 
 def _encode_record(
@@ -504,18 +503,21 @@ def _put_bytes(parts: list[bytes], content: bytes | None) -> None:
         parts += encode_varint(len(content)), content
 
 
-def _assemble(header: BatchHeader, body: bytes) -> bytearray:
-    """Return the batch of the header's fields and of these records, which it compresses as the header says."""
-    if header.attributes & 0x07:
-        body = compress(header.compression, body)
+def _assemble(base_offset: int, leader_epoch: int, checked: tuple[int, ...], body: bytes) -> bytearray:
+    """Return the batch of these records.
+
+    checked  the fields from the attributes to the record count, in order; the attributes say how to compress `body`
+    """
+    attributes = checked[0]
+    if attributes & COMPRESSION_MASK:
+        body = compress(compression_of(attributes), body)
     try:
-        checked = _CHECKED.pack(*header[5:])
-        crc = google_crc32c.extend(google_crc32c.value(checked), body)
-        length = len(checked) + len(body) + _CHECKED_POSITION - LOG_OVERHEAD
-        unchecked = _UNCHECKED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc)
+        fields = _CHECKED.pack(*checked)
+        crc = google_crc32c.extend(google_crc32c.value(fields), body)
+        start = _UNCHECKED.pack(base_offset, _MIN_BATCH_LENGTH + len(body), leader_epoch, MAGIC, crc)
     except struct.error as error:
         raise ValueError(f"record batch cannot be written: {error}") from error
-    return bytearray().join((unchecked, checked, body))
+    return bytearray().join((start, fields, body))
 
 
 def set_base_offset(batch: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:

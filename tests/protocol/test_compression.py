@@ -1,0 +1,162 @@
+"""The codecs: round trips, the frames of other writers, damage, bombs."""
+
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol.compression import Compression, compress, compression_of, decompress
+
+CODECS = list(Compression)[1:]
+EACH_CODEC = pytest.mark.parametrize("codec", CODECS)
+DATA = st.binary(max_size=500) | st.builds(
+    lambda part, times: part * times, st.binary(max_size=20), st.integers(0, 20_000)
+)
+
+
+@given(codec=st.sampled_from(Compression), data=DATA)
+def test_what_is_compressed_comes_out_again(codec: Compression, data: bytes) -> None:
+    assert decompress(codec, compress(codec, data), max_bytes=len(data)) == data
+
+
+@EACH_CODEC
+@pytest.mark.parametrize("size", [0, 1, 4096, 32 * 1024, 32 * 1024 + 1, 64 * 1024, 64 * 1024 + 1, 1_000_000])
+def test_blocks_of_every_size_come_out_again(codec: Compression, size: int, rng: random.Random) -> None:
+    for data in (bytes(size), rng.randbytes(size), b"line of text\n" * (size // 13)):
+        assert decompress(codec, compress(codec, data), max_bytes=1 << 20) == data
+
+
+@EACH_CODEC
+def test_the_bound_is_exact(codec: Compression) -> None:
+    compressed = compress(codec, bytes(100_000))
+    assert decompress(codec, compressed, max_bytes=100_000) == bytes(100_000)
+    with pytest.raises(ProtocolError, match="swell beyond 99999 bytes"):
+        decompress(codec, compressed, max_bytes=99_999)
+
+
+def test_a_codec_that_does_not_exist_is_refused() -> None:
+    assert compression_of(0x7C) is Compression.ZSTD  # the other bits are not its business
+    for attributes in (5, 6, 7):
+        with pytest.raises(ProtocolError, match=f"unknown compression type {attributes}"):
+            compression_of(attributes)
+
+
+def test_snappy_is_read_raw_and_in_several_streams() -> None:
+    data = b"some text " * 10_000
+    raw = bytes(cramjam.snappy.compress_raw(data))
+    assert decompress(Compression.SNAPPY, raw, 1 << 20) == data
+    framed = compress(Compression.SNAPPY, data)
+    assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+    assert decompress(Compression.SNAPPY, framed + framed, 1 << 20) == data + data
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), (1 << 31) - 1, 10])
+def test_a_snappy_block_of_an_impossible_size_is_refused(size: int) -> None:
+    frame = compress(Compression.SNAPPY, b"")
+    with pytest.raises(ProtocolError, match="beyond the end"):
+        decompress(Compression.SNAPPY, frame + struct.pack(">i", size) + b"123456789", 1 << 20)
+    with pytest.raises(ProtocolError, match="without a size"):
+        decompress(Compression.SNAPPY, frame + b"\0\0\0", 1 << 20)
+
+
+def test_a_snappy_block_that_announces_too_much_is_refused_before_it_is_allocated() -> None:
+    with pytest.raises(ProtocolError, match="announces 1048576"):
+        decompress(Compression.SNAPPY, b"\x80\x80\x40" + bytes(20), 1 << 20)
+
+
+def test_lz4_blocks_are_independent_as_kafkas_java_reader_asks() -> None:
+    frame = compress(Compression.LZ4, b"a" * 200_000)
+    assert frame[:7] == b"\x04\x22\x4d\x18\x60\x40\x82"
+    assert frame[-4:] == bytes(4)
+
+
+@pytest.mark.parametrize("options", [{}, {"content_size": True}])
+def test_the_header_checksum_of_lz4_counts_except_in_message_format_0(options: dict[str, bool]) -> None:
+    data = b"some text " * 1000
+    frame = bytearray(compress(Compression.LZ4, data))
+    at = 6
+    if options:
+        frame[4] |= 0x08
+        frame[6:7] = struct.pack("<Q", len(data)) + b"?"
+        at = 14
+    for wrong in range(256):
+        frame[at] = wrong
+        assert decompress(Compression.LZ4, bytes(frame), 1 << 20, message_format=0) == data
+        try:
+            right = decompress(Compression.LZ4, bytes(frame), 1 << 20)
+        except ProtocolError:
+            continue
+        assert right == data
+
+
+@given(codec=st.sampled_from(Compression), data=st.binary(max_size=200), message_format=st.integers(0, 2))
+def test_any_bytes_decompress_or_are_refused(codec: Compression, data: bytes, message_format: int) -> None:
+    starts = [b"", *(compress(codec, b"")[:size] for size in (4, 7, 10, 16, 20))]
+    for start in starts:
+        try:
+            assert len(decompress(codec, start + data, 10_000, message_format=message_format)) <= 10_000
+        except ProtocolError:
+            pass
+
+
+@EACH_CODEC
+def test_damaged_data_decompresses_or_is_refused(codec: Compression, rng: random.Random) -> None:
+    compressed = compress(codec, rng.randbytes(200) + bytes(5000) + b"text " * 100)
+    for _ in range(2000):
+        damaged = bytearray(compressed)
+        for _ in range(rng.randint(1, 3)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        if rng.random() < 0.2:
+            del damaged[rng.randrange(len(damaged)) :]
+        try:
+            assert len(decompress(codec, bytes(damaged), 20_000)) <= 20_000
+        except ProtocolError:
+            pass
+
+
+BOMB = """
+import sys
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol.compression import Compression, decompress
+
+def peak_mebibytes():  # not ru_maxrss, which begins with the peak of the process that started this one
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+def peak_with_bound(max_bytes):
+    try:
+        decompress(codec, data, max_bytes)
+        raise SystemExit("the bomb was not refused")
+    except ProtocolError:
+        return peak_mebibytes()
+
+codec, data = Compression[sys.argv[1]], sys.stdin.buffer.read()
+peak_with_bound(1 << 10)  # what the codec itself loads
+before = peak_mebibytes()
+print(peak_with_bound(8 << 20) - before, peak_with_bound(80 << 20) - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+@EACH_CODEC
+def test_a_bomb_takes_no_more_memory_than_its_bound(codec: Compression) -> None:
+    # In a process of its own: the codecs allocate where tracemalloc does not look.
+    run = subprocess.run(
+        [sys.executable, "-c", BOMB, codec.name],
+        input=compress(codec, bytes(200 << 20)),
+        capture_output=True,
+        check=True,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+    )
+    small, large = map(float, run.stdout.split())
+    assert small < 8 + 8  # a codec has buffers of some MiB
+    assert large < 80 + 16
+    assert large > 40  # the measure sees what is allocated

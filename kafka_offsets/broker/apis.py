@@ -6,7 +6,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker import fetch, groups, list_offsets, metadata, produce
+from kafka_offsets.broker import admin, fetch, groups, list_offsets, metadata, produce
 from kafka_offsets.coordinator import join, membership, offsets, sync
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -147,6 +147,7 @@ SERVED = Apis(
             list_offsets.offset_for_leader_epoch,
             list_offsets.fail_offset_for_leader_epoch,
         ),
+        Api(37, "CreatePartitions", (0, 3), BROKER, admin.create_partitions, admin.fail_create_partitions),
         Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, groups.fail_delete_groups),
         Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
         Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),

@@ -45,6 +45,8 @@ _IDLE_CHECK_MS = 1000
 """Idle connections are looked for at most this often."""
 
 _SMALLEST_SEGMENT_BYTES = 1 << 20
+_FEWEST_DEADLINES = 1024
+"""Cancelled deadlines are swept out when there are more than this many, and twice those that are left."""
 
 _LONGEST_GROUP_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
@@ -128,6 +130,7 @@ class BrokerCore:
         self.apis: Apis = served_apis(config.profile)
         self._sync = sync
         self._deadlines: list[tuple[int, int, Deadline]] = []
+        self._most_deadlines = _FEWEST_DEADLINES
         self._order = 0
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
@@ -260,6 +263,10 @@ class BrokerCore:
 
     def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call `callback` at a monotonic time, unless it is cancelled before."""
+        if len(self._deadlines) >= self._most_deadlines:  # mostly cancelled ones: parked fetches that were woken
+            self._deadlines = [entry for entry in self._deadlines if entry[2].callback is not None]
+            heapq.heapify(self._deadlines)
+            self._most_deadlines = max(_FEWEST_DEADLINES, 2 * len(self._deadlines))
         self._order += 1
         deadline = Deadline(due_ms, callback)
         heapq.heappush(self._deadlines, (due_ms, self._order, deadline))
@@ -308,17 +315,15 @@ class BrokerCore:
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         """Answer once `logs` are as durable as the `fsync` policy says."""
-        waited_for = tuple(logs)
-        for log in waited_for:
-            self._unsynced.setdefault(log, None)
         if self.config.fsync == "commit":
-            self._durable_replies.append((context, response, waited_for))
+            self._durable_replies.append((context, response, tuple(logs)))
         else:
             self.reply(context, response)
 
     def on_append(self, partition: Partition) -> None:
         """Note that a partition has grown: fetches that wait for it are looked at when the turn ends."""
         self._appended[partition] = None
+        self._unsynced.setdefault(partition.log, None)
 
     def shard_of(self, group_id: str, now: Now) -> HostedShard:
         """Return the shard of a group; the offsets topic must exist or be allowed to."""
@@ -350,8 +355,11 @@ class BrokerCore:
         self.runtime.start(topic.partition_count, now, is_new=True)
 
     def on_topic_deleted(self, name: str) -> None:
-        """Note that a topic is gone: fetches that wait for it are answered."""
+        """Note that a topic is gone: fetches that wait for it are answered, groups go with the offsets topic."""
         fetch.topic_deleted(self, name)
+        if name == OFFSETS_TOPIC:
+            self._dirty_shards.clear()
+            self.runtime.stop()
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -484,6 +492,9 @@ class BrokerCore:
         for hosted in dirty:
             if hosted.append(now):
                 self._unsynced[hosted.log] = hosted
+                partition = self.topics.partition(OFFSETS_TOPIC, hosted.shard.partition)
+                if partition is not None and partition.parked:
+                    self._appended[partition] = None
             if not waits:
                 hosted.durable_offset = hosted.log.log_end_offset
             hosted.take_effect()

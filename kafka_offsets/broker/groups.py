@@ -51,9 +51,10 @@ def _coordinator_error(
         if core.config.coordinator_warm:
             return ErrorCode.NONE, None
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
-    if key_type == _TRANSACTION or (key_type == _SHARE and api_version >= _SHARE_SINCE):
-        # Transactions and share groups have no coordinator here; this is what a client hears while there is none.
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
+    if key_type == _TRANSACTION:  # clients would ask again for COORDINATOR_NOT_AVAILABLE until they time out
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not served."
+    if key_type == _SHARE and api_version >= _SHARE_SINCE:
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED, "Share groups are not served."
     return ErrorCode.INVALID_REQUEST, None
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import rebalance
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
@@ -200,10 +201,22 @@ class HostedShard:
 
     def fail(self, error: StorageError) -> None:
         """Undo everything that was appended and may never become durable; the shard serves no more."""
+        self._give_up(coordinator_error(error))
+
+    def give_up(self) -> None:
+        """Serve no more: the log is gone."""
+        self._give_up(ErrorCode.NOT_COORDINATOR)
+
+    def _give_up(self, error: ErrorCode) -> None:
         self.failed = True
-        lost = [result for batch in self._appended for result in batch.results]
+        if self.deadline is not None:
+            self.deadline.cancel()
+        lost = [result for batch in self._appended for result in batch.results] + self._decided
         self._appended.clear()
-        self._refuse(lost, coordinator_error(error))
+        self._decided.clear()
+        self._refuse(lost, error)
+        for context, response in rebalance.unload(self.shard).replies:
+            self._replies.reply(context, response)
 
     def _refuse(self, results: list[Result | Read], error: ErrorCode) -> None:
         for result in reversed(results):
@@ -268,6 +281,12 @@ class CoordinatorRuntime:
         if not is_new:
             for partition in range(partition_count):
                 self._host(partition, now)
+
+    def stop(self) -> None:
+        """Give up the offsets topic, which is gone: whoever waits for a group hears NOT_COORDINATOR."""
+        shards, self.shards, self.partition_count = self.shards, {}, 0
+        for hosted in shards.values():
+            hosted.give_up()
 
     def shard_of(self, group_id: str, now: Now) -> HostedShard:
         """Return the shard of a group."""

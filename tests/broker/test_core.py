@@ -295,7 +295,7 @@ def test_the_profile_kafka_answers_the_first_find_coordinator_with_an_error_and_
 
 
 @pytest.mark.parametrize(
-    ("key_type", "version", "error"), [(0, 4, 0), (1, 4, 15), (2, 6, 15), (2, 5, 42), (3, 6, 42), (-1, 4, 42)]
+    ("key_type", "version", "error"), [(0, 4, 0), (1, 4, 53), (2, 6, 30), (2, 5, 42), (3, 6, 42), (-1, 4, 42)]
 )
 def test_find_coordinator_answers_by_the_type_of_the_key(
     core: BrokerCore, key_type: int, version: int, error: int
@@ -303,6 +303,27 @@ def test_find_coordinator_answers_by_the_type_of_the_key(
     request = messages.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
     answer = CoreClient(core).call(request, version)
     assert [(c.key, c.error_code) for c in answer.coordinators] == [("a", error), ("b", error)]
+
+
+def test_a_fetch_that_waits_at_the_end_of_the_offsets_topic_is_woken_by_a_commit(core: BrokerCore) -> None:
+    writer, reader = CoreClient(core), CoreClient(core)
+    writer.commit("g", {("t", 0): 1})
+    partition = messages.FetchRequest.FetchPartition(partition_for("g", 50), fetch_offset=1, partition_max_bytes=1000)
+    topic = messages.FetchRequest.FetchTopic(OFFSETS_TOPIC, partitions=[partition])
+    reader.send((messages.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[topic]), 11))
+    reader.turn()
+    assert reader.take() == []
+    writer.commit("g", {("t", 0): 2})
+    (answer,) = reader.take()
+    assert answer.responses[0].partitions[0].high_watermark == 2
+
+
+def test_cancelled_deadlines_do_not_pile_up(core: BrokerCore) -> None:
+    kept = [core.at(10_000_000 + n, lambda now: None) for n in range(100)]
+    for _ in range(100_000):
+        core.at(20_000_000, lambda now: None).cancel()
+    assert len(core._deadlines) < 2000
+    assert core.next_deadline_ms == kept[0].due_ms
 
 
 def test_a_group_id_that_fits_no_record_is_refused(core: BrokerCore) -> None:

@@ -1,0 +1,459 @@
+"""CreateTopics, DeleteTopics and CreatePartitions: topics come, go and grow.
+
+There is one broker, so it is every replica. A replication factor that a client asks for must not exceed the number of
+brokers, as in Kafka; the configured default is capped at it (`default.replication.factor`). The offsets topic may be
+created by a client, with the settings that it needs; it is neither deleted nor grown, since the groups live in it by
+the number of its partitions. What each situation is answered was recorded from Kafka 4.3.1;
+tests/broker/admin_situations.py lists the few where we answer otherwise.
+"""
+
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.config_keys import Described
+from kafka_offsets.broker.partitions import NO_TOPIC_ID, Topic
+from kafka_offsets.broker.runtime import OFFSETS_TOPIC
+from kafka_offsets.broker.topic_config import TopicConfig, describe_topic
+from kafka_offsets.broker.topic_names import colliding_topic, invalid_topic_name
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+_DEFAULT = -1
+_MOST_PARTITIONS = 10_000
+"""The most partitions that one request may create."""
+
+_MOST_RECORDS = 10_000
+"""The most records that one request may cost Kafka's controller: a topic, a setting, a partition are one each."""
+
+_OFFSETS_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
+"""What the offsets topic needs, unless the client that creates it says otherwise: else retention would eat it."""
+
+_DISABLED_SINCE = 3
+"""From this version of DeleteTopics on clients know TOPIC_DELETION_DISABLED (KIP-322)."""
+
+_TOO_FEW_BROKERS = (
+    "The target replication factor of {} cannot be reached because only 1 broker(s) are registered or some brokers "
+    "have all their log directories cordoned."
+)
+
+logger = logging.getLogger(__name__)
+
+Refusal = tuple[ErrorCode, str | None]
+_FINE: Refusal = (ErrorCode.NONE, None)
+_TOO_MANY_PARTITIONS: Refusal = (
+    ErrorCode.POLICY_VIOLATION,
+    "Excessively large number of partitions per request.",
+)
+_TOO_MANY_RECORDS: Refusal = (
+    ErrorCode.POLICY_VIOLATION,
+    "Unable to perform excessively large batch operation.",
+)
+_TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+
+
+def check_new_topic(
+    core: "BrokerCore", name: str, partition_count: int, configs: Mapping[str, str | None]
+) -> Refusal:
+    """Return whether a topic can be created, and if not Kafka's code and words for why."""
+    error, message = _check_name(core, name)
+    if error is ErrorCode.NONE:
+        error, message = _check_configs(core, configs)
+    if error is ErrorCode.NONE and partition_count < 1:
+        error = ErrorCode.INVALID_PARTITIONS
+        message = "Number of partitions was set to an invalid non-positive value."
+    if error is ErrorCode.NONE and partition_count > _MOST_PARTITIONS:
+        error, message = _TOO_MANY_PARTITIONS
+    return error, message
+
+
+def _check_name(core: "BrokerCore", name: str) -> Refusal:
+    if name == CLUSTER_METADATA_TOPIC:
+        return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+    if core.topics.get(name) is not None:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+    invalid = invalid_topic_name(name)
+    if invalid:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, invalid
+    colliding = colliding_topic(name, core.topics.names())
+    if colliding:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding}"
+    return _FINE
+
+
+def _check_configs(core: "BrokerCore", configs: Mapping[str, str | None]) -> Refusal:
+    absent = [name for name, value in configs.items() if value is None]
+    if absent:
+        return (
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(absent)}",
+        )
+    try:
+        TopicConfig.of(core.config, _present(configs))
+    except ConfigError as error:
+        return ErrorCode.INVALID_CONFIG, str(error)
+    return _FINE
+
+
+def _present(configs: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in configs.items() if value is not None}
+
+
+# -- CreateTopics -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A topic that was asked for, and why it is refused, if it is."""
+
+    name: str
+    partition_count: int = 0
+    configs: dict[str, str] = field(default_factory=dict)
+    topic_id: bytes = NO_TOPIC_ID
+    refusal: Refusal = _FINE
+
+
+def create_topics(
+    core: "BrokerCore", request: messages.CreateTopicsRequest, context: RequestContext, now: Now
+) -> messages.CreateTopicsResponse:
+    """Create topics, each for itself; all names are looked at before the first is created."""
+    plans = _plans(core, request.topics)
+    for plan in plans:
+        if plan.refusal is not _FINE:
+            continue
+        if request.validate_only:
+            plan.topic_id = uuid.uuid4().bytes  # a number without meaning, as Kafka gives
+        else:
+            _create(core, plan, now)
+    answer = messages.CreateTopicsResponse
+    return answer(topics=[_created(core, plan) for plan in plans])
+
+
+def _plans(core: "BrokerCore", wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
+    """Decide about every topic of a request; a name that stands there more than once is refused once."""
+    topics = list(wanted)
+    if sum(_asked_partitions(core, topic) for topic in topics) > _MOST_PARTITIONS:
+        return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
+    times = Counter(topic.name for topic in topics)
+    by_name = {topic.name: topic for topic in topics}
+    plans = [
+        _plan(core, topic) if times[name] == 1 else _Plan(name, refusal=_TWICE)
+        for name, topic in by_name.items()
+    ]
+    accepted = [plan for plan in plans if plan.refusal is _FINE]
+    if sum(1 + plan.partition_count + len(plan.configs) for plan in accepted) > _MOST_RECORDS:
+        return [_Plan(name, refusal=_TOO_MANY_RECORDS) for name in by_name]
+    return plans
+
+
+def _asked_partitions(core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return core.config.num_partitions if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0)
+
+
+def _plan(core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic) -> _Plan:
+    configs = {config.name: config.value for config in topic.configs}
+    plan = _Plan(topic.name, _asked_partitions(core, topic), _present(configs))
+    for refusal in (
+        _check_name(core, topic.name),
+        _check_configs(core, configs),
+        _check_assignments(core, topic) if topic.assignments else _check_counts(topic),
+    ):
+        if refusal is not _FINE:
+            plan.refusal = refusal
+            break
+    if topic.name == OFFSETS_TOPIC:
+        plan.configs = _OFFSETS_TOPIC_CONFIGS | plan.configs
+    return plan
+
+
+def _check_counts(topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+    factor = topic.replication_factor
+    if factor < _DEFAULT or factor == 0:
+        return (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < _DEFAULT or topic.num_partitions == 0:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if factor > 1:
+        return (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): {_TOO_FEW_BROKERS.format(factor)}",
+        )
+    return _FINE
+
+
+def _check_assignments(core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+    """Check a manual placement of replicas: on one broker there is one that is right."""
+    specified = "A manual partition assignment was specified, but"
+    if topic.replication_factor != _DEFAULT:
+        return ErrorCode.INVALID_REQUEST, f"{specified} replication factor was not set to -1."
+    if topic.num_partitions != _DEFAULT:
+        return ErrorCode.INVALID_REQUEST, f"{specified} numPartitions was not set to -1."
+    seen: set[int] = set()
+    for assignment in topic.assignments:
+        index = assignment.partition_index
+        if index in seen:
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        refusal = _check_replicas(core, assignment.broker_ids)
+        if refusal is not _FINE:
+            return refusal
+        seen.add(index)
+    if seen != set(range(len(seen))):
+        return (
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return _FINE
+
+
+def _check_replicas(core: "BrokerCore", broker_ids: list[int]) -> Refusal:
+    """Check the brokers that a client wants a partition on."""
+    assignment = "The manual partition assignment includes"
+    if not broker_ids:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{assignment} an empty replica list."
+    # In Kafka's order: from the lowest id, first whether it exists, then whether it stands there twice.
+    previous = None
+    for broker_id in sorted(broker_ids):
+        if broker_id != core.node_id:
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{assignment} broker {broker_id}, but no such broker is registered.",
+            )
+        if broker_id == previous:
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{assignment} the broker {broker_id} more than once.",
+            )
+        previous = broker_id
+    return _FINE
+
+
+def _create(core: "BrokerCore", plan: _Plan, now: Now) -> None:
+    try:
+        topic = core.topics.create(plan.name, plan.partition_count, plan.configs)
+    except StorageError as error:
+        logger.error("topic %s was not created: %s", plan.name, error)
+        plan.refusal = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    else:
+        plan.topic_id = topic.topic_id
+        if plan.name == OFFSETS_TOPIC:
+            core.runtime.start(topic.partition_count, now, is_new=True)
+
+
+def _created(core: "BrokerCore", plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
+    answer = messages.CreateTopicsResponse
+    if plan.refusal is not _FINE:
+        error, message = plan.refusal
+        return answer.CreatableTopicResult(plan.name, error_code=error, error_message=message)
+    return answer.CreatableTopicResult(
+        name=plan.name,
+        topic_id=plan.topic_id,
+        num_partitions=plan.partition_count,
+        replication_factor=1,
+        configs=[
+            _created_config(described) for described in _sorted(describe_topic(core.config, plan.configs))
+        ],
+    )
+
+
+def _sorted(described: list[Described]) -> list[Described]:
+    return sorted(described, key=lambda each: each.name)
+
+
+def _created_config(described: Described) -> messages.CreateTopicsResponse.CreatableTopicConfigs:
+    return messages.CreateTopicsResponse.CreatableTopicConfigs(
+        described.name, described.value, described.read_only, described.source, is_sensitive=False
+    )
+
+
+def fail_create_topics(
+    request: messages.CreateTopicsRequest, error: ErrorCode, api_version: int
+) -> messages.CreateTopicsResponse:
+    """Answer every topic with `error`."""
+    answer = messages.CreateTopicsResponse
+    return answer(
+        topics=[answer.CreatableTopicResult(topic.name, error_code=error) for topic in request.topics]
+    )
+
+
+# -- DeleteTopics -------------------------------------------------------------------------------------------------
+
+
+def delete_topics(
+    core: "BrokerCore", request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
+) -> messages.DeleteTopicsResponse:
+    """Delete topics by name or by id, each for itself."""
+    if not core.config.delete_topic_enable:
+        knows = context.api_version >= _DISABLED_SINCE
+        error = ErrorCode.TOPIC_DELETION_DISABLED if knows else ErrorCode.INVALID_REQUEST
+        return fail_delete_topics(request, error, context.api_version)
+    doomed, results = _doomed(core, request)
+    for topic, name, topic_id in doomed:
+        error, message = _delete(core, topic)
+        results.append(_deleted(name, topic_id, error, message))
+    return messages.DeleteTopicsResponse(responses=results)
+
+
+Doomed = tuple[Topic, str, bytes]
+
+
+def _doomed(
+    core: "BrokerCore", request: messages.DeleteTopicsRequest
+) -> tuple[list[Doomed], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
+    """Return the topics to delete, and the answers for what cannot be deleted."""
+    refused = []
+    names: list[str] = list(request.topic_names)
+    ids: list[bytes] = []
+    for wanted in request.topics:
+        if wanted.name is not None and any(wanted.topic_id):
+            message = "You may not specify both topic name and topic id."
+            refused.append(_deleted(wanted.name, wanted.topic_id, ErrorCode.INVALID_REQUEST, message))
+        elif wanted.name is not None:
+            names.append(wanted.name)
+        elif any(wanted.topic_id):
+            ids.append(wanted.topic_id)
+        else:
+            message = "Neither topic name nor id were specified."
+            refused.append(_deleted(None, NO_TOPIC_ID, ErrorCode.INVALID_REQUEST, message))
+    found: dict[bytes, Topic | None] = {}
+    for topic_id, times in Counter(ids).items():
+        if times > 1:
+            refused.append(_deleted(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
+            found[topic_id] = None
+            continue
+        topic = core.topics.by_id(topic_id)
+        if topic is None:
+            unknown = "This server does not host this topic ID."
+            refused.append(_deleted(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, unknown))
+        else:
+            found[topic_id] = topic
+    for name, times in Counter(names).items():
+        topic = core.topics.get(name)
+        if times > 1:
+            refused.append(_deleted(name, NO_TOPIC_ID, *_TWICE))
+        elif topic is None:
+            unknown = "This server does not host this topic-partition."
+            refused.append(_deleted(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+        elif topic.topic_id in found:
+            message = "The provided topic name maps to an ID that was already supplied."
+            refused.append(_deleted(name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
+            found[topic.topic_id] = None
+        else:
+            found[topic.topic_id] = topic
+    return [(topic, topic.name, topic.topic_id) for topic in found.values() if topic is not None], refused
+
+
+def _delete(core: "BrokerCore", topic: Topic) -> Refusal:
+    if topic.name == OFFSETS_TOPIC:
+        return ErrorCode.INVALID_REQUEST, "The offsets topic cannot be deleted: the groups live in it."
+    try:
+        core.topics.delete(topic.name)
+    except StorageError as error:
+        if core.topics.get(topic.name) is not None:
+            logger.error("topic %s was not deleted: %s", topic.name, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        logger.error("topic %s is deleted, its folders go when the broker next starts: %s", topic.name, error)
+    core.on_topic_deleted(topic.name)
+    return _FINE
+
+
+def _deleted(
+    name: str | None, topic_id: bytes, error: ErrorCode, message: str | None
+) -> messages.DeleteTopicsResponse.DeletableTopicResult:
+    return messages.DeleteTopicsResponse.DeletableTopicResult(name, topic_id, error, message)
+
+
+def fail_delete_topics(
+    request: messages.DeleteTopicsRequest, error: ErrorCode, api_version: int
+) -> messages.DeleteTopicsResponse:
+    """Answer every topic with `error`."""
+    results = [_deleted(name, NO_TOPIC_ID, error, None) for name in request.topic_names]
+    results += [_deleted(topic.name, topic.topic_id, error, None) for topic in request.topics]
+    return messages.DeleteTopicsResponse(responses=results)
+
+
+# -- CreatePartitions ---------------------------------------------------------------------------------------------
+
+
+def create_partitions(
+    core: "BrokerCore", request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
+) -> messages.CreatePartitionsResponse:
+    """Give topics more partitions, each for itself."""
+    answer = messages.CreatePartitionsResponse
+    times = Counter(topic.name for topic in request.topics)
+    results = []
+    room = _MOST_PARTITIONS
+    for name, wanted in {topic.name: topic for topic in request.topics}.items():
+        error, message = _TWICE if times[name] > 1 else _check_growth(core, wanted, room)
+        if error is ErrorCode.NONE:
+            topic = core.topics.get(name)
+            assert topic is not None
+            room -= wanted.count - topic.partition_count
+            if not request.validate_only:
+                error, message = _grow(core, name, wanted.count)
+        results.append(answer.CreatePartitionsTopicResult(name, error, message))
+    return answer(results=results)
+
+
+def _check_growth(
+    core: "BrokerCore", wanted: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
+) -> Refusal:
+    topic = core.topics.get(wanted.name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+    additional = wanted.count - topic.partition_count
+    if additional == 0:
+        return ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partition_count} partition(s)."
+    if additional < 0:
+        has = f"The topic {topic.name} currently has {topic.partition_count} partition(s)"
+        return ErrorCode.INVALID_PARTITIONS, f"{has}; {wanted.count} would not be an increase."
+    if topic.name == OFFSETS_TOPIC:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            "The offsets topic keeps its number of partitions: groups are found by it.",
+        )
+    if additional > room:
+        return _TOO_MANY_PARTITIONS
+    if wanted.assignments is None:
+        return _FINE
+    if len(wanted.assignments) != additional:
+        wants = f"Attempted to add {additional} additional partition(s)"
+        given = f"only {len(wanted.assignments)} assignment(s) were specified."
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {given}"
+    checked = (_check_replicas(core, assignment.broker_ids) for assignment in wanted.assignments)
+    return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
+
+
+def _grow(core: "BrokerCore", name: str, total: int) -> Refusal:
+    try:
+        core.topics.add_partitions(name, total)
+    except StorageError as error:
+        logger.error("topic %s has no more partitions than before: %s", name, error)
+        return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    return _FINE
+
+
+def fail_create_partitions(
+    request: messages.CreatePartitionsRequest, error: ErrorCode, api_version: int
+) -> messages.CreatePartitionsResponse:
+    """Answer every topic with `error`."""
+    answer = messages.CreatePartitionsResponse
+    return answer(results=[answer.CreatePartitionsTopicResult(topic.name, error) for topic in request.topics])

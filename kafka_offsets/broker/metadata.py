@@ -1,0 +1,299 @@
+"""Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: what there is, and who leads it.
+
+One broker leads everything, is the only replica of everything and the controller. There is no authorizer, so everybody
+may do everything. What each situation is answered was recorded from Kafka 4.3.1; tests/broker/admin_situations.py
+lists the few where we answer otherwise.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker import admin
+from kafka_offsets.broker.partitions import INTERNAL_TOPICS, NO_TOPIC_ID, Topic
+from kafka_offsets.broker.runtime import OFFSETS_TOPIC
+from kafka_offsets.broker.topic_names import invalid_topic_name
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.checkpoints import decode_epochs
+from kafka_offsets.storage.files import join
+from kafka_offsets.storage.log import LEADER_EPOCH_CHECKPOINT
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+TOPIC_OPERATIONS = 3576
+"""All operations on a topic as bits by AclOperation's numbers: read, write, create, delete, alter, describe and both
+of its configuration. Kafka without an authorizer answers this."""
+
+CLUSTER_OPERATIONS = 8096
+"""All operations on the cluster, likewise."""
+
+_NOT_ASKED = -2147483648
+_UNKNOWN_EPOCH = -1
+_NULL_IS_ALL_SINCE = 1
+_IDS_SINCE = 12
+"""Earlier versions of Metadata have the field of the id, and may not use it (KIP-516)."""
+
+_MOST_PARTITIONS = 2000
+"""The most partitions of one DescribeTopicPartitions answer, as max.request.partition.size.limit has it."""
+
+_BROKERS, _CONTROLLERS = 1, 2
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_SINCE = 3
+_API_VERSIONS = 18
+
+
+def metadata(
+    core: "BrokerCore", request: messages.MetadataRequest, context: RequestContext, now: Now
+) -> messages.MetadataResponse:
+    """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
+
+    Kafka answers the request that creates a topic with an error first. A topic is here at once, and so described.
+    """
+    version = context.api_version
+    if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
+        return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
+    topics = _asked_topics(core, request, version, now)
+    if topics is None:
+        # Kafka stumbles over an entry with neither name nor id, and says so.
+        return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    answer = messages.MetadataResponse
+    return answer(
+        brokers=[answer.Broker(core.node_id, core.host, core.port)],
+        cluster_id=core.cluster_id,
+        controller_id=core.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
+        ),
+    )
+
+
+def _asked_topics(
+    core: "BrokerCore", request: messages.MetadataRequest, version: int, now: Now
+) -> list[messages.MetadataResponse.Topic] | None:
+    """Describe what was asked for, each topic once; None when an entry has neither name nor id."""
+    wanted = request.topics
+    if wanted is None or (version < _NULL_IS_ALL_SINCE and not wanted):
+        return [_known_topic(core, topic) for topic in _all_topics(core)]
+    ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
+    if ids:  # then names do not count, as in Kafka
+        return [_topic_by_id(core, topic_id) for topic_id in ids]
+    names = dict.fromkeys(topic.name for topic in wanted)
+    may_create = request.allow_auto_topic_creation and core.config.auto_create_topics_enable
+    found = []
+    for name in names:
+        if name is None:
+            return None
+        topic = core.topics.get(name)
+        if topic is None and may_create:
+            topic = _create(core, name, now)
+        found.append(_unknown_topic(name) if topic is None else _known_topic(core, topic))
+    return found
+
+
+def _all_topics(core: "BrokerCore") -> Iterable[Topic]:
+    for name in core.topics.names():
+        topic = core.topics.get(name)
+        if topic is not None:
+            yield topic
+
+
+def _create(core: "BrokerCore", name: str, now: Now) -> Topic | None:
+    """Create a topic because somebody asked for it; None when it cannot be. Raises StorageError."""
+    if name == OFFSETS_TOPIC:
+        core.create_offsets_topic(now)
+        return core.topics.get(name)
+    if name in INTERNAL_TOPICS:  # of coordinators that are not served
+        return None
+    count = core.config.num_partitions
+    error, _ = admin.check_new_topic(core, name, count, {})
+    return None if error else core.topics.create(name, count, {})
+
+
+def _known_topic(core: "BrokerCore", topic: Topic) -> messages.MetadataResponse.Topic:
+    answer = messages.MetadataResponse
+    replicas = [core.node_id]
+    partitions = [
+        answer.Partition(ErrorCode.NONE, index, core.node_id, epoch, replicas, replicas, [])
+        for index, epoch in enumerate(leader_epochs(core, topic))
+    ]
+    return answer.Topic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
+
+
+def _unknown_topic(name: str) -> messages.MetadataResponse.Topic:
+    return messages.MetadataResponse.Topic(
+        _unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS
+    )
+
+
+def _topic_by_id(core: "BrokerCore", topic_id: bytes) -> messages.MetadataResponse.Topic:
+    topic = core.topics.by_id(topic_id)
+    if topic is None:
+        return messages.MetadataResponse.Topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+    return _known_topic(core, topic)
+
+
+def _unknown_topic_error(name: str) -> ErrorCode:
+    if invalid_topic_name(name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def leader_epochs(core: "BrokerCore", topic: Topic) -> list[int]:
+    """Return the leader epoch of each partition of a topic, without opening logs that nobody has used yet.
+
+    An unopened log has its epoch in a file; a new one begins with 0. -1 when the file is damaged: whoever opens
+    the log then says so.
+    """
+    return [
+        _stored_epoch(core, f"{topic.name}-{index}") if partition is None else partition.leader_epoch
+        for index, partition in enumerate(topic.partitions)
+    ]
+
+
+def _stored_epoch(core: "BrokerCore", directory: str) -> int:
+    path = join(directory, LEADER_EPOCH_CHECKPOINT)
+    files = core.directory.files
+    try:
+        entries = decode_epochs(files.read_all(path), path) if files.exists(path) else []
+    except StorageError:
+        return _UNKNOWN_EPOCH
+    return entries[-1].epoch if entries else 0
+
+
+def fail_metadata(
+    request: messages.MetadataRequest, error: ErrorCode, api_version: int
+) -> messages.MetadataResponse:
+    """Answer every topic asked for with `error`, and from version 13 on the request too."""
+    answer = messages.MetadataResponse
+    topics = [answer.Topic(error, topic.name or "", topic.topic_id) for topic in request.topics or ()]
+    return answer(topics=topics, error_code=error)
+
+
+def describe_topic_partitions(
+    core: "BrokerCore", request: messages.DescribeTopicPartitionsRequest, context: RequestContext, now: Now
+) -> messages.DescribeTopicPartitionsResponse:
+    """Describe partitions by pages (KIP-966): topics sorted by name, from the cursor on, up to a limit."""
+    cursor = request.cursor
+    first = "" if cursor is None else cursor.topic_name
+    named = {topic.name for topic in request.topics}
+    names = sorted(name for name in (named or core.topics.names()) if name >= first)
+    if cursor is not None and ((named and first not in named) or cursor.partition_index < 0):
+        return fail_describe_topic_partitions(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    answer = messages.DescribeTopicPartitionsResponse
+    remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
+    response = answer()
+    for name in names:
+        if remaining == 0:
+            response.next_cursor = answer.Cursor(name, 0)
+            break
+        start = cursor.partition_index if cursor is not None and name == first else 0
+        topic = core.topics.get(name)
+        response.topics.append(_page(core, name, topic, start, remaining))
+        taken = len(response.topics[-1].partitions)
+        if topic is not None and start + taken < topic.partition_count:
+            response.next_cursor = answer.Cursor(name, start + taken)
+            break
+        remaining -= taken
+    return response
+
+
+def _page(
+    core: "BrokerCore", name: str, topic: Topic | None, start: int, limit: int
+) -> messages.DescribeTopicPartitionsResponse.Topic:
+    """Describe up to `limit` partitions of one topic from `start` on."""
+    answer = messages.DescribeTopicPartitionsResponse
+    if topic is None:
+        page = answer.Topic(_unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS)
+    else:
+        # Never null: Java's Admin takes the arrays of eligible leaders as they come (KIP-966).
+        replicas = [core.node_id]
+        partitions = [
+            answer.Partition(ErrorCode.NONE, index, core.node_id, epoch, replicas, replicas, [], [], [])
+            for index, epoch in enumerate(leader_epochs(core, topic))
+        ]
+        page = answer.Topic(
+            ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions[start : start + limit]
+        )
+    page.topic_authorized_operations = TOPIC_OPERATIONS
+    return page
+
+
+def fail_describe_topic_partitions(
+    request: messages.DescribeTopicPartitionsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeTopicPartitionsResponse:
+    """Answer every topic asked for with `error`."""
+    answer = messages.DescribeTopicPartitionsResponse
+    return answer(topics=[answer.Topic(error, topic.name) for topic in request.topics])
+
+
+def describe_cluster(
+    core: "BrokerCore", request: messages.DescribeClusterRequest, context: RequestContext, now: Now
+) -> messages.DescribeClusterResponse:
+    """Name the brokers of the cluster."""
+    answer = messages.DescribeClusterResponse
+    error, message, brokers, controller, operations = ErrorCode.NONE, None, [], -1, _NOT_ASKED
+    if request.endpoint_type == _BROKERS:
+        brokers = [answer.DescribeClusterBroker(core.node_id, core.host, core.port)]
+        controller = core.node_id
+        if request.include_cluster_authorized_operations:
+            operations = CLUSTER_OPERATIONS
+    elif request.endpoint_type == _CONTROLLERS:
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        )
+    else:
+        error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        message = f"Unsupported endpoint type {request.endpoint_type}"
+    return answer(
+        error_code=error,
+        error_message=message,
+        cluster_id=core.cluster_id,
+        controller_id=controller,
+        brokers=brokers,
+        cluster_authorized_operations=operations,
+    )
+
+
+def fail_describe_cluster(
+    request: messages.DescribeClusterRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeClusterResponse:
+    """Answer `error`."""
+    return messages.DescribeClusterResponse(error_code=error)
+
+
+def api_versions(
+    core: "BrokerCore", request: messages.ApiVersionsRequest, context: RequestContext, now: Now
+) -> messages.ApiVersionsResponse:
+    """List every API that is served, with its versions.
+
+    No features: they stand for what is not served (KIP-848 groups, transactions of version 2, a metadata log).
+    """
+    if context.api_version >= _SOFTWARE_SINCE:
+        software = request.client_software_name, request.client_software_version
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
+            return fail_api_versions(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    answer = messages.ApiVersionsResponse
+    return answer(
+        api_keys=[answer.ApiVersion(api.key, api.min_version, api.max_version) for api in core.apis]
+    )
+
+
+def fail_api_versions(
+    request: messages.ApiVersionsRequest, error: ErrorCode, api_version: int
+) -> messages.ApiVersionsResponse:
+    """Answer `error`; to an unknown version with the versions of ApiVersions itself (KIP-511)."""
+    answer = messages.ApiVersionsResponse
+    known = messages.ApiVersionsRequest.SCHEMA.versions
+    supported = ErrorCode.UNSUPPORTED_VERSION
+    keys = [answer.ApiVersion(_API_VERSIONS, known.first, known.last)] if error is supported else []
+    return answer(error_code=error, api_keys=keys)

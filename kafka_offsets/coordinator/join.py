@@ -92,12 +92,10 @@ def _create_group(joining: _Joining) -> None:
 
     def undo() -> None:
         # With members it goes on: its first generation is stored whole.
-        if (
-            shard.groups.get(group_id) is group
-            and not group.members
-            and not shard.offsets.has_group(group_id)
-        ):
+        if shard.groups.get(group_id) is group and not group.members:
             del shard.groups[group_id]
+            if shard.offsets.has_group(group_id):
+                shard.groups[group_id] = ClassicGroup(group_id)
 
     joining.draft.undo = undo
 

@@ -1,0 +1,305 @@
+"""A shard with a clock, a log and clients, for tests of groups; every answer is encoded in the version asked."""
+
+import itertools
+from typing import Any
+
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator import join, membership, offsets, sync
+from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.result import Record, RequestContext, Result
+from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+TOPIC = "orders"
+RESPONSES = {
+    8: "OffsetCommit",
+    11: "JoinGroup",
+    12: "Heartbeat",
+    13: "LeaveGroup",
+    14: "SyncGroup",
+    47: "OffsetDelete",
+}
+FAIL: dict[int, Any] = {
+    8: offsets.fail_commit,
+    11: join.fail_join,
+    12: membership.fail_heartbeat,
+    13: membership.fail_leave,
+    14: sync.fail_sync,
+}
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's metadata, version 1, with something behind what version 0 has."""
+    names = b"".join(len(t).to_bytes(2) + t.encode() for t in topics)
+    return b"\0\1" + len(topics).to_bytes(4) + names + b"\xff\xff\xff\xff" + b"\0\0\0\0"
+
+
+class Topics:
+    """Every topic has four partitions."""
+
+    def partition_count(self, topic: str) -> int:
+        return 4
+
+    def topic_id(self, topic: str) -> bytes:
+        return bytes(16)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return None
+
+
+class Asked:
+    """A request and its answer, once there is one."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self.context = context
+        self.answers: list[Any] = []
+
+    @property
+    def is_parked(self) -> bool:
+        return not self.answers
+
+    @property
+    def answer(self) -> Any:
+        assert len(self.answers) == 1, f"{len(self.answers)} answers"
+        return self.answers[0]
+
+    @property
+    def error(self) -> int:
+        return self.answer.error_code
+
+
+class World:
+    """The shard of one partition, with what runtime.py does for it.
+
+    durable   every record that is in the log
+    hold      keep decisions as if the log had not been synced yet, until `sync_log` or `fail_log`
+    """
+
+    def __init__(self, **settings: int) -> None:
+        self.clock = ManualClock()
+        self.settings = GroupSettings(**{"group_initial_rebalance_delay_ms": 0, **settings})
+        self.counter = itertools.count()
+        self.shard = self.new_shard()
+        self.shard.finish_loading(self.clock.now())
+        self.asked: dict[int, Asked] = {}
+        self.durable: list[Record] = []
+        self.hold = False
+        self.held: list[Result] = []
+
+    def new_shard(self) -> Shard:
+        return Shard(0, self.settings, lambda prefix: f"{prefix}-{next(self.counter)}", Topics())
+
+    def group(self, group_id: str = "g") -> ClassicGroup:
+        return self.shard.groups[group_id]
+
+    # What runtime.py does
+
+    def take(self, result: Result) -> None:
+        self.held.append(result)
+        if not self.hold:
+            self.sync_log()
+
+    def sync_log(self) -> None:
+        held, self.held = self.held, []
+        for result in held:
+            for record in result.records:
+                self.shard.replay(record.key, record.value, len(self.durable))
+                self.durable.append(record)
+            for reply in result.replies:
+                self._answered(reply.context, reply.response)
+
+    def fail_log(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        held, self.held = self.held, []
+        for result in reversed(held):
+            result.undo()
+        for result in held:
+            for reply in result.replies:
+                context = reply.context
+                if context.api_key in FAIL:
+                    response = FAIL[context.api_key](context.request, error, context.api_version)
+                else:
+                    response = reply.response
+                    response.error_code = error
+                self._answered(context, response)
+
+    def _answered(self, context: RequestContext, response: Any) -> None:
+        if context.api_key in RESPONSES:
+            cls = messages.find(f"{RESPONSES[context.api_key]}Response")
+            encoded = messages.encode(response, context.api_version)
+            response, end = messages.decode(cls, encoded, context.api_version)
+            assert end == len(encoded)
+        self.asked[context.correlation_id].answers.append(response)
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, stopping at each deadline on the way."""
+        end = self.clock.now().mono_ms + ms
+        while True:
+            due_ms = self.shard.next_deadline_ms
+            if due_ms is None or due_ms > end:
+                self.clock.advance(end - self.clock.now().mono_ms)
+                return
+            self.clock.advance(max(due_ms - self.clock.now().mono_ms, 0))
+            self.tick()
+
+    def tick(self) -> None:
+        now = self.clock.now()
+        for result in self.shard.tick(now):
+            self.take(result)
+        due_ms = self.shard.next_deadline_ms
+        assert due_ms is None or due_ms > now.mono_ms
+
+    def restart(self, **settings: int) -> "World":
+        """Another broker on the same log."""
+        other = World(**settings)
+        other.clock = self.clock
+        other.counter = self.counter
+        other.shard = other.new_shard()
+        for offset, record in enumerate(self.durable):
+            other.shard.replay(record.key, record.value, offset)
+            other.durable.append(record)
+        for result in other.shard.finish_loading(self.clock.now()):
+            other.take(result)
+        return other
+
+    # What clients do
+
+    def ask(self, api_key: int, handle: Any, request: Any, version: int, client_id: str = "c") -> Asked:
+        context = RequestContext(None, api_key, version, next(self.counter), client_id, "/host")
+        context.request = request
+        asked = self.asked[context.correlation_id] = Asked(context)
+        self.take(handle(self.shard, request, context, self.clock.now()))
+        self.tick()
+        return asked
+
+    def join(
+        self,
+        member_id: str = "",
+        instance: str | None = None,
+        *,
+        version: int = 9,
+        group: str = "g",
+        protocols: dict[str, bytes] | tuple[str, ...] = ("range",),
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        client_id: str = "c",
+    ) -> Asked:
+        given = protocols if isinstance(protocols, dict) else dict.fromkeys(protocols, subscription(TOPIC))
+        offered = [messages.JoinGroupRequest.Protocol(name, data) for name, data in given.items()]
+        request = messages.JoinGroupRequest(
+            group, session_ms, rebalance_ms, member_id, instance, protocol_type, offered
+        )
+        return self.ask(11, join.join, request, version, client_id)
+
+    def enter(self, **options: Any) -> Asked:
+        """Join with the member id that the group requires."""
+        return self.join(self.join(**options).answer.member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        version: int = 5,
+        group: str = "g",
+        instance: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol: str | None = "range",
+    ) -> Asked:
+        given = [messages.SyncGroupRequest.Assignment(m, a) for m, a in (assignments or {}).items()]
+        if version < 5:
+            protocol_type = protocol = None
+        request = messages.SyncGroupRequest(
+            group, generation, member_id, instance, protocol_type, protocol, given
+        )
+        return self.ask(14, sync.sync, request, version)
+
+    def beat(
+        self,
+        member_id: str,
+        generation: int,
+        instance: str | None = None,
+        *,
+        version: int = 4,
+        group: str = "g",
+    ) -> int:
+        request = messages.HeartbeatRequest(group, generation, member_id, instance)
+        return self.ask(12, membership.heartbeat, request, version).error
+
+    def leave(self, *members: tuple[str, str | None] | str, version: int = 5, group: str = "g") -> Any:
+        if version < 3:
+            request = messages.LeaveGroupRequest(group, str(members[0]))
+        else:
+            identity = messages.LeaveGroupRequest.MemberIdentity
+            given = [identity(m) if isinstance(m, str) else identity(*m) for m in members]
+            request = messages.LeaveGroupRequest(group, members=given)
+        return self.ask(13, membership.leave, request, version).answer
+
+    def leave_later(self, *members: messages.LeaveGroupRequest.MemberIdentity, group: str = "g") -> Asked:
+        """Leave while the log may be slow."""
+        return self.ask(13, membership.leave, messages.LeaveGroupRequest(group, members=[*members]), 5)
+
+    def commit(
+        self,
+        member_id: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        *,
+        version: int = 9,
+        group: str = "g",
+    ) -> int:
+        request = messages.OffsetCommitRequest
+        topics = [request.Topic(TOPIC, partitions=[request.Partition(0, 7, committed_metadata="")])]
+        made = request(group, generation, member_id, instance, topics=topics)
+        answer = self.ask(8, offsets.commit, made, version).answer
+        return answer.topics[0].partitions[0].error_code
+
+    def delete_offset(self, group: str = "g", topic: str = TOPIC) -> Any:
+        request = messages.OffsetDeleteRequest
+        made = request(group, [request.Topic(topic, [request.Partition(0)])])
+        return self.ask(47, offsets.delete, made, 0).answer
+
+    def describe(self, group: str = "g", version: int = 6) -> Any:
+        answer = messages.DescribeGroupsResponse
+        described = answer(groups=[membership.describe(self.shard, group, version)])
+        encoded = messages.encode(described, version)
+        return messages.decode(answer, encoded, version)[0].groups[0]
+
+    def list_groups(
+        self, states: tuple[str, ...] = (), types: tuple[str, ...] = (), version: int = 5
+    ) -> list[Any]:
+        answer = messages.ListGroupsResponse
+        listed = answer(groups=membership.list_groups(self.shard, [*states], [*types]))
+        return messages.decode(answer, messages.encode(listed, version), version)[0].groups
+
+    def delete(self, group: str = "g") -> Asked:
+        request = messages.DeleteGroupsRequest([group])
+        return self.ask(
+            42, lambda shard, _, context, now: membership.delete_group(shard, group, context, now), request, 2
+        )
+
+    # What tests begin with
+
+    def stable(self, count: int = 1, instances: tuple[str | None, ...] = (), **options: Any) -> list[str]:
+        """A stable group; return its member ids, the leader's first."""
+        wanted = [*instances, *[None] * (count - len(instances))]
+        count = len(wanted)
+        joins = []
+        for instance in wanted:
+            if instance is None:
+                joins.append(self.enter(**options))
+            else:
+                joins.append(self.join(instance=instance, **options))
+        if count > 1:  # the first is alone in a generation by now
+            joins[0] = self.join(joins[0].answer.member_id, wanted[0], **options)
+        answers = [joined.answer for joined in joins]
+        generation = answers[0].generation_id
+        members = [answer.member_id for answer in answers]
+        for member, instance in [*zip(members, wanted, strict=True)][1:]:
+            assert self.sync(member, generation, instance=instance, protocol=None, version=4).is_parked
+        given = {member: f"of {at}".encode() for at, member in enumerate(members)}
+        assert self.sync(members[0], generation, given, instance=wanted[0], version=4).error == 0
+        assert self.group(options.get("group", "g")).state.value == "Stable"
+        return members

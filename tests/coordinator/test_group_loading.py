@@ -1,0 +1,113 @@
+"""Groups after a restart, and groups that are given up."""
+
+from kafka_offsets.coordinator import rebalance, stored
+from kafka_offsets.errors import ErrorCode as E
+from kafka_offsets.protocol import messages
+from tests.coordinator.group_world import World
+
+
+def test_a_group_with_members_comes_back_stable_in_its_generation() -> None:
+    world = World()
+    leader, static = world.stable(instances=("one", "two"))
+    world.advance(9_000)
+    world = world.restart()
+    described = world.describe()
+    assert (described.group_state, described.protocol_data) == ("Stable", "range")
+    assert [(m.member_id, m.member_assignment) for m in described.members] == [
+        (leader, b"of 0"),
+        (static, b"of 1"),
+    ]
+    assert world.group().leader == leader
+    assert world.group().is_subscribed_to("orders")
+    world.advance(9_999)  # fresh sessions
+    assert world.beat(leader, 2, "one") == world.beat(static, 2, "two") == 0
+    assert world.sync(static, 2, instance="two").answer.assignment == b"of 1"
+    assert world.commit(leader, 2, "one") == 0
+
+
+def test_members_that_do_not_come_back_expire() -> None:
+    world = World()
+    world.stable(2)
+    world = world.restart()
+    world.advance(10_000)
+    assert (world.describe().group_state, world.group().generation) == ("Empty", 3)
+
+
+def test_an_empty_group_comes_back_empty_with_its_type_and_generation() -> None:
+    world = World()
+    (member,) = world.stable()
+    world.leave(member)
+    world = world.restart()
+    assert (world.describe().group_state, world.describe().protocol_type) == ("Empty", "consumer")
+    assert world.enter().answer.generation_id == 3
+
+
+def test_a_generation_whose_assignment_was_never_stored_is_forgotten() -> None:
+    world = World()
+    (member,) = world.stable()
+    world.join(member)
+    assert world.group().generation == 2
+    world = world.restart()
+    assert world.beat(member, 2) == E.ILLEGAL_GENERATION
+    assert world.beat(member, 1) == 0
+
+
+def test_a_group_record_makes_a_group_of_a_simple_one_in_any_order() -> None:
+    world = World()
+    world.commit()
+    world.stable()
+    for records in (world.durable, world.durable[::-1]):
+        other = World()
+        other.durable = [*{record.key: record for record in records if record.value}.values()]
+        loaded = other.restart()
+        assert loaded.shard.offsets.has_group("g")
+        assert loaded.describe().protocol_type in ("consumer", "")
+    assert world.restart().describe().group_state == "Stable"
+
+
+def test_tombstones_of_unknown_groups_are_nothing() -> None:
+    world = World()
+    world.durable = [stored.group_tombstone("g")]
+    assert not world.restart().shard.groups
+    world.shard.replay(*world.durable[0][:2], 0)
+    assert not world.shard.groups
+
+
+def test_a_group_tombstone_leaves_a_simple_group_where_offsets_are() -> None:
+    world = World()
+    world.commit()
+    world.stable()
+    world.durable.append(stored.group_tombstone("g"))
+    loaded = world.restart()
+    assert (loaded.describe().group_state, loaded.describe().protocol_type) == ("Empty", "")
+    assert loaded.shard.offsets.has_group("g")
+
+
+def test_a_record_of_version_0_has_its_session_timeout_for_a_rebalance_timeout() -> None:
+    value = messages.GroupMetadataValue(protocol_type="consumer", generation=4, protocol="range", leader="m")
+    member = messages.GroupMetadataValue.MemberMetadata
+    value.members = [member("m", client_id="c", client_host="/h", session_timeout=7_000)]
+    encoded = b"\0\0" + messages.encode(value, 0)
+    world = World()
+    world.durable = [stored.group_tombstone("g")._replace(value=encoded)]
+    world = world.restart()
+    assert world.group().members["m"].rebalance_timeout_ms == 7_000
+    assert world.group().state_since_ms == -1
+    assert world.beat("m", 4) == 0
+
+
+def test_a_shard_that_is_given_up_answers_everybody() -> None:
+    world = World()
+    leader, follower = world.stable(2)
+    joining = world.join(leader)
+    world.take(rebalance.unload(world.shard))
+    assert joining.error == E.NOT_COORDINATOR
+    assert world.shard.next_deadline_ms is None
+    unavailable = E.COORDINATOR_NOT_AVAILABLE
+    assert world.join(follower).error == unavailable
+    assert world.join().error == unavailable
+    assert world.sync(follower, 2).error == unavailable
+    assert world.beat(follower, 2) == unavailable
+    assert world.leave(follower).error_code == unavailable
+    assert world.commit(follower, 2) == unavailable
+    assert world.delete().error == world.delete_offset().error_code == E.GROUP_ID_NOT_FOUND

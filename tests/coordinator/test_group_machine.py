@@ -1,0 +1,260 @@
+"""One group under random joins, syncs, heartbeats, leaves, time, slow and failing logs."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.rebalance import unload
+from kafka_offsets.protocol import messages
+from tests.coordinator.group_world import Asked, World, subscription
+
+INSTANCES = st.sampled_from([None, None, "one", "two"])
+PROTOCOLS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",)])
+REBALANCE_MS = st.sampled_from([0, 500, 20_000])
+PICK = st.integers(0, 1 << 16)
+
+
+class GroupMachine(RuleBasedStateMachine):
+    """Clients know what they were answered, and sometimes something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(
+            group_initial_rebalance_delay_ms=200, group_max_size=4, group_min_session_timeout_ms=100
+        )
+        self.known: dict[str, str | None] = {}
+        self.generation = 0
+        self.parked: list[Asked] = []
+
+    def pick(self, number: int) -> tuple[str, str | None]:
+        """One of the member ids that were handed out; now and then one of nobody."""
+        names = [*self.known, "nobody"]
+        name = names[number % len(names)]
+        return name, self.known.get(name)
+
+    @property
+    def group(self) -> ClassicGroup | None:
+        return self.world.shard.groups.get("g")
+
+    @property
+    def current(self) -> int:
+        return self.group.generation if self.group is not None else 0
+
+    def learn(self) -> None:
+        for asked in self.world.asked.values():
+            if asked.context.api_key == 11 and asked.answers and asked.answer.member_id:
+                self.known[asked.answer.member_id] = asked.context.request.group_instance_id
+
+    @rule(instance=INSTANCES, version=st.integers(0, 9), protocols=PROTOCOLS, rebalance_ms=REBALANCE_MS)
+    def join_anew(
+        self, instance: str | None, version: int, protocols: tuple[str, ...], rebalance_ms: int
+    ) -> None:
+        if instance is not None:
+            version = max(version, 5)
+        self.world.join(
+            "", instance, version=version, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=1_000
+        )
+        self.learn()
+
+    @rule(number=PICK, protocols=PROTOCOLS, rebalance_ms=REBALANCE_MS)
+    def join_again(self, number: int, protocols: tuple[str, ...], rebalance_ms: int) -> None:
+        member_id, instance = self.pick(number)
+        self.world.join(member_id, instance, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=1_000)
+        self.learn()
+
+    @rule(number=PICK, stale=st.integers(0, 9))
+    def sync(self, number: int, stale: int) -> None:
+        member_id, instance = self.pick(number)
+        given = {name: name.encode() for name in self.known}
+        self.world.sync(member_id, self.current - (stale == 0), given, version=4, instance=instance)
+
+    @rule()
+    def everybody_joins_and_syncs(self) -> None:
+        """Lead a group to the next generation, so that runs see more than its beginning."""
+        if self.group is None:
+            return
+        members = list(self.group.members.values())
+        for member in members:
+            self.world.join(
+                member.member_id, member.group_instance_id, protocols={**member.protocols}, session_ms=1_000
+            )
+        given = {name: name.encode() for name in self.known}
+        for member in members:
+            self.world.sync(
+                member.member_id, self.current, given, version=4, instance=member.group_instance_id
+            )
+
+    @rule(number=PICK)
+    def beat(self, number: int) -> None:
+        if not self.world.hold:
+            member_id, instance = self.pick(number)
+            self.world.beat(member_id, self.current, instance)
+
+    @rule(number=PICK)
+    def commit(self, number: int) -> None:
+        if not self.world.hold:
+            member_id, instance = self.pick(number)
+            self.world.commit(member_id, self.current, instance)
+
+    @rule(number=PICK, by_instance=st.booleans())
+    def leave(self, number: int, by_instance: bool) -> None:
+        member_id, instance = self.pick(number)
+        request = messages.LeaveGroupRequest.MemberIdentity("" if by_instance else member_id, instance)
+        self.world.leave_later(request)
+
+    @rule()
+    def delete(self) -> None:
+        before = self.group
+        if before is None or before.state is GroupState.EMPTY:
+            self.generation = 0
+        self.world.delete()
+
+    @rule(ms=st.integers(0, 3_000))
+    def time_passes(self, ms: int) -> None:
+        self.world.advance(ms)
+        self.learn()
+
+    @rule()
+    def log_is_slow(self) -> None:
+        self.world.hold = True
+
+    @rule()
+    def log_is_synced(self) -> None:
+        self.world.hold = False
+        self.world.sync_log()
+        self.learn()
+
+    @rule()
+    def log_fails(self) -> None:
+        self.generation = 0  # a deletion or a creation may be taken back
+        self.world.fail_log()
+        self.world.hold = False
+
+    @rule()
+    def broker_is_killed(self) -> None:
+        """What was not durable is lost, with whoever waited for it."""
+        self.world = self.world.restart(
+            group_initial_rebalance_delay_ms=200, group_max_size=4, group_min_session_timeout_ms=100
+        )
+        self.generation = 0
+
+    @invariant()
+    def generations_do_not_fall(self) -> None:
+        if self.group is not None:
+            assert self.group.generation >= self.generation
+            self.generation = self.group.generation
+
+    @invariant()
+    def counters_agree_with_members(self) -> None:
+        if self.group is None:
+            return
+        group, members = self.group, self.group.members.values()
+        assert group.joined == sum(member.join is not None for member in members)
+        assert group.unsynced <= set(group.members)
+        assert group.static_members == {
+            m.group_instance_id: m.member_id for m in members if m.group_instance_id is not None
+        }
+        assert all(
+            group.supporters[name] == sum(name in m.protocols for m in members)
+            for name in ("range", "sticky", *group.supporters)
+        )
+        assert 0 not in group.supporters.values()
+        assert (group.leader in group.members) if group.members else group.leader is None
+        assert not group.pending.keys() & group.members.keys()
+        assert all(key == member.member_id for key, member in group.members.items())
+        assert group.joined <= 4
+        if group.state is GroupState.EMPTY:
+            assert not group.members
+        if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            assert group.members
+            assert all(group.protocol in m.protocols for m in members)
+
+    @invariant()
+    def whoever_is_parked_has_a_timer_and_one_answer_to_come(self) -> None:
+        waiting = []
+        if self.group is not None:
+            group, due = self.group, {(t.kind, t.due_ms, t.member_id) for t in self.world.shard.timers._heap}
+            for member in group.members.values():
+                if member.join is not None:
+                    assert group.state is GroupState.PREPARING_REBALANCE
+                    assert ("join", group.join_due_ms, "") in due
+                    waiting.append(member.join)
+                if member.sync is not None:
+                    assert group.state is GroupState.COMPLETING_REBALANCE
+                    assert ("sync", group.sync_due_ms, "") in due
+                    waiting.append(member.sync)
+                if not member.waits:
+                    assert ("session", member.scheduled_ms, member.member_id) in due
+                    assert member.scheduled_ms <= member.deadline_ms
+            for member_id, due_ms in group.pending.items():
+                assert ("pending", due_ms, member_id) in due
+        waiting += [reply.context for result in self.world.held for reply in result.replies]
+        silent = [asked for asked in self.world.asked.values() if asked.is_parked]
+        assert len(waiting) == len(silent)
+        assert {context.correlation_id for context in waiting} == {a.context.correlation_id for a in silent}
+        assert all(len(asked.answers) <= 1 for asked in self.world.asked.values())
+
+    @invariant()
+    def the_log_makes_the_group_again(self) -> None:
+        last = [r.value for r in self.world.durable if stored.parse_key(r.key) == stored.GroupKey("g")][-1:]
+        again = self.world.restart(group_min_session_timeout_ms=100).shard.groups.get("g")
+        if not last or last[0] is None:
+            assert again is None or again.is_untouched
+            return
+        value = stored.parse_group_value(last[0])
+        assert again is not None
+        assert (again.generation, again.leader, again.protocol) == (
+            value.generation,
+            value.leader,
+            value.protocol,
+        )
+        assert [(m.member_id, m.assignment, m.group_instance_id) for m in again.members.values()] == [
+            (m.member_id, m.assignment, m.group_instance_id) for m in value.members
+        ]
+        assert again.state is (GroupState.STABLE if value.members else GroupState.EMPTY)
+
+    def teardown(self) -> None:
+        """Everybody is answered in the end."""
+        self.world.hold = False
+        self.world.sync_log()
+        self.world.take(unload(self.world.shard))
+        assert all(len(asked.answers) == 1 for asked in self.world.asked.values())
+
+
+GroupMachine.TestCase.settings = settings(stateful_step_count=40, deadline=None)
+test_one_group_keeps_its_promises = GroupMachine.TestCase
+
+
+def test_a_thousand_members_and_ten_thousand_groups_cost_no_squares() -> None:
+    """Steps are counted, not seconds: no member is looked at more often than a few times a generation."""
+    looks = 0
+
+    class Counting(dict):  # type: ignore[type-arg]
+        def values(self):  # type: ignore[no-untyped-def]
+            nonlocal looks
+            looks += len(self)
+            return super().values()
+
+    world = World(group_initial_rebalance_delay_ms=10)
+    joins = [world.join(version=3, protocols={"range": subscription("orders")})]
+    world.group().members = Counting(world.group().members)
+    joins += [world.join(version=3, protocols={"range": subscription("orders")}) for _ in range(999)]
+    world.advance(60)
+    members = [joined.answer.member_id for joined in joins]
+    for member in members[1:]:
+        world.sync(member, 1, version=4)
+    world.sync(members[0], 1, dict.fromkeys(members, b"a"), version=4)
+    for member in members:
+        assert world.beat(member, 1) == 0
+    world.join(members[0], protocols={"range": subscription("orders")})
+    for member in members[1:]:
+        world.leave(member)
+    assert world.group().generation == 2
+    assert looks < 30 * len(members)
+    for number in range(10_000):
+        world.join(version=3, group=f"g{number}")
+    scheduled = len(world.shard.timers._heap)
+    assert world.beat(members[0], 2) == 0
+    assert len(world.shard.timers._heap) == scheduled

@@ -1,0 +1,466 @@
+"""JoinGroup, as semantics of Kafka 4.3 has it: who is refused, who waits, who rebalances whom."""
+
+import pytest
+
+from kafka_offsets.coordinator import join, stored
+from kafka_offsets.errors import ErrorCode as E
+from kafka_offsets.protocol import messages
+from tests.coordinator.group_world import TOPIC, World, subscription
+
+ALL_VERSIONS = range(10)
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"group": "", "session_ms": 1}, E.INVALID_GROUP_ID),
+        ({"session_ms": 5_999}, E.INVALID_SESSION_TIMEOUT),
+        ({"session_ms": 1_800_001, "protocols": ()}, E.INVALID_SESSION_TIMEOUT),
+        ({"member_id": "nobody"}, E.UNKNOWN_MEMBER_ID),
+        ({"protocols": ()}, E.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": ""}, E.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_a_join_is_refused(version: int, options: dict, error: E) -> None:
+    answer = World().join(version=version, **options).answer
+    assert answer.error_code == error
+    assert (answer.generation_id, answer.members) == (-1, [])
+    assert answer.protocol_name == ("" if version < 7 else None)
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_a_log_that_refuses_is_answered_in_every_version(version: int) -> None:
+    request = messages.JoinGroupRequest("g", member_id="m")
+    messages.encode(join.fail_join(request, E.NOT_COORDINATOR, version), version)
+
+
+def test_a_member_id_without_its_group_creates_no_group() -> None:
+    world = World()
+    world.join("nobody")
+    assert not world.shard.groups
+    assert not world.durable
+
+
+def test_a_first_join_stores_the_empty_group_even_if_it_is_refused() -> None:
+    world = World()
+    world.join(protocols=())
+    (record,) = world.durable
+    assert record.value is not None
+    assert record.value[:2] == b"\0\3"
+    value = stored.parse_group_value(record.value)
+    assert (value.protocol_type, value.generation, value.protocol, value.leader) == ("", 0, None, None)
+    assert value.current_state_timestamp == world.clock.now().wall_ms
+    world.join()
+    assert len(world.durable) == 1
+
+
+def test_from_version_4_on_a_member_is_given_its_id_first() -> None:
+    world = World()
+    first = world.join(version=4, client_id="client").answer
+    assert first.error_code == E.MEMBER_ID_REQUIRED
+    assert first.member_id.startswith("client-")
+    assert world.describe().group_state == "Empty"
+    assert world.describe().members == []
+    assert world.join(first.member_id, version=4).answer.generation_id == 1
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_before_version_4_a_member_joins_at_once(version: int) -> None:
+    answer = World().join(version=version).answer
+    assert (answer.error_code, answer.generation_id, answer.leader) == (0, 1, answer.member_id)
+    assert [m.member_id for m in answer.members] == [answer.member_id]
+
+
+def test_a_member_id_that_is_not_used_expires_after_the_session_timeout() -> None:
+    world = World()
+    member = world.join().answer.member_id
+    world.advance(9_999)
+    assert world.join(member).error == 0
+    world = World()
+    member = world.join().answer.member_id
+    world.advance(10_000)
+    assert world.join(member).error == E.UNKNOWN_MEMBER_ID
+
+
+def test_a_pending_member_that_names_an_instance_hears_what_kafka_says() -> None:
+    world = World()
+    member = world.join().answer.member_id
+    assert world.join(member, "instance").error == E.UNKNOWN_SERVER_ERROR
+    assert world.join(member).error == 0
+
+
+def test_version_0_has_no_rebalance_timeout_of_its_own() -> None:
+    world = World()
+    member = world.join(version=0, session_ms=7_000, rebalance_ms=-1).answer.member_id
+    assert world.group().members[member].rebalance_timeout_ms == 7_000
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"protocols": ("sticky",)}, E.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
+        ({"member_id": "nobody"}, E.UNKNOWN_MEMBER_ID),
+        ({"member_id": "nobody", "protocols": ("sticky",)}, E.INCONSISTENT_GROUP_PROTOCOL),
+        ({"member_id": "nobody", "instance": "i"}, E.FENCED_INSTANCE_ID),
+        ({"member_id": "nobody", "instance": "other"}, E.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_live_group_refuses(options: dict, error: E) -> None:
+    world = World()
+    world.stable(instances=("i",))
+    assert world.join(**options).error == error
+
+
+def test_a_known_looking_id_in_an_empty_group_is_unknown() -> None:
+    world = World()
+    (member,) = world.stable()
+    world.leave(member)
+    assert world.join(member).error == E.UNKNOWN_MEMBER_ID
+
+
+def test_an_empty_group_takes_another_protocol_type() -> None:
+    world = World()
+    (member,) = world.stable()
+    world.leave(member)
+    assert world.enter(protocol_type="connect", protocols={"default": b"x"}).answer.protocol_name == "default"
+    assert world.describe().protocol_type == "connect"
+
+
+# Rebalances
+
+
+def test_a_second_member_makes_the_first_join_again() -> None:
+    world = World()
+    (first,) = world.stable()
+    second = world.enter()
+    assert second.is_parked
+    assert world.describe().group_state == "PreparingRebalance"
+    assert world.beat(first, 1) == E.REBALANCE_IN_PROGRESS
+    leader = world.join(first).answer
+    assert (leader.generation_id, leader.leader, len(leader.members)) == (2, first, 2)
+    follower = second.answer
+    assert (follower.generation_id, follower.leader, follower.members) == (2, first, [])
+
+
+def test_only_the_leader_forces_a_rebalance_by_joining_again() -> None:
+    world = World()
+    leader, follower = world.stable(2)
+    answer = world.join(follower).answer
+    assert (answer.error_code, answer.generation_id, answer.leader, answer.members) == (0, 2, leader, [])
+    assert world.describe().group_state == "Stable"
+    assert world.join(leader).is_parked
+    assert world.beat(follower, 2) == E.REBALANCE_IN_PROGRESS
+
+
+def test_a_follower_with_other_metadata_forces_a_rebalance() -> None:
+    world = World()
+    _, follower = world.stable(2)
+    assert world.join(follower, protocols={"range": subscription("other")}).is_parked
+
+
+def test_a_follower_with_its_protocols_in_another_order_forces_a_rebalance() -> None:
+    world = World()
+    _, follower = world.stable(2, protocols=("range", "sticky"))
+    assert world.join(follower, protocols=("sticky", "range")).is_parked
+
+
+def test_while_the_assignment_is_awaited_the_same_join_has_the_same_answer() -> None:
+    world = World()
+    (leader,) = world.stable()
+    second = world.enter()
+    world.join(leader)
+    again = world.join(leader).answer
+    assert (again.generation_id, len(again.members)) == (2, 2)
+    follower = world.join(second.answer.member_id).answer
+    assert (follower.generation_id, follower.members) == (2, [])
+
+
+def test_while_the_assignment_is_awaited_a_changed_join_sends_parked_syncs_back() -> None:
+    world = World()
+    (leader,) = world.stable()
+    follower = world.enter()
+    world.join(leader)
+    parked = world.sync(follower.answer.member_id, 2)
+    assert parked.is_parked
+    assert world.join(leader, protocols={"range": subscription("other")}).is_parked
+    assert parked.error == E.REBALANCE_IN_PROGRESS
+
+
+def test_a_rebalance_ends_at_its_timeout_without_those_that_are_missing() -> None:
+    world = World()
+    leader, follower = world.stable(2, rebalance_ms=8_000, session_ms=30_000)
+    joined = world.join(leader, rebalance_ms=8_000, session_ms=30_000)
+    world.advance(7_999)
+    assert joined.is_parked
+    world.advance(1)
+    assert [m.member_id for m in joined.answer.members] == [leader]
+    assert world.beat(follower, 3) == E.UNKNOWN_MEMBER_ID
+
+
+def test_another_leader_is_elected_when_the_leader_does_not_join() -> None:
+    world = World()
+    _, second, third = world.stable(3, rebalance_ms=8_000, session_ms=30_000)
+    changed = {"range": subscription("other")}
+    joins = [
+        world.join(member, rebalance_ms=8_000, session_ms=30_000, protocols=changed)
+        for member in (second, third)
+    ]
+    world.advance(8_000)
+    assert {joined.answer.leader for joined in joins} == {second}
+    assert [len(joined.answer.members) for joined in joins] == [2, 0]
+
+
+def test_static_members_that_do_not_join_stay_until_their_session_ends() -> None:
+    world = World()
+    _, static = world.stable(2, instances=("one", "two"), rebalance_ms=8_000, session_ms=30_000)
+    leader = world.group().leader
+    assert leader is not None
+    joined = world.join(leader, "one", rebalance_ms=8_000, session_ms=30_000)
+    world.advance(8_000)
+    assert {m.member_id for m in joined.answer.members} == {leader, static}
+
+
+def test_when_nobody_rejoins_a_static_group_waits_on() -> None:
+    world = World()
+    (only,) = world.stable(1, instances=("one",), rebalance_ms=8_000, session_ms=30_000)
+    pending = world.join().answer.member_id
+    world.leave(pending)  # a pending member that leaves starts a rebalance
+    world.advance(20_000)
+    assert world.describe().group_state == "PreparingRebalance"
+    assert [m.member_id for m in world.describe().members] == [only]
+    world.advance(10_000)
+    assert world.describe().group_state == "Empty"
+    assert world.group().generation == 2
+
+
+def test_a_rebalance_timeout_of_nothing_does_not_spin() -> None:
+    world = World()
+    world.stable(1, instances=("one",))
+    world.join(instance="one", rebalance_ms=0)
+    world.leave(world.join().answer.member_id)
+    world.tick()
+    assert world.describe().group_state == "PreparingRebalance"
+
+
+def test_pending_members_are_waited_for() -> None:
+    world = World()
+    (leader,) = world.stable()
+    pending = world.join().answer.member_id
+    parked = world.join(leader)
+    assert parked.is_parked
+    world.join(pending)
+    assert len(parked.answer.members) == 2
+
+
+def test_a_parked_join_of_a_new_member_ends_after_five_minutes() -> None:
+    world = World()
+    (leader,) = world.stable(rebalance_ms=600_000, session_ms=1_000_000)
+    newcomer = world.enter(session_ms=10_000)
+    world.advance(299_999)
+    assert newcomer.is_parked
+    world.advance(1)
+    assert newcomer.error == E.UNKNOWN_MEMBER_ID
+    assert newcomer.answer.member_id == ""
+    assert world.join(leader, rebalance_ms=600_000, session_ms=1_000_000).answer.generation_id == 2
+
+
+def test_a_member_that_waits_in_a_rebalance_does_not_expire() -> None:
+    world = World()
+    first, second = world.stable(2, rebalance_ms=60_000, session_ms=10_000)
+    joined = world.join(first)
+    for _ in range(10):
+        world.advance(5_000)
+        world.beat(second, 2)
+    assert joined.is_parked
+    world.join(second)
+    assert joined.error == 0
+    world.advance(9_999)
+    assert world.beat(first, 3) == 0
+
+
+def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
+    world = World()
+    leader, follower = world.stable(2)
+    first = world.join(leader)
+    again = world.join(leader)
+    assert first.error == E.REBALANCE_IN_PROGRESS
+    assert again.is_parked
+    world.join(follower)
+    assert again.error == 0
+
+
+# The initial delay
+
+
+def test_the_initial_delay_gathers_members_into_one_generation() -> None:
+    world = World(group_initial_rebalance_delay_ms=3_000)
+    first = world.join(version=3)
+    world.advance(2_999)
+    assert first.is_parked
+    world.advance(1)
+    assert first.answer.generation_id == 1
+
+
+def test_newcomers_extend_the_initial_delay_up_to_the_rebalance_timeout() -> None:
+    world = World(group_initial_rebalance_delay_ms=3_000)
+    joins = [world.join(version=3, rebalance_ms=10_000)]
+    while joins[0].is_parked:
+        world.advance(1_000)
+        if joins[0].is_parked:
+            joins.append(world.join(version=3, rebalance_ms=10_000))
+    assert world.clock.now().mono_ms == 10_000
+    assert {joined.answer.generation_id for joined in joins} == {1}
+    assert len(joins[0].answer.members) == len(joins)
+
+
+def test_everybody_may_leave_during_the_initial_delay() -> None:
+    world = World(group_initial_rebalance_delay_ms=3_000)
+    parked = world.join(instance="one")
+    world.leave(("", "one"))
+    assert parked.error == E.UNKNOWN_MEMBER_ID
+    world.advance(3_000)
+    assert (world.describe().group_state, world.group().generation) == ("Empty", 1)
+
+
+# The size limit
+
+
+def test_a_full_group_refuses_newcomers_before_it_looks_at_anything_else() -> None:
+    world = World(group_max_size=2)
+    first, second = world.stable(2)
+    assert world.join(version=3, protocols=()).error == E.GROUP_MAX_SIZE_REACHED
+    assert world.join("nobody").answer.member_id == ""
+    assert world.join(second).error == 0
+    assert world.beat(first, 2) == 0
+
+
+def test_a_loaded_group_over_the_limit_rebalances_and_lets_the_last_go() -> None:
+    world = World()
+    members = world.stable(3)
+    world = world.restart(group_max_size=2)
+    assert world.describe().group_state == "PreparingRebalance"
+    joins = [world.join(member) for member in members]
+    assert joins[2].error == E.GROUP_MAX_SIZE_REACHED
+    assert joins[0].error == joins[1].error == 0
+
+
+# The choice of the protocol
+
+
+@pytest.mark.parametrize(
+    ("votes", "chosen"),
+    [
+        ([("range", "roundrobin"), ("roundrobin", "range")], "range"),
+        ([("cooperative-sticky", "range"), ("range", "cooperative-sticky")], "range"),
+        ([("sticky", "range"), ("range", "sticky")], "sticky"),
+        ([("a", "b", "c"), ("b", "c"), ("c", "b", "a")], "b"),
+        ([("a", "b"), ("b", "a"), ("b", "a")], "b"),
+        ([("a",), ("b", "a"), ("b", "a")], "a"),
+    ],
+)
+def test_the_protocol_with_most_votes_is_chosen(votes: list[tuple[str, ...]], chosen: str) -> None:
+    world = World(group_initial_rebalance_delay_ms=10)
+    joins = [world.join(version=3, protocols=protocols) for protocols in votes]
+    world.advance(100)
+    assert {joined.answer.protocol_name for joined in joins} == {chosen}
+
+
+# Static members
+
+
+def test_a_restarted_follower_keeps_its_generation_and_gets_a_new_id() -> None:
+    world = World()
+    leader, follower = world.stable(2, instances=("one", "two"))
+    answer = world.join(instance="two").answer
+    assert (answer.error_code, answer.generation_id, answer.leader) == (0, 2, leader)
+    assert answer.member_id.startswith("two-")
+    assert answer.member_id != follower
+    assert (answer.skip_assignment, answer.members) == (False, [])
+    assert world.beat(follower, 2, "two") == E.FENCED_INSTANCE_ID
+    assert world.beat(follower, 2) == E.UNKNOWN_MEMBER_ID
+    assert world.sync(answer.member_id, 2, instance="two").answer.assignment == b"of 1"
+    value = stored.parse_group_value(world.durable[-1].value or b"")
+    assert [(m.member_id, m.assignment) for m in value.members] == [
+        (leader, b"of 0"),
+        (answer.member_id, b"of 1"),
+    ]
+    assert value.generation == 2
+
+
+@pytest.mark.parametrize("version", [5, 8, 9])
+def test_a_restarted_leader_is_told_to_assign_nothing(version: int) -> None:
+    world = World()
+    leader, _ = world.stable(2, instances=("one", "two"))
+    answer = world.join(instance="one", version=version).answer
+    if version >= 9:
+        assert (answer.skip_assignment, answer.leader, len(answer.members)) == (True, answer.member_id, 2)
+    else:  # an id of nobody, so that it does not take itself for the leader
+        assert (answer.skip_assignment, answer.leader, answer.members) == (False, leader, [])
+    assert world.group().leader == answer.member_id
+    assert world.describe().group_state == "Stable"
+
+
+def test_a_restarted_member_that_changes_the_protocol_rebalances() -> None:
+    world = World()
+    leader, _ = world.stable(2, instances=("one", "two"), protocols=("range", "roundrobin"))
+    assert world.join(instance="two", protocols=("roundrobin",)).is_parked
+    assert world.beat(leader, 2, "one") == E.REBALANCE_IN_PROGRESS
+
+
+def test_a_restarted_member_fences_the_requests_that_its_old_self_has_parked() -> None:
+    world = World()
+    leader, follower = world.stable(2, instances=("one", "two"))
+    world.join(leader, "one")
+    parked = world.join(follower, "two", protocols={"range": subscription("other")}).answer
+    assert parked.error_code == 0
+    parked_sync = world.sync(follower, 3, instance="two")
+    parked_join = world.join(instance="two")  # the leader was told the old id: a rebalance
+    assert parked_sync.error == E.FENCED_INSTANCE_ID
+    assert world.beat(leader, 3, "one") == E.REBALANCE_IN_PROGRESS
+    again = world.join(instance="two")
+    assert parked_join.error == E.FENCED_INSTANCE_ID
+    world.join(leader, "one")
+    assert again.answer.generation_id == 4
+
+
+def test_a_restarted_member_whose_record_is_refused_has_its_old_id_again() -> None:
+    world = World()
+    leader, follower = world.stable(2, instances=("one", "two"))
+    world.hold = True
+    rejoin = world.join(instance="one", protocols={"range": subscription("other")}, session_ms=20_000)
+    assert rejoin.is_parked
+    world.fail_log()
+    assert rejoin.error == E.NOT_COORDINATOR
+    world.hold = False
+    assert world.group().leader == leader
+    assert world.beat(leader, 2, "one") == 0
+    member = world.group().members[leader]
+    assert member.protocols == {"range": subscription(TOPIC)}
+    assert member.session_timeout_ms == 10_000
+    assert world.beat(follower, 2, "two") == 0
+
+
+# Decisions that are not durable yet
+
+
+def test_a_group_whose_first_record_is_refused_is_gone() -> None:
+    world = World()
+    world.hold = True
+    first = world.join()
+    world.fail_log()
+    assert first.error == E.NOT_COORDINATOR
+    assert not world.shard.groups
+
+
+def test_a_parked_first_join_outlives_the_first_record() -> None:
+    world = World(group_initial_rebalance_delay_ms=3_000)
+    world.hold = True
+    first = world.join(version=3)
+    world.fail_log()
+    world.hold = False
+    world.advance(3_000)
+    member = first.answer.member_id
+    assert world.sync(member, 1, {member: b"a"}).answer.assignment == b"a"
+    assert world.restart().group().generation == 1

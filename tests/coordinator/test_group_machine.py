@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.group import ClassicGroup, GroupState
@@ -12,7 +12,7 @@ from tests.coordinator.group_world import Asked, World, subscription
 
 INSTANCES = st.sampled_from([None, None, "one", "two"])
 PROTOCOLS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",)])
-REBALANCE_MS = st.sampled_from([0, 500, 20_000])
+REBALANCE_MS = st.sampled_from([0, 500, 20_000, 20_000])
 PICK = st.integers(0, 1 << 16)
 
 
@@ -29,8 +29,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.parked: list[Asked] = []
 
     def pick(self, number: int) -> tuple[str, str | None]:
-        """One of the member ids that were handed out; now and then one of nobody."""
+        """Mostly a member; else one of the member ids that were ever handed out, or one of nobody."""
         names = [*self.known, "nobody"]
+        if number % 5 and self.group is not None and self.group.members:
+            names = [*self.group.members]
         name = names[number % len(names)]
         return name, self.known.get(name)
 
@@ -54,14 +56,14 @@ class GroupMachine(RuleBasedStateMachine):
         if instance is not None:
             version = max(version, 5)
         self.world.join(
-            "", instance, version=version, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=1_000
+            "", instance, version=version, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=5_000
         )
         self.learn()
 
     @rule(number=PICK, protocols=PROTOCOLS, rebalance_ms=REBALANCE_MS)
     def join_again(self, number: int, protocols: tuple[str, ...], rebalance_ms: int) -> None:
         member_id, instance = self.pick(number)
-        self.world.join(member_id, instance, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=1_000)
+        self.world.join(member_id, instance, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=5_000)
         self.learn()
 
     @rule(number=PICK, stale=st.integers(0, 9))
@@ -70,21 +72,33 @@ class GroupMachine(RuleBasedStateMachine):
         given = {name: name.encode() for name in self.known}
         self.world.sync(member_id, self.current - (stale == 0), given, version=4, instance=instance)
 
+    @initialize(instances=st.lists(INSTANCES, max_size=3))
+    def begin_stable(self, instances: list[str | None]) -> None:
+        for number, instance in enumerate(instances):
+            self.join_anew(instance, 5 if instance else number, ("range", "sticky"), 20_000)
+        self.everybody_joins_and_syncs()
+
     @rule()
     def everybody_joins_and_syncs(self) -> None:
         """Lead a group to the next generation, so that runs see more than its beginning."""
         if self.group is None:
             return
-        members = list(self.group.members.values())
-        for member in members:
-            self.world.join(
-                member.member_id, member.group_instance_id, protocols={**member.protocols}, session_ms=1_000
-            )
+        self.world.advance(500)
+        for member in list(self.group.members.values()):
+            if member.join is None:
+                self.world.join(
+                    member.member_id,
+                    member.group_instance_id,
+                    protocols={**member.protocols},
+                    session_ms=5_000,
+                )
+        self.learn()
         given = {name: name.encode() for name in self.known}
-        for member in members:
-            self.world.sync(
-                member.member_id, self.current, given, version=4, instance=member.group_instance_id
-            )
+        for member in list(self.group.members.values()):
+            if member.sync is None:
+                self.world.sync(
+                    member.member_id, self.current, given, version=4, instance=member.group_instance_id
+                )
 
     @rule(number=PICK)
     def beat(self, number: int) -> None:
@@ -111,7 +125,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.generation = 0
         self.world.delete()
 
-    @rule(ms=st.integers(0, 3_000))
+    @rule(ms=st.sampled_from([0, 1, 100, 600, 2_500, 6_000]))
     def time_passes(self, ms: int) -> None:
         self.world.advance(ms)
         self.learn()

@@ -2,8 +2,8 @@
 
 There is one broker, so it is every replica. A replication factor that a client asks for must not exceed the number of
 brokers, as in Kafka; the configured default is capped at it (`default.replication.factor`). The offsets topic may be
-created by a client, with the settings that it needs; it is neither deleted nor grown, since the groups live in it by
-the number of its partitions. What each situation is answered was recorded from Kafka 4.3.1;
+created by a client, with the settings that it needs, and be deleted, which ends all groups; it does not grow, since
+groups are found by the number of its partitions. What each situation is answered was recorded from Kafka 4.3.1;
 tests/broker/admin_situations.py lists the few where we answer otherwise.
 """
 
@@ -18,7 +18,7 @@ from kafka_offsets.broker.config_keys import Described
 from kafka_offsets.broker.partitions import NO_TOPIC_ID, Topic
 from kafka_offsets.broker.runtime import OFFSETS_TOPIC
 from kafka_offsets.broker.topic_config import TopicConfig, describe_topic
-from kafka_offsets.broker.topic_names import colliding_topic, invalid_topic_name
+from kafka_offsets.broker.topic_names import Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
@@ -65,7 +65,7 @@ def check_new_topic(
     core: "BrokerCore", name: str, partition_count: int, configs: Mapping[str, str | None]
 ) -> Refusal:
     """Return whether a topic can be created, and if not Kafka's code and words for why."""
-    error, message = _check_name(core, name)
+    error, message = _check_name(core, name, Collisions(core.topics.names))
     if error is ErrorCode.NONE:
         error, message = _check_configs(core, configs)
     if error is ErrorCode.NONE and partition_count < 1:
@@ -76,7 +76,7 @@ def check_new_topic(
     return error, message
 
 
-def _check_name(core: "BrokerCore", name: str) -> Refusal:
+def _check_name(core: "BrokerCore", name: str, collisions: Collisions) -> Refusal:
     if name == CLUSTER_METADATA_TOPIC:
         return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
     if core.topics.get(name) is not None:
@@ -84,7 +84,7 @@ def _check_name(core: "BrokerCore", name: str) -> Refusal:
     invalid = invalid_topic_name(name)
     if invalid:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, invalid
-    colliding = colliding_topic(name, core.topics.names())
+    colliding = collisions.find(name)
     if colliding:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding}"
     return _FINE
@@ -145,8 +145,9 @@ def _plans(core: "BrokerCore", wanted: Iterable[messages.CreateTopicsRequest.Cre
         return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
     times = Counter(topic.name for topic in topics)
     by_name = {topic.name: topic for topic in topics}
+    collisions = Collisions(core.topics.names)
     plans = [
-        _plan(core, topic) if times[name] == 1 else _Plan(name, refusal=_TWICE)
+        _plan(core, topic, collisions) if times[name] == 1 else _Plan(name, refusal=_TWICE)
         for name, topic in by_name.items()
     ]
     accepted = [plan for plan in plans if plan.refusal is _FINE]
@@ -161,11 +162,13 @@ def _asked_partitions(core: "BrokerCore", topic: messages.CreateTopicsRequest.Cr
     return core.config.num_partitions if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0)
 
 
-def _plan(core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic) -> _Plan:
+def _plan(
+    core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic, collisions: Collisions
+) -> _Plan:
     configs = {config.name: config.value for config in topic.configs}
     plan = _Plan(topic.name, _asked_partitions(core, topic), _present(configs))
     for refusal in (
-        _check_name(core, topic.name),
+        _check_name(core, topic.name, collisions),
         _check_configs(core, configs),
         _check_assignments(core, topic) if topic.assignments else _check_counts(topic),
     ):
@@ -266,6 +269,7 @@ def _created(core: "BrokerCore", plan: _Plan) -> messages.CreateTopicsResponse.C
     return answer.CreatableTopicResult(
         name=plan.name,
         topic_id=plan.topic_id,
+        error_message=None,
         num_partitions=plan.partition_count,
         replication_factor=1,
         configs=[
@@ -290,7 +294,10 @@ def fail_create_topics(
     """Answer every topic with `error`."""
     answer = messages.CreateTopicsResponse
     return answer(
-        topics=[answer.CreatableTopicResult(topic.name, error_code=error) for topic in request.topics]
+        topics=[
+            answer.CreatableTopicResult(topic.name, error_code=error, error_message=None)
+            for topic in request.topics
+        ]
     )
 
 
@@ -362,8 +369,6 @@ def _doomed(
 
 
 def _delete(core: "BrokerCore", topic: Topic) -> Refusal:
-    if topic.name == OFFSETS_TOPIC:
-        return ErrorCode.INVALID_REQUEST, "The offsets topic cannot be deleted: the groups live in it."
     try:
         core.topics.delete(topic.name)
     except StorageError as error:
@@ -428,7 +433,7 @@ def _check_growth(
     if topic.name == OFFSETS_TOPIC:
         return (
             ErrorCode.INVALID_PARTITIONS,
-            "The offsets topic keeps its number of partitions: groups are found by it.",
+            "The offsets topic cannot grow: groups are found by the number of its partitions.",
         )
     if additional > room:
         return _TOO_MANY_PARTITIONS

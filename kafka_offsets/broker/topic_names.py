@@ -1,7 +1,7 @@
 """Which names a topic may have, in the words in which Kafka refuses the others. Source: Topic.java of Kafka 4.3."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 LONGEST_TOPIC_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -22,9 +22,20 @@ def invalid_topic_name(name: str) -> str | None:
     return f"Topic name is invalid: {reason}"
 
 
-def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """Return the first of `existing` that Kafka's metrics could not tell from `name`: '.' and '_' are one there."""
-    if "." not in name and "_" not in name:
-        return None
-    unified = name.replace(".", "_")
-    return next((other for other in existing if other != name and other.replace(".", "_") == unified), None)
+class Collisions:
+    """Names that stand in the way of new ones: two topics may not differ in '.' and '_' only, as in Kafka's metrics.
+
+    The existing names are read when the first name with such a character is looked for.
+    """
+
+    def __init__(self, existing: Callable[[], Iterable[str]]) -> None:
+        self._existing = existing
+        self._by_unified: dict[str, str] | None = None
+
+    def find(self, name: str) -> str | None:
+        """Return an existing topic that `name` collides with, or None."""
+        if "." not in name and "_" not in name:
+            return None
+        if self._by_unified is None:
+            self._by_unified = {other.replace(".", "_"): other for other in self._existing()}
+        return self._by_unified.get(name.replace(".", "_"))

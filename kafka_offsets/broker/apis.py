@@ -6,7 +6,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker import admin, fetch, groups, list_offsets, metadata, produce
+from kafka_offsets.broker import admin, admin_configs, fetch, groups, list_offsets, metadata, produce
 from kafka_offsets.coordinator import join, membership, offsets, sync
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -119,48 +119,39 @@ class Apis:
         return iter(self.by_key.values())
 
 
-SERVED = Apis(
-    (
-        Api(0, "Produce", (0, 13), BROKER, produce.produce, produce.fail_produce, pipelined=True),
-        Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, fetch.fail_fetch),
-        Api(2, "ListOffsets", (1, 11), BROKER, list_offsets.list_offsets, list_offsets.fail_list_offsets),
-        Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, metadata.fail_metadata),
-        Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True),
-        Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.fail_offset_fetch),
-        Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
-        Api(11, "JoinGroup", (0, 9), GROUP, join.join, join.fail_join),
-        Api(12, "Heartbeat", (0, 4), GROUP, membership.heartbeat, membership.fail_heartbeat),
-        Api(13, "LeaveGroup", (0, 5), GROUP, membership.leave, membership.fail_leave),
-        Api(14, "SyncGroup", (0, 5), GROUP, sync.sync, sync.fail_sync),
-        Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, groups.fail_describe_groups),
-        Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups, groups.fail_list_groups),
-        Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, metadata.fail_api_versions),
-        Api(
-            21, "DeleteRecords", (0, 2), BROKER, list_offsets.delete_records, list_offsets.fail_delete_records
-        ),
-        Api(22, "InitProducerId", (0, 5), BROKER, produce.init_producer_id, produce.fail_init_producer_id),
-        Api(
-            23,
-            "OffsetForLeaderEpoch",
-            (2, 4),
-            BROKER,
-            list_offsets.offset_for_leader_epoch,
-            list_offsets.fail_offset_for_leader_epoch,
-        ),
-        Api(37, "CreatePartitions", (0, 3), BROKER, admin.create_partitions, admin.fail_create_partitions),
-        Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, groups.fail_delete_groups),
-        Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
-        Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),
-        Api(
-            75,
-            "DescribeTopicPartitions",
-            (0, 0),
-            BROKER,
-            metadata.describe_topic_partitions,
-            metadata.fail_describe_topic_partitions,
-        ),
-    )
-)
+# fmt: off
+SERVED = Apis((
+    Api(0, "Produce", (0, 13), BROKER, produce.produce, produce.fail_produce, pipelined=True),
+    Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, fetch.fail_fetch),
+    Api(2, "ListOffsets", (1, 11), BROKER, list_offsets.list_offsets, list_offsets.fail_list_offsets),
+    Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, metadata.fail_metadata),
+    Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True),
+    Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.fail_offset_fetch),
+    Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
+    Api(11, "JoinGroup", (0, 9), GROUP, join.join, join.fail_join),
+    Api(12, "Heartbeat", (0, 4), GROUP, membership.heartbeat, membership.fail_heartbeat),
+    Api(13, "LeaveGroup", (0, 5), GROUP, membership.leave, membership.fail_leave),
+    Api(14, "SyncGroup", (0, 5), GROUP, sync.sync, sync.fail_sync),
+    Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, groups.fail_describe_groups),
+    Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups, groups.fail_list_groups),
+    Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, metadata.fail_api_versions),
+    Api(19, "CreateTopics", (2, 7), BROKER, admin.create_topics, admin.fail_create_topics),
+    Api(20, "DeleteTopics", (1, 6), BROKER, admin.delete_topics, admin.fail_delete_topics),
+    Api(21, "DeleteRecords", (0, 2), BROKER, list_offsets.delete_records, list_offsets.fail_delete_records),
+    Api(22, "InitProducerId", (0, 5), BROKER, produce.init_producer_id, produce.fail_init_producer_id),
+    Api(23, "OffsetForLeaderEpoch", (2, 4), BROKER,
+        list_offsets.offset_for_leader_epoch, list_offsets.fail_offset_for_leader_epoch),
+    Api(32, "DescribeConfigs", (1, 4), BROKER, admin_configs.describe_configs, admin_configs.fail_describe_configs),
+    Api(37, "CreatePartitions", (0, 3), BROKER, admin.create_partitions, admin.fail_create_partitions),
+    Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, groups.fail_delete_groups),
+    Api(44, "IncrementalAlterConfigs", (0, 1), BROKER,
+        admin_configs.incremental_alter_configs, admin_configs.fail_incremental_alter_configs),
+    Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
+    Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),
+    Api(75, "DescribeTopicPartitions", (0, 0), BROKER,
+        metadata.describe_topic_partitions, metadata.fail_describe_topic_partitions),
+))
+# fmt: on
 """Everything that is served. What is not served has no row, and is not advertised."""
 
 _REMOVED_FROM_KAFKA_4 = {8: 2, 9: 1}

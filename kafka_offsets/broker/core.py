@@ -51,6 +51,8 @@ _FEWEST_DEADLINES = 1024
 _LONGEST_GROUP_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
 
+_GROUP = Route.GROUP
+
 logger = logging.getLogger(__name__)
 
 
@@ -263,7 +265,9 @@ class BrokerCore:
 
     def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call `callback` at a monotonic time, unless it is cancelled before."""
-        if len(self._deadlines) >= self._most_deadlines:  # mostly cancelled ones: parked fetches that were woken
+        if (
+            len(self._deadlines) >= self._most_deadlines
+        ):  # mostly cancelled ones: parked fetches that were woken
             self._deadlines = [entry for entry in self._deadlines if entry[2].callback is not None]
             heapq.heapify(self._deadlines)
             self._most_deadlines = max(_FEWEST_DEADLINES, 2 * len(self._deadlines))
@@ -327,7 +331,7 @@ class BrokerCore:
 
     def shard_of(self, group_id: str, now: Now) -> HostedShard:
         """Return the shard of a group; the offsets topic must exist or be allowed to."""
-        if not self.offsets_topic_exists:
+        if not self.runtime.partition_count:
             self.create_offsets_topic(now)
         return self.runtime.shard_of(group_id, now)
 
@@ -370,13 +374,16 @@ class BrokerCore:
 
     def _serve(self, connection: Connection, now: Now) -> None:
         """Decide the requests that have come in whole, as far as those before them allow."""
-        reader, unanswered = connection.reader, connection.unanswered
+        unanswered, next_frame = connection.unanswered, connection.reader.next_frame
+        by_key = self.apis.by_key
         while not connection.closing:
             if unanswered:
-                last = self.apis.by_key[unanswered[-1].api_key]
-                if not last.pipelined or len(unanswered) >= _UNANSWERED or reader.peek_api_key() != last.key:
+                last = by_key[unanswered[-1].api_key]
+                if not last.pipelined or len(unanswered) >= _UNANSWERED:
                     return
-            frame = reader.next_frame()
+                frame = next_frame(last.key)
+            else:
+                frame = next_frame()
             if frame is None:
                 return
             self._decide(connection, frame, now)
@@ -438,19 +445,20 @@ class BrokerCore:
         self.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
 
     def _handle(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
-        if api.route is Route.GROUP:
-            group_id: str = request.group_id
-            if len(group_id) * 3 > _LONGEST_GROUP_ID and len(group_id.encode()) > _LONGEST_GROUP_ID:
-                raise ValueError(f"a group id of {len(group_id)} characters fits no record")
-            hosted = self.shard_of(group_id, now)
-            if hosted.failed:
-                self.reply(context, api.fail(request, ErrorCode.NOT_COORDINATOR, context.api_version))
-            else:
-                self.decide(hosted, api.handle(hosted.shard, request, context, now))
+        if api.route is not _GROUP:
+            response = api.handle(self, request, context, now)
+            if response is not None:
+                self.reply(context, response)
             return
-        response = api.handle(self, request, context, now)
-        if response is not None:
-            self.reply(context, response)
+        group_id: str = request.group_id
+        if len(group_id) * 3 > _LONGEST_GROUP_ID and len(group_id.encode()) > _LONGEST_GROUP_ID:
+            raise ValueError(f"a group id of {len(group_id)} characters fits no record")
+        hosted = self.shard_of(group_id, now)
+        if hosted.failed:
+            self.reply(context, api.fail(request, ErrorCode.NOT_COORDINATOR, context.api_version))
+            return
+        hosted.decide(api.handle(hosted.shard, request, context, now))
+        self._dirty_shards[hosted] = None
 
     def _watch_idle(self, now: Now) -> None:
         """See to it that connections on which no request completes for too long are closed."""

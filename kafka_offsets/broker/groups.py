@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_ALL_GROUP_OPERATIONS = 3400
+"""Read, delete, describe, describe and alter configs, as bits: without an authorizer everybody may everything."""
+
 _COORDINATORS_SINCE = 4
 """From this version of FindCoordinator on one request asks for several coordinators (KIP-699)."""
 
@@ -181,6 +184,9 @@ def describe_groups(
         membership.describe(core.shard_of(group_id, now).shard, group_id, context.api_version)
         for group_id in request.groups
     ]
+    if request.include_authorized_operations:
+        for group in described:
+            group.authorized_operations = _ALL_GROUP_OPERATIONS
     return messages.DescribeGroupsResponse(groups=described)
 
 

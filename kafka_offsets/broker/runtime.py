@@ -25,6 +25,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _TARGET_BATCH_BYTES = 1 << 20
 """Decisions of one turn share a batch up to about this size; a single larger decision still has one to itself."""
 
+_FEW = 4
+"""So few decisions are not measured: their records share a batch whatever their size."""
+
 _RECORD_OVERHEAD = 40
 """An upper bound of what a record adds to its key and value."""
 
@@ -70,7 +73,7 @@ class Replies(Protocol):
         """Let an error go in place of an answer."""
         ...
 
-    def close_connection(self, connection: object) -> None:
+    def close_connection(self, connection: Any) -> None:
         """Close a connection once its answers are out."""
         ...
 
@@ -161,33 +164,36 @@ class HostedShard:
         """
         before = self.log.log_end_offset
         decided, self._decided = self._decided, []
-        for results in _share_batches(decided):
+        batches = list(_share_batches(decided)) if len(decided) > _FEW else [decided]
+        for number, results in enumerate(batches):
             records = [
                 (record.key, record.value, (), now.wall_ms)
                 for result in results
                 if isinstance(result, Result)
                 for record in result.records
             ]
-            if not records:
-                end = self.log.log_end_offset
-                self._appended.append(_Appended(end, end, results))
-                continue
-            try:
-                base = self.log.append(encode_batch(records, compression=self._compression))
-            except StorageError as error:
-                logger.error("partition %d of %s: %s", self.shard.partition, OFFSETS_TOPIC, error)
-                self._refuse(results, coordinator_error(error))
-            else:
-                self._appended.append(_Appended(base, base + len(records), results))
+            base = end = self.log.log_end_offset
+            if records:
+                try:
+                    base = self.log.append(encode_batch(records, compression=self._compression))
+                except StorageError as error:
+                    logger.error("partition %d of %s: %s", self.shard.partition, OFFSETS_TOPIC, error)
+                    # Later decisions of the turn rest on these: they go as well.
+                    self._refuse(
+                        [result for lost in batches[number:] for result in lost], coordinator_error(error)
+                    )
+                    break
+                end = base + len(records)
+            self._appended.append(_Appended(base, end, results))
         return self.log.log_end_offset > before
 
     def take_effect(self) -> None:
         """Replay what is durable and let its replies go, in the order of the decisions."""
-        appended, replay, answer = self._appended, self.shard.replay_written, self._replies.reply
+        appended = self._appended
+        replay, answer = self.shard.replay_written, self._replies.reply
         while appended and appended[0].end_offset <= self.durable_offset:
-            batch = appended.popleft()
-            offset = batch.base_offset
-            for result in batch.results:
+            offset, _, results = appended.popleft()
+            for result in results:
                 if not isinstance(result, Result):
                     result()
                     continue

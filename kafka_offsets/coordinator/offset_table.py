@@ -241,14 +241,22 @@ class OffsetTable:
         offset: int = _OFFSET.unpack_from(page.rows, at)[0]
         return offset
 
-    def put(self, group: str, topic: str, partition: int, entry: OffsetAndMetadata) -> None:
+    def put(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        entry: OffsetAndMetadata,
+        written_at: int | None = None,
+    ) -> None:
         """Store an entry in place of the one that was there, if any.
 
+        written_at  its log offset, when the entry was made before that was known
         The integers must fit their types, as all that came over the wire do; struct.error or AssertionError
         otherwise, and the table is as before.
         """
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset = entry
-        row = _pack(offset, leader_epoch, commit_timestamp, log_offset)
+        row = _pack(offset, leader_epoch, commit_timestamp, log_offset if written_at is None else written_at)
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
         page = self._page(group, topic, partition >> _PAGE_BITS)
         if page is None:

@@ -23,6 +23,8 @@ _TOPIC_IDS_SINCE = 10
 
 _NO_RETENTION = -1
 
+_NONE = ErrorCode.NONE
+
 
 class FetchedPartition(NamedTuple):
     """One partition of an OffsetFetch: `entry` is None when nothing is committed or `error` is set."""
@@ -61,7 +63,7 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
                 group_error = _check_group(shard, request, context.api_version)
             error = group_error
             metadata = partition.committed_metadata or ""
-            if error is ErrorCode.NONE:
+            if error is _NONE:
                 if metadata and _is_too_long(metadata, shard.settings.offset_metadata_max_bytes):
                     error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
@@ -72,7 +74,7 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
             refused.append(answer.Topic(topic.name, topic.topic_id, invalid))
         if valid or not topic.partitions:
             decided.append(answer.Topic(topic.name, topic.topic_id, valid))
-    if request.member_id and group_error is ErrorCode.NONE:
+    if request.member_id and group_error is _NONE:
         group = shard.groups.get(request.group_id)
         if group is not None:
             group.on_commit(request.member_id, now, shard)
@@ -98,7 +100,7 @@ def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_versio
     if group is not None:
         return group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
     if generation < 0:  # a simple group comes into being with its first offset, even for a named member
-        return ErrorCode.NONE
+        return _NONE
     if api_version >= _MISSING_GROUP_SINCE:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
@@ -163,7 +165,7 @@ def fetch(
     fetched = []
     for name, topic_id, partitions in topics:
         found: str | None = name
-        error = ErrorCode.NONE
+        error = _NONE
         if api_version >= _TOPIC_IDS_SINCE:
             found = shard.topics.topic_name(topic_id)
             if found is None:
@@ -181,7 +183,7 @@ def _look_up(
 ) -> FetchedPartition:
     if require_stable and shard.has_pending_offset(group_id, topic, partition):
         return FetchedPartition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    return FetchedPartition(partition, shard.offsets.get(group_id, topic, partition), ErrorCode.NONE)
+    return FetchedPartition(partition, shard.offsets.get(group_id, topic, partition), _NONE)
 
 
 def _fetch_all(shard: Shard, group_id: str, api_version: int, *, require_stable: bool) -> list[FetchedTopic]:
@@ -213,7 +215,7 @@ def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: Request
     if not known:
         return Result(replies=(Reply(context, answer(topics=refused)),))
     error = _check_deletion(shard, request.group_id)
-    if error is not ErrorCode.NONE:
+    if error is not _NONE:
         return Result(replies=(Reply(context, answer(error_code=error)),))
     records: list[Record] = []
     deleted = [_delete_topic(shard, request.group_id, name, indexes, records) for name, indexes in known]
@@ -239,7 +241,7 @@ def _delete_topic(
     for index in indexes:
         if shard.offsets.get(group_id, topic, index) is not None:
             records.append(stored.offset_tombstone(group_id, topic, index))
-    return answer.Topic(topic, [answer.Partition(i, ErrorCode.NONE) for i in indexes])
+    return answer.Topic(topic, [answer.Partition(i, _NONE) for i in indexes])
 
 
 def fail_delete(

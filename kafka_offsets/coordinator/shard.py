@@ -108,13 +108,14 @@ class Shard:
 
     def replay_written(self, record: Record, log_offset: int) -> None:
         """Apply one of our own records that has just become durable, as :meth:`replay` does with its bytes."""
-        entry, key = record.entry, record.offset_key
-        if entry is None or key is None:
+        _, _, key, entry = record
+        if key is None or entry is None:
             self.replay(record.key, record.value, log_offset)
             return
-        if key[0] not in self.groups:
-            self.groups[key[0]] = ClassicGroup(key[0])
-        self.offsets.put(*key, tuple.__new__(OffsetAndMetadata, (*entry[:-1], log_offset)))
+        group, topic, partition = key
+        if group not in self.groups:
+            self.groups[group] = ClassicGroup(group)
+        self.offsets.put(group, topic, partition, entry, log_offset)
 
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int

@@ -48,33 +48,33 @@ class FrameReader:
         self._later.append(data)
         self._buffered += len(data)
 
-    def peek_api_key(self) -> int | None:
-        """Return the API key of the next frame, or None when there is no complete one."""
-        if not self._has_frame():
-            return None
-        if len(self._buffer) - self._position < SMALLEST_FRAME:
-            return -1
-        key: int = _KEY.unpack_from(self._buffer, self._position + 4)[0]
-        return key
-
-    def next_frame(self) -> bytes | None:
+    def next_frame(self, api_key: int | None = None) -> bytes | None:
         """Return the next complete frame without its size, or None when more bytes are needed.
 
+        api_key  take the frame only if it is a request of this API; another one stays
         Raises ProtocolError for a size that no frame may have.
         """
-        if not self._has_frame():
+        position, buffer = self._position, self._buffer
+        rest = len(buffer) - position
+        size = _SIZE.unpack_from(buffer, position)[0] if rest >= 4 else -1
+        if not 0 <= size <= rest - 4 or size > self._max_bytes:
+            if not self._complete():
+                return None
+            position, buffer = self._position, self._buffer
+            (size,) = _SIZE.unpack_from(buffer, position)
+        start = position + 4
+        end = start + size
+        if api_key is not None and size >= 2 and _KEY.unpack_from(buffer, start)[0] != api_key:
             return None
-        start = self._position + 4
-        (size,) = _SIZE.unpack_from(self._buffer, self._position)
-        self._position = start + size
         self._buffered -= 4 + size
-        frame = self._buffer[start : self._position]
-        if self._position == len(self._buffer):
+        if end == len(buffer):
             self._buffer, self._position = b"", 0
-        return frame
+        else:
+            self._position = end
+        return buffer[start:end]
 
-    def _has_frame(self) -> bool:
-        """Whether a complete frame stands at the position; pulls in later bytes only once they complete one."""
+    def _complete(self) -> bool:
+        """Whether a complete frame can be had; later bytes are joined only once they complete one."""
         rest = len(self._buffer) - self._position
         if rest < 4:
             if self._buffered < 4:

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
+
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.runtime import OFFSETS_TOPIC, partition_for
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -308,7 +309,9 @@ def test_find_coordinator_answers_by_the_type_of_the_key(
 def test_a_fetch_that_waits_at_the_end_of_the_offsets_topic_is_woken_by_a_commit(core: BrokerCore) -> None:
     writer, reader = CoreClient(core), CoreClient(core)
     writer.commit("g", {("t", 0): 1})
-    partition = messages.FetchRequest.FetchPartition(partition_for("g", 50), fetch_offset=1, partition_max_bytes=1000)
+    partition = messages.FetchRequest.FetchPartition(
+        partition_for("g", 50), fetch_offset=1, partition_max_bytes=1000
+    )
     topic = messages.FetchRequest.FetchTopic(OFFSETS_TOPIC, partitions=[partition])
     reader.send((messages.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[topic]), 11))
     reader.turn()
@@ -330,3 +333,31 @@ def test_a_group_id_that_fits_no_record_is_refused(core: BrokerCore) -> None:
     client = CoreClient(core)
     assert client.commit("x" * 32_767, {("t", 0): 1}) == {("t", 0): 0}
     assert client.commit("x" * 32_768, {("t", 0): 1}) == {("t", 0): ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_describe_groups_names_the_operations_only_when_asked(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1})
+    asked = [
+        client.call(messages.DescribeGroupsRequest(["g"], include), 5).groups[0].authorized_operations
+        for include in (True, False)
+    ]
+    assert asked == [3400, -(2**31)]
+
+
+def test_when_one_batch_of_a_turn_is_refused_so_are_the_decisions_behind_it() -> None:
+    files = FaultyFiles()
+    core = make_core(files)
+    core.topics.create("t", 2000)
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 0})
+    files.only = lambda operation, path: operation == "append" and path.startswith(OFFSETS_TOPIC)
+    files.fail_at = len(files.calls) + 2
+    large = {("t", n): 1 for n in range(2000)}  # about six of these fill a batch
+    client.send(*((commit_request(core, "g", large), 8) for _ in range(20)))
+    client.turn()
+    codes = [{p.error_code for topic in answer.topics for p in topic.partitions} for answer in client.take()]
+    accepted = codes.index({ErrorCode.NOT_COORDINATOR})
+    assert 0 < accepted < 20
+    assert codes == [{0}] * accepted + [{ErrorCode.NOT_COORDINATOR}] * (20 - accepted)
+    assert client.committed("g") == large

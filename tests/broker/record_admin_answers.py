@@ -1,6 +1,6 @@
 """Ask a real Kafka everything in admin_situations.py and keep its answers, for test_admin_answers.py.
 
-    python -m tests.broker.record_admin_answers [PORT] > tests/data/admin_answers.jsonl
+    python -m tests.broker.record_admin_answers [PORT] | gzip -9n > tests/data/admin_answers.jsonl.gz
 
 Starts a new broker by benchmarks/peers/kafka.sh on PORT and PORT + 1 for each scenario (Java 17 and Maven needed).
 A line is one exchange: scenario, sentence, API, version, request and answer; `answer` is null where the broker

@@ -1,1 +1,43 @@
-"""Kafka offset management and group coordination in pure Python."""
+"""Kafka offset management and group coordination in pure Python: the public names, loaded when they are first used."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.server import Broker
+    from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+    from kafka_offsets.errors import (
+        ConfigError,
+        ErrorCode,
+        KafkaOffsetsError,
+        ProtocolError,
+        StorageError,
+    )
+
+__all__ = [
+    "Broker",
+    "ConfigError",
+    "ErrorCode",
+    "KafkaOffsetsError",
+    "OffsetAndMetadata",
+    "ProtocolError",
+    "StorageError",
+]
+
+_NOT_IN_ERRORS = {
+    "Broker": "kafka_offsets.broker.server",
+    "OffsetAndMetadata": "kafka_offsets.coordinator.offset_table",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name. What needs no broker, such as `kafka-offsets inspect`, does not pay for one."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_NOT_IN_ERRORS.get(name, "kafka_offsets.errors")), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,6 +7,8 @@ groups are found by the number of its partitions. What each situation is answere
 tests/broker/admin_situations.py lists the few where we answer otherwise.
 """
 
+from __future__ import annotations
+
 import logging
 import uuid
 from collections import Counter
@@ -62,7 +64,7 @@ _TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def check_new_topic(
-    core: "BrokerCore", name: str, partition_count: int, configs: Mapping[str, str | None]
+    core: BrokerCore, name: str, partition_count: int, configs: Mapping[str, str | None]
 ) -> Refusal:
     """Return whether a topic can be created, and if not Kafka's code and words for why."""
     error, message = _check_name(core, name, Collisions(core.topics.names))
@@ -76,7 +78,7 @@ def check_new_topic(
     return error, message
 
 
-def _check_name(core: "BrokerCore", name: str, collisions: Collisions) -> Refusal:
+def _check_name(core: BrokerCore, name: str, collisions: Collisions) -> Refusal:
     if name == CLUSTER_METADATA_TOPIC:
         return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
     if core.topics.get(name) is not None:
@@ -90,7 +92,7 @@ def _check_name(core: "BrokerCore", name: str, collisions: Collisions) -> Refusa
     return _FINE
 
 
-def _check_configs(core: "BrokerCore", configs: Mapping[str, str | None]) -> Refusal:
+def _check_configs(core: BrokerCore, configs: Mapping[str, str | None]) -> Refusal:
     absent = [name for name, value in configs.items() if value is None]
     if absent:
         return (
@@ -123,7 +125,7 @@ class _Plan:
 
 
 def create_topics(
-    core: "BrokerCore", request: messages.CreateTopicsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
 ) -> messages.CreateTopicsResponse:
     """Create topics, each for itself; all names are looked at before the first is created."""
     plans = _plans(core, request.topics)
@@ -138,7 +140,7 @@ def create_topics(
     return answer(topics=[_created(core, plan) for plan in plans])
 
 
-def _plans(core: "BrokerCore", wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
+def _plans(core: BrokerCore, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
     """Decide about every topic of a request; a name that stands there more than once is refused once."""
     topics = list(wanted)
     if sum(_asked_partitions(core, topic) for topic in topics) > _MOST_PARTITIONS:
@@ -156,14 +158,14 @@ def _plans(core: "BrokerCore", wanted: Iterable[messages.CreateTopicsRequest.Cre
     return plans
 
 
-def _asked_partitions(core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic) -> int:
+def _asked_partitions(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> int:
     if topic.assignments:
         return len(topic.assignments)
     return core.config.num_partitions if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0)
 
 
 def _plan(
-    core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic, collisions: Collisions
+    core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic, collisions: Collisions
 ) -> _Plan:
     configs = {config.name: config.value for config in topic.configs}
     plan = _Plan(topic.name, _asked_partitions(core, topic), _present(configs))
@@ -200,7 +202,7 @@ def _check_counts(topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal
     return _FINE
 
 
-def _check_assignments(core: "BrokerCore", topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+def _check_assignments(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
     """Check a manual placement of replicas: on one broker there is one that is right."""
     specified = "A manual partition assignment was specified, but"
     if topic.replication_factor != _DEFAULT:
@@ -227,7 +229,7 @@ def _check_assignments(core: "BrokerCore", topic: messages.CreateTopicsRequest.C
     return _FINE
 
 
-def _check_replicas(core: "BrokerCore", broker_ids: list[int]) -> Refusal:
+def _check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
     """Check the brokers that a client wants a partition on."""
     assignment = "The manual partition assignment includes"
     if not broker_ids:
@@ -249,7 +251,7 @@ def _check_replicas(core: "BrokerCore", broker_ids: list[int]) -> Refusal:
     return _FINE
 
 
-def _create(core: "BrokerCore", plan: _Plan, now: Now) -> None:
+def _create(core: BrokerCore, plan: _Plan, now: Now) -> None:
     try:
         topic = core.topics.create(plan.name, plan.partition_count, plan.configs)
     except StorageError as error:
@@ -261,7 +263,7 @@ def _create(core: "BrokerCore", plan: _Plan, now: Now) -> None:
             core.runtime.start(topic.partition_count, now, is_new=True)
 
 
-def _created(core: "BrokerCore", plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
+def _created(core: BrokerCore, plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
     answer = messages.CreateTopicsResponse
     if plan.refusal is not _FINE:
         error, message = plan.refusal
@@ -305,7 +307,7 @@ def fail_create_topics(
 
 
 def delete_topics(
-    core: "BrokerCore", request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteTopicsResponse:
     """Delete topics by name or by id, each for itself."""
     if not core.config.delete_topic_enable:
@@ -323,7 +325,7 @@ Doomed = tuple[Topic, str, bytes]
 
 
 def _doomed(
-    core: "BrokerCore", request: messages.DeleteTopicsRequest
+    core: BrokerCore, request: messages.DeleteTopicsRequest
 ) -> tuple[list[Doomed], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
     """Return the topics to delete, and the answers for what cannot be deleted."""
     refused = []
@@ -368,7 +370,7 @@ def _doomed(
     return [(topic, topic.name, topic.topic_id) for topic in found.values() if topic is not None], refused
 
 
-def _delete(core: "BrokerCore", topic: Topic) -> Refusal:
+def _delete(core: BrokerCore, topic: Topic) -> Refusal:
     try:
         core.topics.delete(topic.name)
     except StorageError as error:
@@ -399,7 +401,7 @@ def fail_delete_topics(
 
 
 def create_partitions(
-    core: "BrokerCore", request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
 ) -> messages.CreatePartitionsResponse:
     """Give topics more partitions, each for itself."""
     answer = messages.CreatePartitionsResponse
@@ -419,7 +421,7 @@ def create_partitions(
 
 
 def _check_growth(
-    core: "BrokerCore", wanted: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
+    core: BrokerCore, wanted: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
 ) -> Refusal:
     topic = core.topics.get(wanted.name)
     if topic is None:
@@ -447,7 +449,7 @@ def _check_growth(
     return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
 
 
-def _grow(core: "BrokerCore", name: str, total: int) -> Refusal:
+def _grow(core: BrokerCore, name: str, total: int) -> Refusal:
     try:
         core.topics.add_partitions(name, total)
     except StorageError as error:

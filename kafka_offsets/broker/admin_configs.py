@@ -6,6 +6,8 @@ configuration, and setting one is refused as an unknown one is in Kafka. What ea
 from Kafka 4.3.1; tests/broker/admin_situations.py lists the few where we answer otherwise.
 """
 
+from __future__ import annotations
+
 import logging
 import re
 from collections import Counter
@@ -74,7 +76,7 @@ def _invalid(message: str) -> _RefusedError:
 
 
 def describe_configs(
-    core: "BrokerCore", request: messages.DescribeConfigsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.DescribeConfigsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeConfigsResponse:
     """Describe the keys of each resource, sorted by name: all of them, or those that were asked for."""
     answer = messages.DescribeConfigsResponse
@@ -99,7 +101,7 @@ def describe_configs(
     return answer(results=results)
 
 
-def _describe(core: "BrokerCore", resource_type: int, name: str) -> list[Described]:
+def _describe(core: BrokerCore, resource_type: int, name: str) -> list[Described]:
     """Return the keys of one resource. Raises _RefusedError."""
     if resource_type == Resource.TOPIC:
         return _describe_topic(core, name)
@@ -119,7 +121,7 @@ def _describe(core: "BrokerCore", resource_type: int, name: str) -> list[Describ
     raise _invalid(_MALFORMED)
 
 
-def _describe_topic(core: "BrokerCore", name: str) -> list[Described]:
+def _describe_topic(core: BrokerCore, name: str) -> list[Described]:
     invalid = invalid_topic_name(name)
     if invalid:
         raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
@@ -129,7 +131,7 @@ def _describe_topic(core: "BrokerCore", name: str) -> list[Described]:
     return describe_topic(core.config, topic.configs)
 
 
-def _describe_broker(core: "BrokerCore", name: str) -> list[Described]:
+def _describe_broker(core: BrokerCore, name: str) -> list[Described]:
     if not name:
         return []  # what was set for all brokers while they ran
     if _broker_id(name) != core.node_id:
@@ -177,7 +179,7 @@ def fail_describe_configs(
 
 
 def incremental_alter_configs(
-    core: "BrokerCore", request: messages.IncrementalAlterConfigsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.IncrementalAlterConfigsRequest, context: RequestContext, now: Now
 ) -> messages.IncrementalAlterConfigsResponse:
     """Change keys of each resource, all of its changes or none."""
     answer = messages.IncrementalAlterConfigsResponse
@@ -200,7 +202,7 @@ def incremental_alter_configs(
 
 
 def _alter(
-    core: "BrokerCore", resource_type: int, name: str, changes: "list[Change]", *, validate_only: bool
+    core: BrokerCore, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
 ) -> None:
     """Make the changes of one resource. Raises _RefusedError, StorageError: then none is made."""
     _check_changes(changes)
@@ -224,7 +226,7 @@ def _alter(
         raise _invalid(f"Unknown resource type {resource_type}")
 
 
-def _check_changes(changes: "list[Change]") -> None:
+def _check_changes(changes: list[Change]) -> None:
     if len({change.name for change in changes}) < len(changes):
         raise _invalid("Error due to duplicate config keys")
     absent = [change.name for change in _without_deletions(changes) if change.value is None]
@@ -234,11 +236,11 @@ def _check_changes(changes: "list[Change]") -> None:
         raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka stumbles over it, and says so
 
 
-def _without_deletions(changes: "Iterable[Change]") -> "list[Change]":
+def _without_deletions(changes: Iterable[Change]) -> list[Change]:
     return [change for change in changes if change.config_operation != Operation.DELETE]
 
 
-def _alter_topic(core: "BrokerCore", name: str, changes: "list[Change]", *, validate_only: bool) -> None:
+def _alter_topic(core: BrokerCore, name: str, changes: list[Change], *, validate_only: bool) -> None:
     topic = core.topics.get(name)
     configs = {} if topic is None else dict(topic.configs)
     for change in changes:
@@ -261,7 +263,7 @@ def _alter_topic(core: "BrokerCore", name: str, changes: "list[Change]", *, vali
         core.topics.set_configs(name, configs)
 
 
-def _changed_value(core: "BrokerCore", change: "Change", current: str | None) -> str:
+def _changed_value(core: BrokerCore, change: Change, current: str | None) -> str:
     """Return what a key becomes; a list that is not set grows from the value that it has without."""
     assert change.value is not None
     operation = Operation(change.config_operation)
@@ -282,7 +284,7 @@ def _changed_value(core: "BrokerCore", change: "Change", current: str | None) ->
     return ",".join(elements)
 
 
-def _check_broker_changes(core: "BrokerCore", name: str, changes: "list[Change]") -> None:
+def _check_broker_changes(core: BrokerCore, name: str, changes: list[Change]) -> None:
     """Refuse to change a key of the broker while it runs; to remove one that cannot be set changes nothing."""
     if name:
         _check_node(name)
@@ -299,7 +301,7 @@ def _check_broker_changes(core: "BrokerCore", name: str, changes: "list[Change]"
         raise _invalid(f"Cannot update these configs dynamically: [{', '.join(names)}]")
 
 
-def _check_logger_changes(core: "BrokerCore", name: str, changes: "list[Change]") -> None:
+def _check_logger_changes(core: BrokerCore, name: str, changes: list[Change]) -> None:
     _check_node(name)
     if int(name) != core.node_id:
         raise _invalid(f"Unexpected node id. Expected {core.node_id}, but received {name}")

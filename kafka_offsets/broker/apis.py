@@ -1,5 +1,7 @@
 """THE table: every API that this broker serves, its versions, who handles it and who answers when it fails."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -81,10 +83,10 @@ class Api:
         return messages.find(f"{self.name}Response")
 
     @cached_property
-    def _codecs(self) -> dict[int, "Codecs | None"]:
+    def _codecs(self) -> dict[int, Codecs | None]:
         return {}
 
-    def codecs(self, version: int) -> "Codecs | None":
+    def codecs(self, version: int) -> Codecs | None:
         """Return how requests of a version are read and responses written; None when it is not served."""
         try:
             return self._codecs[version]
@@ -92,7 +94,7 @@ class Api:
             made = self._codecs[version] = self._make_codecs(version)
             return made
 
-    def _make_codecs(self, version: int) -> "Codecs | None":
+    def _make_codecs(self, version: int) -> Codecs | None:
         schema = self.request.SCHEMA
         if not self.min_version <= version <= self.max_version or version not in schema.versions:
             return None

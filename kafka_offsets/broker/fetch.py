@@ -9,6 +9,8 @@ What is answered, and when, was asked of Kafka 4.3.1: an offset out of range or 
 once, whereas a topic that is not there does not keep the others from waiting.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,7 +76,7 @@ class _Reading(NamedTuple):
 
 
 def fetch(
-    core: "BrokerCore", request: messages.FetchRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.FetchRequest, context: RequestContext, now: Now
 ) -> messages.FetchResponse | None:
     """Answer with what there is, or park the request until there is enough.
 
@@ -97,7 +99,7 @@ def fetch(
     return None
 
 
-def _park(core: "BrokerCore", parked: ParkedFetch, now: Now) -> None:
+def _park(core: BrokerCore, parked: ParkedFetch, now: Now) -> None:
     for partition in parked.partitions:
         size = partition.log.size
         if not partition.parked:
@@ -109,7 +111,7 @@ def _park(core: "BrokerCore", parked: ParkedFetch, now: Now) -> None:
     parked.deadline = core.at(now.mono_ms + parked.request.max_wait_ms, lambda _: _answer(core, parked))
 
 
-def wake(core: "BrokerCore", partitions: Iterable[Partition], now: Now) -> None:
+def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
     """Answer the fetches for which there is now enough in partitions that may have grown."""
     for partition in partitions:
         if not partition.parked:
@@ -124,7 +126,7 @@ def wake(core: "BrokerCore", partitions: Iterable[Partition], now: Now) -> None:
                 _answer(core, parked)
 
 
-def topic_deleted(core: "BrokerCore", name: str) -> None:
+def topic_deleted(core: BrokerCore, name: str) -> None:
     """Answer every fetch that waits for a topic that is gone. Costs a look at each fetch that waits."""
     gone = [
         parked
@@ -136,13 +138,13 @@ def topic_deleted(core: "BrokerCore", name: str) -> None:
         _answer(core, parked)
 
 
-def cancel(core: "BrokerCore", connection: object) -> None:
+def cancel(core: BrokerCore, connection: object) -> None:
     """Forget the fetches of a connection that has closed."""
     for parked in core.topics.waiting.pop(connection, {}):
         _unpark(parked)
 
 
-def _answer(core: "BrokerCore", parked: ParkedFetch) -> None:
+def _answer(core: BrokerCore, parked: ParkedFetch) -> None:
     connection = parked.context.connection
     waiting = core.topics.waiting.get(connection, {})
     waiting.pop(parked, None)
@@ -169,7 +171,7 @@ class _Reader:
 
     __slots__ = ("aborted", "at_least_one", "core", "is_final", "left", "size", "version", "watched")
 
-    def __init__(self, core: "BrokerCore", request: messages.FetchRequest, version: int) -> None:
+    def __init__(self, core: BrokerCore, request: messages.FetchRequest, version: int) -> None:
         self.core = core
         self.version = version
         self.left = min(request.max_bytes, core.config.fetch_max_bytes)
@@ -180,8 +182,8 @@ class _Reader:
         self.is_final = False
 
     def read(
-        self, topic: Topic, asked: "messages.FetchRequest.FetchPartition"
-    ) -> "messages.FetchResponse.PartitionData":
+        self, topic: Topic, asked: messages.FetchRequest.FetchPartition
+    ) -> messages.FetchResponse.PartitionData:
         """Read one partition, or say why not."""
         try:
             partition = self.core.topics.partition_of(topic, asked.partition)
@@ -193,8 +195,8 @@ class _Reader:
             return self._refusal(asked, _storage_error(self.version))
 
     def _read_log(
-        self, partition: Partition, asked: "messages.FetchRequest.FetchPartition"
-    ) -> "messages.FetchResponse.PartitionData":
+        self, partition: Partition, asked: messages.FetchRequest.FetchPartition
+    ) -> messages.FetchResponse.PartitionData:
         log = partition.log
         epoch = asked.current_leader_epoch
         if epoch >= 0 and epoch != partition.leader_epoch:
@@ -225,8 +227,8 @@ class _Reader:
         )
 
     def _refusal(
-        self, asked: "messages.FetchRequest.FetchPartition", error: ErrorCode
-    ) -> "messages.FetchResponse.PartitionData":
+        self, asked: messages.FetchRequest.FetchPartition, error: ErrorCode
+    ) -> messages.FetchResponse.PartitionData:
         """Kafka gives no offsets beside an error: a client that needs them asks ListOffsets."""
         self.is_final = True
         refusal = _unknown(asked.partition, error)
@@ -235,7 +237,7 @@ class _Reader:
         return refusal
 
 
-def _read(core: "BrokerCore", request: messages.FetchRequest, version: int) -> _Reading:
+def _read(core: BrokerCore, request: messages.FetchRequest, version: int) -> _Reading:
     reader = _Reader(core, request, version)
     by_id = version >= TOPIC_IDS_SINCE
     response = messages.FetchResponse
@@ -252,7 +254,7 @@ def _read(core: "BrokerCore", request: messages.FetchRequest, version: int) -> _
     return _Reading(response(responses=responses), reader.size, reader.watched, reader.is_final)
 
 
-def _unknown(index: int, error: ErrorCode) -> "messages.FetchResponse.PartitionData":
+def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionData:
     return messages.FetchResponse.PartitionData(
         partition_index=index,
         error_code=error,

@@ -3,6 +3,8 @@
 Each group of a request is decided by its own shard and answers for itself.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.gather import Gather
@@ -28,7 +30,7 @@ _GROUPS_SINCE = 8
 
 
 def find_coordinator(
-    core: "BrokerCore", request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
 ) -> messages.FindCoordinatorResponse:
     """Say which broker coordinates a group: this one, once the offsets topic exists."""
     error, message = _coordinator_error(core, request.key_type, context.api_version, now)
@@ -45,7 +47,7 @@ def find_coordinator(
 
 
 def _coordinator_error(
-    core: "BrokerCore", key_type: int, api_version: int, now: Now
+    core: BrokerCore, key_type: int, api_version: int, now: Now
 ) -> tuple[ErrorCode, str | None]:
     if key_type == _GROUP:
         if core.offsets_topic_exists:
@@ -74,7 +76,7 @@ def fail_find_coordinator(
 
 
 def offset_fetch(
-    core: "BrokerCore", request: messages.OffsetFetchRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
 ) -> messages.OffsetFetchResponse | None:
     """Answer committed offsets, of one group or of several.
 
@@ -102,7 +104,7 @@ def offset_fetch(
 
 
 def _fetched(
-    core: "BrokerCore", request: messages.OffsetFetchRequest, api_version: int, now: Now
+    core: BrokerCore, request: messages.OffsetFetchRequest, api_version: int, now: Now
 ) -> messages.OffsetFetchResponse:
     if api_version < _GROUPS_SINCE:
         topics = None
@@ -121,7 +123,7 @@ def _fetched(
 
 
 def _fetch(
-    core: "BrokerCore",
+    core: BrokerCore,
     group_id: str,
     topics: list[tuple[str, bytes, list[int]]] | None,
     require_stable: bool,
@@ -177,7 +179,7 @@ def fail_offset_fetch(
 
 
 def describe_groups(
-    core: "BrokerCore", request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeGroupsResponse:
     """Describe classic groups."""
     described = [
@@ -201,7 +203,7 @@ def fail_describe_groups(
 
 
 def list_groups(
-    core: "BrokerCore", request: messages.ListGroupsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.ListGroupsRequest, context: RequestContext, now: Now
 ) -> messages.ListGroupsResponse:
     """List the groups of all shards, by state and type where asked."""
     groups = []
@@ -218,7 +220,7 @@ def fail_list_groups(
 
 
 def delete_groups(
-    core: "BrokerCore", request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteGroupsResponse | None:
     """Delete groups that have no members, with their offsets."""
     names = list(dict.fromkeys(request.groups_names))

@@ -3,6 +3,8 @@
 Every answer was asked of Kafka 4.3.1.
 """
 
+from __future__ import annotations
+
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -56,7 +58,7 @@ _NOTHING = _Found()
 
 
 def list_offsets(
-    core: "BrokerCore", request: messages.ListOffsetsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.ListOffsetsRequest, context: RequestContext, now: Now
 ) -> messages.ListOffsetsResponse:
     """Answer an offset for each timestamp or mark asked.
 
@@ -84,13 +86,13 @@ def list_offsets(
 
 
 def _list_one(
-    core: "BrokerCore", topic: str, asked: "messages.ListOffsetsRequest.ListOffsetsPartition", version: int
-) -> "messages.ListOffsetsResponse.ListOffsetsPartitionResponse":
+    core: BrokerCore, topic: str, asked: messages.ListOffsetsRequest.ListOffsetsPartition, version: int
+) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
     index, timestamp = asked.partition_index, asked.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         return _list_answer(index, ErrorCode.UNSUPPORTED_VERSION)
 
-    def find(partition: Partition) -> "messages.ListOffsetsResponse.ListOffsetsPartitionResponse":
+    def find(partition: Partition) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
         error = _epoch_error(asked.current_leader_epoch, partition)
         found = _NOTHING if error else _find(partition, timestamp)
         return _list_answer(
@@ -102,7 +104,7 @@ def _list_one(
 
 def _list_answer(
     index: int, error: ErrorCode, found: _Found = _NOTHING
-) -> "messages.ListOffsetsResponse.ListOffsetsPartitionResponse":
+) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
     return messages.ListOffsetsResponse.ListOffsetsPartitionResponse(index, error, *found)
 
 
@@ -129,7 +131,7 @@ def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
 
 
 def _at_partition(
-    core: "BrokerCore",
+    core: BrokerCore,
     topic: str,
     index: int,
     decide: Callable[[Partition], _Answer],
@@ -161,7 +163,7 @@ def fail_list_offsets(
 
 
 def offset_for_leader_epoch(
-    core: "BrokerCore", request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
 ) -> messages.OffsetForLeaderEpochResponse:
     """Answer where a leader epoch ends: -1 for one that is not known (KIP-101, KIP-320)."""
     response = messages.OffsetForLeaderEpochResponse
@@ -173,14 +175,14 @@ def offset_for_leader_epoch(
 
 
 def _end_of_epoch(
-    core: "BrokerCore", topic: str, asked: "messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition"
-) -> "messages.OffsetForLeaderEpochResponse.EpochEndOffset":
+    core: BrokerCore, topic: str, asked: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
     answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset
 
-    def refuse(error: ErrorCode) -> "messages.OffsetForLeaderEpochResponse.EpochEndOffset":
+    def refuse(error: ErrorCode) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
         return answer(error, asked.partition, -1, -1)
 
-    def find(partition: Partition) -> "messages.OffsetForLeaderEpochResponse.EpochEndOffset":
+    def find(partition: Partition) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
         error = _epoch_error(asked.current_leader_epoch, partition)
         if error:
             return refuse(error)
@@ -206,7 +208,7 @@ def fail_offset_for_leader_epoch(
 
 
 def delete_records(
-    core: "BrokerCore", request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteRecordsResponse:
     """Let logs begin later, and remember it before answering (KIP-107).
 
@@ -221,19 +223,19 @@ def delete_records(
 
 
 def _delete_one(
-    core: "BrokerCore", topic: str, asked: "messages.DeleteRecordsRequest.DeleteRecordsPartition"
-) -> "messages.DeleteRecordsResponse.DeleteRecordsPartitionResult":
+    core: BrokerCore, topic: str, asked: messages.DeleteRecordsRequest.DeleteRecordsPartition
+) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
     answer = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
     index = asked.partition_index
 
-    def delete(partition: Partition) -> "messages.DeleteRecordsResponse.DeleteRecordsPartitionResult":
+    def delete(partition: Partition) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
         error = _delete_before(core, partition, asked.offset)
         return answer(index, -1 if error else partition.log.log_start_offset, error)
 
     return _at_partition(core, topic, index, delete, lambda error: answer(index, -1, error))
 
 
-def _delete_before(core: "BrokerCore", partition: Partition, offset: int) -> ErrorCode:
+def _delete_before(core: BrokerCore, partition: Partition, offset: int) -> ErrorCode:
     topic = core.topics.get(partition.topic)
     assert topic is not None
     if topic.is_internal:

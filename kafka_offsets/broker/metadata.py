@@ -5,6 +5,8 @@ may do everything. What each situation is answered was recorded from Kafka 4.3.1
 lists the few where we answer otherwise.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -47,7 +49,7 @@ _API_VERSIONS = 18
 
 
 def metadata(
-    core: "BrokerCore", request: messages.MetadataRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.MetadataRequest, context: RequestContext, now: Now
 ) -> messages.MetadataResponse:
     """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
 
@@ -77,7 +79,7 @@ def metadata(
 
 
 def _asked_topics(
-    core: "BrokerCore", request: messages.MetadataRequest, version: int, now: Now
+    core: BrokerCore, request: messages.MetadataRequest, version: int, now: Now
 ) -> list[messages.MetadataResponse.Topic] | None:
     """Describe what was asked for, each topic once; None when an entry has neither name nor id."""
     wanted = request.topics
@@ -99,14 +101,14 @@ def _asked_topics(
     return found
 
 
-def _all_topics(core: "BrokerCore") -> Iterable[Topic]:
+def _all_topics(core: BrokerCore) -> Iterable[Topic]:
     for name in core.topics.names():
         topic = core.topics.get(name)
         if topic is not None:
             yield topic
 
 
-def _create(core: "BrokerCore", name: str, now: Now) -> Topic | None:
+def _create(core: BrokerCore, name: str, now: Now) -> Topic | None:
     """Create a topic because somebody asked for it; None when it cannot be. Raises StorageError."""
     if name == OFFSETS_TOPIC:
         core.create_offsets_topic(now)
@@ -118,7 +120,7 @@ def _create(core: "BrokerCore", name: str, now: Now) -> Topic | None:
     return None if error else core.topics.create(name, count, {})
 
 
-def _known_topic(core: "BrokerCore", topic: Topic) -> messages.MetadataResponse.Topic:
+def _known_topic(core: BrokerCore, topic: Topic) -> messages.MetadataResponse.Topic:
     answer = messages.MetadataResponse
     replicas = [core.node_id]
     partitions = [
@@ -134,7 +136,7 @@ def _unknown_topic(name: str) -> messages.MetadataResponse.Topic:
     )
 
 
-def _topic_by_id(core: "BrokerCore", topic_id: bytes) -> messages.MetadataResponse.Topic:
+def _topic_by_id(core: BrokerCore, topic_id: bytes) -> messages.MetadataResponse.Topic:
     topic = core.topics.by_id(topic_id)
     if topic is None:
         return messages.MetadataResponse.Topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
@@ -147,7 +149,7 @@ def _unknown_topic_error(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def leader_epochs(core: "BrokerCore", topic: Topic) -> list[int]:
+def leader_epochs(core: BrokerCore, topic: Topic) -> list[int]:
     """Return the leader epoch of each partition of a topic, without opening logs that nobody has used yet.
 
     An unopened log has its epoch in a file; a new one begins with 0. -1 when the file is damaged: whoever opens
@@ -159,7 +161,7 @@ def leader_epochs(core: "BrokerCore", topic: Topic) -> list[int]:
     ]
 
 
-def _stored_epoch(core: "BrokerCore", directory: str) -> int:
+def _stored_epoch(core: BrokerCore, directory: str) -> int:
     path = join(directory, LEADER_EPOCH_CHECKPOINT)
     files = core.directory.files
     try:
@@ -179,7 +181,7 @@ def fail_metadata(
 
 
 def describe_topic_partitions(
-    core: "BrokerCore", request: messages.DescribeTopicPartitionsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.DescribeTopicPartitionsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeTopicPartitionsResponse:
     """Describe partitions by pages (KIP-966): topics sorted by name, from the cursor on, up to a limit."""
     cursor = request.cursor
@@ -207,7 +209,7 @@ def describe_topic_partitions(
 
 
 def _page(
-    core: "BrokerCore", name: str, topic: Topic | None, start: int, limit: int
+    core: BrokerCore, name: str, topic: Topic | None, start: int, limit: int
 ) -> messages.DescribeTopicPartitionsResponse.Topic:
     """Describe up to `limit` partitions of one topic from `start` on."""
     answer = messages.DescribeTopicPartitionsResponse
@@ -236,7 +238,7 @@ def fail_describe_topic_partitions(
 
 
 def describe_cluster(
-    core: "BrokerCore", request: messages.DescribeClusterRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.DescribeClusterRequest, context: RequestContext, now: Now
 ) -> messages.DescribeClusterResponse:
     """Name the brokers of the cluster."""
     answer = messages.DescribeClusterResponse
@@ -272,7 +274,7 @@ def fail_describe_cluster(
 
 
 def api_versions(
-    core: "BrokerCore", request: messages.ApiVersionsRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.ApiVersionsRequest, context: RequestContext, now: Now
 ) -> messages.ApiVersionsResponse:
     """List every API that is served, with its versions.
 

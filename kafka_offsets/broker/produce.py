@@ -1,5 +1,7 @@
 """Produce and InitProducerId: records into logs, once each when the producer is idempotent."""
 
+from __future__ import annotations
+
 import logging
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def produce(
-    core: "BrokerCore", request: messages.ProduceRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now
 ) -> messages.ProduceResponse | None:
     """Append one batch to each partition; the answer leaves once they are durable.
 
@@ -60,9 +62,9 @@ def produce(
 
 
 def _finish_unanswered(
-    core: "BrokerCore",
+    core: BrokerCore,
     context: RequestContext,
-    responses: "list[messages.ProduceResponse.TopicProduceResponse]",
+    responses: list[messages.ProduceResponse.TopicProduceResponse],
 ) -> None:
     core.no_reply(context)
     errors = [
@@ -77,14 +79,14 @@ def _finish_unanswered(
 
 
 def _produce_one(
-    core: "BrokerCore",
+    core: BrokerCore,
     request: messages.ProduceRequest,
     context: RequestContext,
     topic: Topic,
-    data: "messages.ProduceRequest.PartitionProduceData",
+    data: messages.ProduceRequest.PartitionProduceData,
     logs: list[Log],
     now: Now,
-) -> "messages.ProduceResponse.PartitionProduceResponse":
+) -> messages.ProduceResponse.PartitionProduceResponse:
     """Append to one partition, or say why not; the log is added to `logs` when the answer has to wait for it."""
     if not 0 <= data.index < topic.partition_count:
         return _refusal(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -117,14 +119,14 @@ def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHead
 
 
 def _append(
-    core: "BrokerCore",
+    core: BrokerCore,
     partition: Partition,
     topic: Topic,
-    data: "messages.ProduceRequest.PartitionProduceData",
+    data: messages.ProduceRequest.PartitionProduceData,
     header: BatchHeader,
     logs: list[Log],
     now: Now,
-) -> "messages.ProduceResponse.PartitionProduceResponse":
+) -> messages.ProduceResponse.PartitionProduceResponse:
     log, index = partition.log, partition.index
     accepted = check_batch(data.records or b"", header, topic.config, f"{topic.name}-{index}", now)
     if isinstance(accepted, Refused):
@@ -149,13 +151,13 @@ def _append(
     return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
 
 
-def _refusal(index: int, error: ErrorCode) -> "messages.ProduceResponse.PartitionProduceResponse":
+def _refusal(index: int, error: ErrorCode) -> messages.ProduceResponse.PartitionProduceResponse:
     return messages.ProduceResponse.PartitionProduceResponse(index, error, -1, -1, -1)
 
 
 def _refused(
     index: int, refused: Refused, log_start_offset: int
-) -> "messages.ProduceResponse.PartitionProduceResponse":
+) -> messages.ProduceResponse.PartitionProduceResponse:
     response = messages.ProduceResponse
     return response.PartitionProduceResponse(
         index,
@@ -184,7 +186,7 @@ def fail_produce(
 
 
 def init_producer_id(
-    core: "BrokerCore", request: messages.InitProducerIdRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.InitProducerIdRequest, context: RequestContext, now: Now
 ) -> messages.InitProducerIdResponse:
     """Give an idempotent producer an id that nobody had before; its epoch begins at 0.
 

@@ -5,6 +5,8 @@ membership.py): these are the facts and the small steps that those are made of. 
 members there are, except the ones that end a phase. Source: ClassicGroup and ClassicGroupMember of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -238,7 +240,7 @@ class ClassicGroup:
 
     # Sessions
 
-    def on_commit(self, member_id: str, now: Now, shard: "Shard") -> None:
+    def on_commit(self, member_id: str, now: Now, shard: Shard) -> None:
         """Take a commit for a sign of life."""
         if self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             member = self.members.get(member_id)

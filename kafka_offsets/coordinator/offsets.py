@@ -5,6 +5,8 @@ answered per partition while the rest is committed. Reads see what is durable.
 Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGroup.validateOffsetCommit of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now

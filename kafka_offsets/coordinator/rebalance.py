@@ -6,6 +6,8 @@ is compared, when it falls due, with the time at which its group or member wants
 Source: GroupMetadataManager of Kafka 4.3, the part for classic groups.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +38,14 @@ _NEVER = -1
 class Draft:
     """A decision in the making: where, when, and what it asks for so far."""
 
-    def __init__(self, shard: "Shard", now: Now) -> None:
+    def __init__(self, shard: Shard, now: Now) -> None:
         self.shard = shard
         self.now = now
         self.records: list[Record] = []
         self.replies: list[Reply] = []
         self.undo: Callable[[], None] | None = None
 
-    def reply(self, context: RequestContext, response: Any) -> "Draft":
+    def reply(self, context: RequestContext, response: Any) -> Draft:
         """Add an answer."""
         self.replies.append(Reply(context, response))
         return self
@@ -267,7 +269,7 @@ def remove_member(draft: Draft, group: ClassicGroup, member: Member) -> None:
 # Timers
 
 
-def on_timer(shard: "Shard", timer: Timer, now: Now) -> Result:
+def on_timer(shard: Shard, timer: Timer, now: Now) -> Result:
     """Carry out a timer that fell due, unless its group or member wants it at another time or no more."""
     group = shard.groups.get(timer.group_id)
     draft = Draft(shard, now)
@@ -331,7 +333,7 @@ def _on_sync_timer(draft: Draft, group: ClassicGroup) -> None:
 # Loading and unloading
 
 
-def finish_loading(shard: "Shard", now: Now) -> list[Result]:
+def finish_loading(shard: Shard, now: Now) -> list[Result]:
     """Bring loaded groups to life, each member with a fresh session; groups over the size limit rebalance."""
     results = []
     for group in shard.groups.values():
@@ -347,7 +349,7 @@ def finish_loading(shard: "Shard", now: Now) -> list[Result]:
     return results
 
 
-def unload(shard: "Shard") -> Result:
+def unload(shard: Shard) -> Result:
     """Give all groups up, when this broker coordinates them no more: whoever is parked hears NOT_COORDINATOR."""
     draft = Draft(shard, Now(-1, -1))
     for group in shard.groups.values():
@@ -359,7 +361,7 @@ def unload(shard: "Shard") -> Result:
     return draft.result()
 
 
-def replay(shard: "Shard", group_id: str, value: messages.GroupMetadataValue | None) -> None:
+def replay(shard: Shard, group_id: str, value: messages.GroupMetadataValue | None) -> None:
     """Note what the log says of a group; None is a tombstone.
 
     While loading the log decides which groups there are. Afterwards the decisions have done so before their records

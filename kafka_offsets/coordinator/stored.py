@@ -18,6 +18,8 @@ Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Kafka 4.3;
 GroupCoordinatorRecordHelpers.newOffsetCommitRecord.
 """
 
+from __future__ import annotations
+
 import struct
 from typing import NamedTuple
 

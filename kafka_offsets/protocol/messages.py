@@ -138,7 +138,8 @@ def _file_of(name: str) -> str | None:
                 number, _, rest = file.removeprefix(prefix).partition("_")
                 if file.startswith(prefix) and number.isdigit() and rest == wanted:
                     return file
-    return None
+    alone = snake_case(name)
+    return alone if alone in schema_files.names() else None
 
 
 def snake_case(name: str) -> str:

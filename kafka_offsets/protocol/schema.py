@@ -18,6 +18,8 @@ declared by ``struct Name`` before the fields. Versions left out are those of th
 bytes.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -56,7 +58,7 @@ class Versions(NamedTuple):
     def __contains__(self, version: object) -> bool:
         return isinstance(version, int) and self.first <= version <= self.last
 
-    def __and__(self, other: "Versions") -> "Versions":
+    def __and__(self, other: Versions) -> Versions:
         return Versions(max(self.first, other.first), min(self.last, other.last))
 
     def __str__(self) -> str:
@@ -88,7 +90,7 @@ class Field:
 
     name: str
     type: str
-    struct: "Struct | None"
+    struct: Struct | None
     array: bool
     versions: Versions
     nullable: Versions

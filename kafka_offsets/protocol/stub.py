@@ -4,6 +4,8 @@
 and compares.
 """
 
+from __future__ import annotations
+
 import sys
 
 from kafka_offsets.protocol import messages

@@ -133,11 +133,12 @@ def test_the_type_stub_is_what_the_schemas_give() -> None:
     assert path.read_text(encoding="utf-8") == stub(), "run: make stub"
 
 
-def test_importing_the_messages_reads_no_schema() -> None:
+def test_importing_the_broker_reads_no_schema() -> None:
     code = (
         "from kafka_offsets import schema_files\n"
         "schema_files.read = None\n"
         "from kafka_offsets.protocol import messages\n"
+        "import kafka_offsets.broker.server\n"
         "assert not messages._loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

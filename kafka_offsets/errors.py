@@ -20,9 +20,7 @@ class ProtocolError(KafkaOffsetsError):
     """
 
     def __init__(self, message: str, position: int | None = None) -> None:
-        super().__init__(
-            message if position is None else f"{message} at byte {position}"
-        )
+        super().__init__(message if position is None else f"{message} at byte {position}")
         self.position = position
 
 
@@ -33,16 +31,8 @@ class StorageError(KafkaOffsetsError):
     position  byte offset in that file, or None when the whole file is meant
     """
 
-    def __init__(
-        self, message: str, path: str | None = None, position: int | None = None
-    ) -> None:
-        where = (
-            ""
-            if path is None
-            else path
-            if position is None
-            else f"{path} at byte {position}"
-        )
+    def __init__(self, message: str, path: str | None = None, position: int | None = None) -> None:
+        where = "" if path is None else path if position is None else f"{path} at byte {position}"
         super().__init__(f"{where}: {message}" if where else message)
         self.path = path
         self.position = position

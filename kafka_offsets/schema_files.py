@@ -16,9 +16,7 @@ def folder() -> Path:
     for candidate in (_PACKAGE / "schemas", _PACKAGE.parent / "schemas"):
         if (candidate / "headers.schema").is_file():
             return candidate
-    raise FileNotFoundError(
-        f"no schema files beside {_PACKAGE} or in {_PACKAGE.parent / 'schemas'}"
-    )
+    raise FileNotFoundError(f"no schema files beside {_PACKAGE} or in {_PACKAGE.parent / 'schemas'}")
 
 
 @cache

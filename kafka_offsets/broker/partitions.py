@@ -4,6 +4,7 @@ The catalogue of topics is the data directory's; a partition's log is opened whe
 with thousands of partitions starts at once. This module knows no requests: produce, fetch and the topic APIs do.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from kafka_offsets.storage.log import Log, LogConfig
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.fetch import ParkedFetch
+
+logger = logging.getLogger(__name__)
 
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 """Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
@@ -170,6 +173,14 @@ class Topics:
         partition = partitions[index]
         if partition is None:
             log = self.directory.open_log(topic.name, index, topic.log_config)
+            if log.recovery is not None:
+                logger.warning(
+                    "%s: the last %d bytes were cut, at byte %d: %s",
+                    log.recovery.path,
+                    log.recovery.dropped_bytes,
+                    log.recovery.position,
+                    log.recovery.reason,
+                )
             partition = partitions[index] = Partition(topic.name, topic.topic_id, index, log)
         return partition
 

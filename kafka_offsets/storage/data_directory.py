@@ -128,6 +128,7 @@ class DataDirectory:
         self._new_id = new_id
         self._logs: dict[tuple[str, int], Log] = {}
         self._written: dict[str, bytes] = {}
+        self._lines: dict[str, tuple[Topic, bytes]] = {}
         self._closed = False
         files.make_directory("")
         self._lock = files.lock(LOCK)
@@ -296,7 +297,7 @@ class DataDirectory:
         self._store(self._catalogue._replace(topics=topics))
 
     def _store(self, catalogue: _Catalogue) -> None:
-        self.files.replace_atomically(CATALOGUE, _encode_catalogue(catalogue))
+        self.files.replace_atomically(CATALOGUE, _encode_catalogue(catalogue, self._lines))
         self._catalogue = catalogue
 
     # --- logs
@@ -412,19 +413,32 @@ def _deleted_name(topic: str, partition: int, unique: bytes) -> str:
     return topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
 
 
-def _encode_catalogue(catalogue: _Catalogue) -> bytes:
+def _encode_catalogue(catalogue: _Catalogue, known: dict[str, tuple[Topic, bytes]]) -> bytes:
+    """Return the bytes of the catalogue file.
+
+    known  lines of topics that were encoded before; brought up to date, so that one change encodes one topic
+    """
     head = {
         "version": _CATALOGUE_VERSION,
         "topics": len(catalogue.topics),
         "next_producer_id": catalogue.next_producer_id,
         "deleting": [[name, encode_uuid(topic_id)] for name, topic_id in catalogue.deleting],
     }
-    rows: list[dict[str, Any]] = [head]
+    lines = [_checksummed(head)]
+    for name in known.keys() - catalogue.topics.keys():
+        del known[name]
     for name in sorted(catalogue.topics):
-        row = catalogue.topics[name]._asdict()
-        rows.append(row | {"topic_id": encode_uuid(row["topic_id"]), "configs": dict(row["configs"])})
-    lines = [json.dumps(row).encode("ascii") for row in rows]
-    return b"".join(b"%s %08x\n" % (line, google_crc32c.value(line)) for line in lines)
+        topic = catalogue.topics[name]
+        if name not in known or known[name][0] is not topic:
+            row = topic._asdict() | {"topic_id": encode_uuid(topic.topic_id), "configs": dict(topic.configs)}
+            known[name] = (topic, _checksummed(row))
+        lines.append(known[name][1])
+    return b"".join(lines)
+
+
+def _checksummed(row: dict[str, Any]) -> bytes:
+    line = json.dumps(row).encode("ascii")
+    return b"%s %08x\n" % (line, google_crc32c.value(line))
 
 
 def _decode_catalogue(data: bytes, path: str) -> _Catalogue:

@@ -244,6 +244,8 @@ class BrokerCore:
         if error is not ErrorCode.NONE:
             raise ValueError(f"topic {name!r}: {message or error.name}")
         self.topics.create(name, partition_count, configs)
+        if name == OFFSETS_TOPIC:
+            self.runtime.start(partition_count, self.clock.now(), is_new=True)
 
     def committed(self, group_id: str) -> dict[tuple[str, int], OffsetAndMetadata]:
         """Return the committed offsets of a group by (topic, partition); empty for an unknown group."""

@@ -164,12 +164,21 @@ class BrokerCore:
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
             Compression(config.offsets_topic_compression_codec),
         )
+        try:
+            self._load_groups()
+        except BaseException:
+            self.directory.close(sync=False)
+            raise
+
+    def _load_groups(self) -> None:
+        """Replay the offsets topic, if there is one, and append what the replay decided."""
         topic = self.topics.get(OFFSETS_TOPIC)
-        if topic is not None:
-            self.runtime.start(topic.partition_count, self.clock.now(), is_new=False)
-            for hosted in self.runtime.all_shards():
-                self._dirty_shards[hosted] = None
-            self.end_turn()
+        if topic is None:
+            return
+        self.runtime.start(topic.partition_count, self.clock.now(), is_new=False)
+        for hosted in self.runtime.all_shards():
+            self._dirty_shards[hosted] = None
+        self.end_turn()
 
     # -- what the owner of the sockets calls --------------------------------------------------------------------
 
@@ -267,9 +276,8 @@ class BrokerCore:
 
     def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call `callback` at a monotonic time, unless it is cancelled before."""
-        if (
-            len(self._deadlines) >= self._most_deadlines
-        ):  # mostly cancelled ones: parked fetches that were woken
+        if len(self._deadlines) >= self._most_deadlines:
+            # Mostly cancelled ones, of parked fetches that were woken.
             self._deadlines = [entry for entry in self._deadlines if entry[2].callback is not None]
             heapq.heapify(self._deadlines)
             self._most_deadlines = max(_FEWEST_DEADLINES, 2 * len(self._deadlines))

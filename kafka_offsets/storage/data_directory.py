@@ -148,6 +148,10 @@ class DataDirectory:
         self._recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT, names)
         self._high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
+        if not self.stopped_cleanly:
+            # A recovery point says where a log ended only after a clean stop. A log that is not opened in this run must
+            # not get that meaning back by the next clean stop: it may have grown since its point was written.
+            self._recovery_points = {}
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
             self.files.sync_directory("")  # it must not come back after a crash that follows new records

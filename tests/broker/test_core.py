@@ -9,6 +9,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.runtime import OFFSETS_TOPIC, partition_for
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log import Log
 from tests.broker.core_client import CoreClient, commit_request, make_core
@@ -361,3 +362,34 @@ def test_when_one_batch_of_a_turn_is_refused_so_are_the_decisions_behind_it() ->
     assert 0 < accepted < 20
     assert codes == [{0}] * accepted + [{ErrorCode.NOT_COORDINATOR}] * (20 - accepted)
     assert client.committed("g") == large
+
+
+def test_a_log_that_grew_before_a_crash_and_slept_through_the_next_run_is_still_whole() -> None:
+    # Found by restarting twice: the recovery point of a log that the second run never opened was from before the
+    # crash, and its clean stop made that point look like the end of the log, which then seemed too long.
+    files = FaultyFiles()
+    core = make_core(files)
+    core.topics.create("t", 1)
+    log = core.topics.partition("t", 0).log  # type: ignore[union-attr]
+    log.append(encode_batch([(b"k", b"one", (), 0)]))
+    core.close()
+    core = make_core(files)
+    core.topics.partition("t", 0).log.append(encode_batch([(b"k", b"two", (), 0)]))  # type: ignore[union-attr]
+    make_core(survivors := files.survivors()).close()
+    core = make_core(survivors)
+    assert core.topics.partition("t", 0).log.log_end_offset == 2  # type: ignore[union-attr]
+
+
+def test_a_start_that_fails_gives_the_directory_free() -> None:
+    files = FaultyFiles()
+    core = make_core(files)
+    core.topics.create("t", 1)
+    CoreClient(core).commit("g", {("t", 0): 1})
+    hosted = core.runtime.shard_of("g", core.clock.now())
+    hosted.log.append(encode_batch([(b"\x00\x01", b"no key of an offset", (), 0)]))
+    broken = files.survivors()
+    for _ in range(2):
+        with pytest.raises(StorageError, match="record 1 of the offsets topic") as caught:
+            make_core(broken)
+        assert caught.value.path == f"{hosted.log.directory}/00000000000000000000.log"
+        assert caught.value.position

@@ -446,7 +446,9 @@ class BrokerCore:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse all else."""
         if api.key != API_VERSIONS:
             raise ProtocolError(f"{api.name} v{version} is not served", 2)
-        correlation_id, client_id, _ = read_request_header(frame, tagged=False)
+        # Newer versions than ours have a header with tagged fields, as all have from the first flexible one on.
+        tagged = version >= api.request.SCHEMA.flexible.first
+        correlation_id, client_id, _ = read_request_header(frame, tagged=tagged)
         request = api.request()
         context = RequestContext(
             connection, api.key, 0, correlation_id, client_id, connection.host, request, api.codecs(0)

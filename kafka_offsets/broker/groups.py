@@ -21,6 +21,15 @@ _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _ALL_GROUP_OPERATIONS = 3400
 """Read, delete, describe, describe and alter configs, as bits: without an authorizer everybody may everything."""
 
+_MESSAGES = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactions are not served.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Share groups are not served.",
+}
+"""What FindCoordinator says beside an error code; measured on Kafka 4.3.1 but for what is not served here."""
+
 _COORDINATORS_SINCE = 4
 """From this version of FindCoordinator on one request asks for several coordinators (KIP-699)."""
 
@@ -33,45 +42,46 @@ def find_coordinator(
     core: BrokerCore, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
 ) -> messages.FindCoordinatorResponse:
     """Say which broker coordinates a group: this one, once the offsets topic exists."""
-    error, message = _coordinator_error(core, request.key_type, context.api_version, now)
+    error = _coordinator_error(core, request.key_type, context.api_version, now)
+    if error is not ErrorCode.NONE:
+        return fail_find_coordinator(request, error, context.api_version)
     answer = messages.FindCoordinatorResponse
-    found = error is ErrorCode.NONE
-    node, host, port = (core.node_id, core.host, core.port) if found else (-1, "", -1)
+    node, host, port = core.node_id, core.host, core.port
     if context.api_version < _COORDINATORS_SINCE:
-        return answer(error_code=error, error_message=message, node_id=node, host=host, port=port)
+        return answer(error_message="NONE", node_id=node, host=host, port=port)
     return answer(
         coordinators=[
-            answer.Coordinator(key, node, host, port, error, message) for key in request.coordinator_keys
+            answer.Coordinator(key, node, host, port, error_message="") for key in request.coordinator_keys
         ]
     )
 
 
-def _coordinator_error(
-    core: BrokerCore, key_type: int, api_version: int, now: Now
-) -> tuple[ErrorCode, str | None]:
+def _coordinator_error(core: BrokerCore, key_type: int, api_version: int, now: Now) -> ErrorCode:
     if key_type == _GROUP:
         if core.offsets_topic_exists:
-            return ErrorCode.NONE, None
+            return ErrorCode.NONE
         core.create_offsets_topic(now)
-        if core.config.coordinator_warm:
-            return ErrorCode.NONE, None
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
-    if key_type == _TRANSACTION:  # clients would ask again for COORDINATOR_NOT_AVAILABLE until they time out
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not served."
+        return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if key_type == _TRANSACTION:
+        # Not served. For COORDINATOR_NOT_AVAILABLE clients would ask again until they time out; this they take as final.
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if key_type == _SHARE and api_version >= _SHARE_SINCE:
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED, "Share groups are not served."
-    return ErrorCode.INVALID_REQUEST, None
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served, and final as well
+    return ErrorCode.INVALID_REQUEST
 
 
 def fail_find_coordinator(
     request: messages.FindCoordinatorRequest, error: ErrorCode, api_version: int
 ) -> messages.FindCoordinatorResponse:
-    """Answer every key with `error`."""
+    """Answer every key with `error`, in Kafka's words where clients have seen them."""
     answer = messages.FindCoordinatorResponse
+    message = _MESSAGES.get(error)
     if api_version < _COORDINATORS_SINCE:
-        return answer(error_code=error, node_id=-1, host="", port=-1)
+        return answer(error_code=error, error_message=message, node_id=-1, host="", port=-1)
+    if request.key_type in (_GROUP, _SHARE):
+        message = ""
     return answer(
-        coordinators=[answer.Coordinator(key, -1, "", -1, error) for key in request.coordinator_keys]
+        coordinators=[answer.Coordinator(key, -1, "", -1, error, message) for key in request.coordinator_keys]
     )
 
 
@@ -187,7 +197,7 @@ def describe_groups(
         for group_id in request.groups
     ]
     if request.include_authorized_operations:
-        for group in described:
+        for group in (group for group in described if not group.error_code):
             group.authorized_operations = _ALL_GROUP_OPERATIONS
     return messages.DescribeGroupsResponse(groups=described)
 

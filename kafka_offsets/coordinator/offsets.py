@@ -72,9 +72,10 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
                     entry = _entry(request, partition, metadata, topic_id, now)
                     records.append(stored.offset_record(request.group_id, name, index, entry))
             valid.append(answered(index, error))
+        # As in Kafka: first the topics of which something was refused, and there first what was refused.
         if invalid:
-            refused.append(answer.Topic(topic.name, topic.topic_id, invalid))
-        if valid or not topic.partitions:
+            refused.append(answer.Topic(topic.name, topic.topic_id, invalid + valid))
+        elif valid:
             decided.append(answer.Topic(topic.name, topic.topic_id, valid))
     if request.member_id and group_error is _NONE:
         group = shard.groups.get(request.group_id)
@@ -204,24 +205,29 @@ def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: Request
     """Delete offsets of a group, unless it is subscribed to their topic (KIP-496)."""
     answer = messages.OffsetDeleteResponse
     known: list[tuple[str, list[int]]] = []
-    refused: list[messages.OffsetDeleteResponse.Topic] = []
+    refused: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
     for topic in request.topics:
         count = shard.topics.partition_count(topic.name)
-        indexes = [p.partition_index for p in topic.partitions]
-        unknown = [i for i in indexes if not 0 <= i < count]
-        if unknown:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            refused.append(answer.Topic(topic.name, [answer.Partition(i, error) for i in unknown]))
-        if len(unknown) < len(indexes):
-            known.append((topic.name, [i for i in indexes if 0 <= i < count]))
-    if not known:
-        return Result(replies=(Reply(context, answer(topics=refused)),))
-    error = _check_deletion(shard, request.group_id)
-    if error is not _NONE:
-        return Result(replies=(Reply(context, answer(error_code=error)),))
+        valid = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if 0 <= index < count:
+                valid.append(index)
+            else:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                refused.setdefault(topic.name, []).append(answer.Partition(index, error))
+        if valid:
+            known.append((topic.name, valid))
+    answered = dict(refused)
     records: list[Record] = []
-    deleted = [_delete_topic(shard, request.group_id, name, indexes, records) for name, indexes in known]
-    return Result(tuple(records), (Reply(context, answer(topics=refused + deleted)),))
+    if known:
+        error = _check_deletion(shard, request.group_id)
+        if error is not _NONE:
+            return Result(replies=(Reply(context, answer(error_code=error)),))
+        for name, indexes in known:
+            answered[name] = answered.get(name, []) + _delete(shard, request.group_id, name, indexes, records)
+    topics = [answer.Topic(name, partitions) for name, partitions in answered.items()]
+    return Result(tuple(records), (Reply(context, answer(topics=topics)),))
 
 
 def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:
@@ -233,17 +239,19 @@ def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:
     return group.check_offset_deletion()
 
 
-def _delete_topic(
+def _delete(
     shard: Shard, group_id: str, topic: str, indexes: list[int], records: list[Record]
-) -> messages.OffsetDeleteResponse.Topic:
-    answer = messages.OffsetDeleteResponse
+) -> list[messages.OffsetDeleteResponse.Partition]:
+    """Delete offsets of one topic: add their tombstones to `records`, return the answers."""
+    answered = messages.OffsetDeleteResponse.Partition
     if shard.groups[group_id].is_subscribed_to(topic):
-        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        return answer.Topic(topic, [answer.Partition(i, error) for i in indexes])
+        return [answered(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
     for index in indexes:
-        if shard.offsets.get(group_id, topic, index) is not None:
+        if shard.offsets.get(group_id, topic, index) is not None or shard.has_pending_offset(
+            group_id, topic, index
+        ):
             records.append(stored.offset_tombstone(group_id, topic, index))
-    return answer.Topic(topic, [answer.Partition(i, _NONE) for i in indexes])
+    return [answered(index, _NONE) for index in indexes]
 
 
 def fail_delete(

@@ -234,7 +234,7 @@ def test_a_disk_that_is_full_refuses_a_commit_and_takes_the_next_once_there_is_s
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(core: BrokerCore, version: int) -> None:
     client = CoreClient(core)
     client.expected.append((7, "ApiVersions", 0))
-    body = struct.pack(">hhih", 18, version, 7, -1) + b"anything"
+    body = struct.pack(">hhihb", 18, version, 7, -1, 0) + b"anything"
     client.send_bytes(struct.pack(">i", len(body)) + body)
     client.turn()
     (answer,) = client.take()

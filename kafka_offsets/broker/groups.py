@@ -63,7 +63,7 @@ def _coordinator_error(core: BrokerCore, key_type: int, api_version: int, now: N
         core.create_offsets_topic(now)
         return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
     if key_type == _TRANSACTION:
-        # Not served. For COORDINATOR_NOT_AVAILABLE clients would ask again until they time out; this they take as final.
+        # Not served: clients take this as final, where COORDINATOR_NOT_AVAILABLE makes them ask until they time out.
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if key_type == _SHARE and api_version >= _SHARE_SINCE:
         return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served, and final as well

@@ -8,7 +8,6 @@ import asyncio
 import gc
 import logging
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -29,6 +28,9 @@ _PAUSE_READING_BYTES = 1 << 20
 """A connection with this many bytes of requests waiting behind an unanswered one is not read from."""
 
 _BACKLOG = 1024
+
+_ROUNDS_OF_ACCEPTING = 2
+"""asyncio makes a transport in the round of the loop after it has accepted, and says so in the one behind that."""
 
 T = TypeVar("T")
 
@@ -79,8 +81,7 @@ class _Peer(asyncio.Protocol):
         self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self.connection is not None:
-            self._server.release(self, self.connection)
+        self._server.release(self)
 
     def _may_read(self) -> bool:
         assert self.connection is not None
@@ -114,6 +115,10 @@ class _Peer(asyncio.Protocol):
         self._transport.abort()
 
 
+def _ports(listener: asyncio.Server) -> list[int]:
+    return [listening.getsockname()[1] for listening in listener.sockets]
+
+
 class Server:
     """Listens, and drives one BrokerCore from the loop it was started in."""
 
@@ -128,73 +133,101 @@ class Server:
         self._timer_due_ms: int | None = None
         self._listener: asyncio.Server | None = None
         self._closed = asyncio.Event()
+        self._stopping = False
         self._syncs = 0
         self._config = config
         self.core = BrokerCore(config, files, self._clock, self._sync)
 
     async def start(self, host: str, port: int) -> None:
         """Listen on host and port (0: any free one). Raises OSError."""
-        self._listener = await self._loop.create_server(
-            lambda: _Peer(self), host, port, backlog=_BACKLOG, reuse_address=True
-        )
-        bound: socket.socket = self._listener.sockets[0]
+        self._listener = await self._listen(host, port)
         advertised = self._config.advertised_listener()
         if advertised is None:
-            self.core.host, self.core.port = host, bound.getsockname()[1]
+            self.core.host, self.core.port = host, _ports(self._listener)[0]
         else:
             self.core.host, self.core.port = advertised
         self._schedule_timer()
 
+    async def _listen(self, host: str, port: int) -> asyncio.Server:
+        def new_peer() -> _Peer:
+            return _Peer(self)
+
+        listener = await self._loop.create_server(new_peer, host, port, backlog=_BACKLOG, reuse_address=True)
+        ports = _ports(listener)
+        if len(set(ports)) == 1:
+            return listener
+        # Any free port of a name with several addresses: each got its own, and clients are told one.
+        listener.close()
+        await listener.wait_closed()
+        return await self._loop.create_server(new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True)
+
     async def stop(self) -> None:
         """Stop listening, cut all connections, write what is decided and close the files."""
-        if self._listener is not None:
-            self._listener.close()
+        self._stopping = True
+        try:
+            await self._disconnect_all()
+        finally:  # also when the caller's task is cancelled
+            if self._listener is not None:
+                self._listener.close()
+            self._worker.shutdown(wait=True)
+            for handle in (self._turn, self._timer):
+                if handle is not None:
+                    handle.cancel()
+            self.core.close()
+
+    async def _disconnect_all(self) -> None:
+        """Return when no socket is open and no sync is under way."""
+        listening = () if self._listener is None else self._listener.sockets
+        for accepting in listening:
+            self._loop.remove_reader(accepting.fileno())
         for peer in list(self._peers):
             peer.abort()
+        # What asyncio has accepted must have reached `admit` before its server closes: it drops the others unclosed.
+        for _ in range(_ROUNDS_OF_ACCEPTING):
+            await asyncio.sleep(0)
+        if self._listener is not None:
+            self._listener.close()
         while self._peers or self._syncs:
             self._closed.clear()
             await self._closed.wait()
-        for handle in (self._turn, self._timer):
-            if handle is not None:
-                handle.cancel()
         if self._listener is not None:
             await self._listener.wait_closed()
-        try:
-            self.core.close()
-        finally:
-            self._worker.shutdown(wait=True)
 
     def admit(self, peer: _Peer, peername: tuple[str, int]) -> Connection | None:
-        """Take in a connection, or None when there are too many."""
+        """Take in a connection, or None when there are too many or the server is stopping."""
         host = peername[0]
         from_host = self._per_host.get(host, 0)
+        self._peers.add(peer)
+        if self._stopping:
+            return None
         if (
-            len(self._peers) >= self._config.max_connections
+            len(self._peers) > self._config.max_connections
             or from_host >= self._config.max_connections_per_ip
         ):
             logger.warning("%s:%d: connection refused: too many connections", host, peername[1])
             return None
-        self._peers.add(peer)
         self._per_host[host] = from_host + 1
         connection = self.core.connect(f"{host}:{peername[1]}", f"/{host}", peer)
         self._schedule_timer()
         return connection
 
-    def release(self, peer: _Peer, connection: Connection) -> None:
+    def release(self, peer: _Peer) -> None:
         """Forget a connection that is gone."""
         self._peers.discard(peer)
-        host = connection.host.removeprefix("/")
+        self._closed.set()
+        if peer.connection is None:
+            return
+        host = peer.connection.host.removeprefix("/")
         left = self._per_host.get(host, 1) - 1
         if left:
             self._per_host[host] = left
         else:
             self._per_host.pop(host, None)
-        self.core.disconnect(connection)
-        self._closed.set()
+        self.core.disconnect(peer.connection)
 
     def request_turn(self) -> None:
         """Have the turn end once everything that is ready in this round of the loop has been read."""
-        if self._turn is None:
+        if self._turn is None and not self._stopping:
             self._turn = self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
@@ -250,7 +283,9 @@ class Broker:
     data_directory   where topics and committed offsets are kept, over the key `log.dirs`; in memory when not given
     properties_file  a server.properties file, read below `config`
     clock            the source of time, the machine's when not given
-    Starting raises ConfigError, StorageError (the data cannot be read, or is another broker's) or OSError (the port).
+    A broker may be started again after it was stopped; what was in memory is then gone. All methods may be called
+    from any thread. A wrong configuration is a ConfigError here; starting raises StorageError (the data cannot be
+    read, or another broker has it), OSError (the port) or RuntimeError (it runs already).
     """
 
     def __init__(
@@ -271,50 +306,69 @@ class Broker:
             self.config.data_directory() if data_directory is None else Path(data_directory)
         )
         self._clock = clock
+        self._state_lock = threading.Lock()
+        self._stop_lock = threading.Lock()
+        self._in_use = False
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread_id = 0
         self._thread: threading.Thread | None = None
-        self._done: asyncio.Event | None = None
+        self._stopped: asyncio.Event | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address to give to clients, `host:port`."""
+        """The address to give to clients, `host:port`. RuntimeError when the broker is not running."""
         core = self._running().core
-        return f"{core.host}:{core.port}"
+        return f"[{core.host}]:{core.port}" if ":" in core.host else f"{core.host}:{core.port}"
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic. Raises ValueError when it exists already or its name or configuration is not allowed."""
+        """Create a topic, with Kafka's keys for topics in `configs`.
+
+        ValueError when it exists or when its name, number of partitions or configuration is not allowed;
+        StorageError; RuntimeError when the broker is not running.
+        """
         self._call(lambda server: server.core.create_topic(name, partitions, dict(configs or {})))
 
     def committed(self, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
-        """Return the committed offsets of a group by (topic, partition)."""
+        """Return the committed offsets of a group by (topic, partition); none for an unknown group.
+
+        RuntimeError when the broker is not running.
+        """
         return self._call(lambda server: server.core.committed(group))
 
     def start(self) -> None:
         """Start in a thread of its own; return once clients can connect."""
-        if self._server is not None:
-            raise RuntimeError("this broker is running already")
+        self._take()
         started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(started,), name="kafka-offsets", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(started,), name="kafka-offsets", daemon=True)
         try:
+            thread.start()
             started.result()
         except BaseException:
-            self._thread.join()
-            self._thread = None
+            if thread.ident is not None:
+                if started.exception() is None:  # it did start: the waiting was interrupted
+                    self._stop_thread(thread)
+                thread.join()
+            self._in_use = False
             raise
+        self._thread = thread
 
     def stop(self) -> None:
-        """Stop; return once every socket, file and thread is gone. Stopping twice does nothing."""
-        thread, loop = self._thread, self._loop
-        if thread is None or loop is None:
-            return
-        stopping = asyncio.run_coroutine_threadsafe(self._stop_server(), loop)
-        try:
-            stopping.result()
-        finally:
-            thread.join()
-            self._thread = None
+        """Stop; return once every socket, file and thread is gone. Stopping twice does nothing.
+
+        RuntimeError when the broker runs in a loop of the caller: leaving its `async with` stops it.
+        """
+        with self._stop_lock:
+            thread = self._thread
+            if thread is None:
+                if self._server is not None:
+                    raise RuntimeError("this broker stops at the end of its `async with`")
+                return
+            try:
+                self._stop_thread(thread)
+            finally:
+                self._thread = None
+                self._in_use = False
 
     def __enter__(self) -> Self:
         self.start()
@@ -326,15 +380,28 @@ class Broker:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        if self._server is not None:
-            raise RuntimeError("this broker is running already")
-        await self._start_server()
+        self._take()
+        try:
+            await self._start_server()
+        except BaseException:
+            self._in_use = False
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stop_server()
+        try:
+            await self._stop_server()
+        finally:
+            self._in_use = False
+
+    def _take(self) -> None:
+        """Let no other start come between."""
+        with self._state_lock:
+            if self._in_use:
+                raise RuntimeError("this broker is running already")
+            self._in_use = True
 
     async def _start_server(self) -> None:
         files = None if self._data_directory is None else DiskFiles(self._data_directory)
@@ -344,51 +411,75 @@ class Broker:
         except BaseException:
             await server.stop()
             raise
-        self._server, self._loop = server, asyncio.get_running_loop()
+        self._loop, self._loop_thread_id = asyncio.get_running_loop(), threading.get_ident()
+        self._server = server
 
     async def _stop_server(self) -> None:
-        server, self._server = self._server, None
+        with self._state_lock:  # behind it nobody can ask for another call
+            server, self._server = self._server, None
         if server is not None:
             await server.stop()
-        if self._done is not None:
-            self._done.set()
 
     def _run(self, started: "Future[None]") -> None:
         """Be the thread: run a loop until the server is stopped."""
 
         async def main() -> None:
-            self._done = asyncio.Event()
-            try:
-                await self._start_server()
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits in start()
-                started.set_exception(error)
-                return
+            self._stopped = asyncio.Event()
+            await self._start_server()
             started.set_result(None)
-            await self._done.wait()
+            await self._stopped.wait()
 
-        asyncio.run(main())
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)  # raised again by the thread that waits in start()
+
+    def _stop_thread(self, thread: threading.Thread) -> None:
+        """Stop the server and the loop of `thread`; return once it has ended."""
+        assert self._loop is not None
+
+        async def stop() -> None:
+            assert self._stopped is not None
+            try:
+                await self._stop_server()
+            finally:
+                self._stopped.set()
+
+        stopping = asyncio.run_coroutine_threadsafe(stop(), self._loop)
+        try:
+            stopping.result()
+        finally:
+            thread.join()
 
     def _running(self) -> Server:
-        if self._server is None:
+        server = self._server
+        if server is None:
             raise RuntimeError("this broker is not running")
-        return self._server
+        return server
 
     def _call(self, function: Callable[[Server], T]) -> T:
-        """Call a function in the broker's own thread and return what it returns."""
-        server = self._running()
-        if self._thread is None:
-            return function(server)
-        assert self._loop is not None
+        """Call a function in the thread of the broker's loop and return what it returns."""
         result: Future[T] = Future()
 
         def call() -> None:
             try:
-                result.set_result(function(server))
+                server = self._running()
+                value = function(server)
+                server.request_turn()
+                result.set_result(value)
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits below
                 result.set_exception(error)
-            server.request_turn()
 
-        self._loop.call_soon_threadsafe(call)
+        with self._state_lock:
+            self._running()
+            assert self._loop is not None
+            is_other_thread = threading.get_ident() != self._loop_thread_id
+            if is_other_thread:
+                self._loop.call_soon_threadsafe(call)
+        if not is_other_thread:
+            call()
         return result.result()
 
 

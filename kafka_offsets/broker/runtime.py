@@ -175,7 +175,8 @@ class HostedShard:
             base = end = self.log.log_end_offset
             if records:
                 try:
-                    base = self.log.append(encode_batch(records, compression=self._compression))
+                    batch = encode_batch(records, base_sequence=0, compression=self._compression)
+                    base = self.log.append(batch)
                 except StorageError as error:
                     logger.error("partition %d of %s: %s", self.shard.partition, OFFSETS_TOPIC, error)
                     # Later decisions of the turn rest on these: they go as well.

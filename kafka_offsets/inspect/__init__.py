@@ -1,0 +1,18 @@
+"""Bytes explained field by field, with their positions: segments, index files, stored records, frames.
+
+What stands where is declared in construct: messages from their schemas, record batches and index files by hand. The
+declarations share no code with the codecs that serve clients, so that each can judge the other. Slow, and meant to be;
+nothing else of the package imports it.
+
+    declarations  what the bytes are
+    lines         what a line of an explanation is
+    batches       segments, index files, records
+    message       messages in any version, records of the offsets topic
+    frame         requests and responses with their headers
+    command       files, hex, options, output
+"""
+
+from kafka_offsets.inspect.command import main
+from kafka_offsets.inspect.declarations import InspectError
+
+__all__ = ["InspectError", "main"]

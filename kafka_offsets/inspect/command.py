@@ -1,0 +1,209 @@
+"""`kafka-offsets inspect`: reads a file or hex, explains it, prints a line a field."""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from kafka_offsets.inspect.batches import INDEX_ENTRIES, explain_batches, explain_index
+from kafka_offsets.inspect.declarations import InspectError
+from kafka_offsets.inspect.frame import explain_request, explain_response
+from kafka_offsets.inspect.lines import Line
+from kafka_offsets.inspect.message import OFFSETS_TOPIC, explain_record
+
+_OFFSETS_TOPIC = "__consumer_offsets-"
+_MAX_HEX_BYTES = 1 << 28
+_SEGMENT_ENDINGS = (".deleted", ".cleaned", ".swap")
+_REFUSED = {
+    ".snapshot": "a snapshot of producer state, which this command does not explain",
+    "-checkpoint": "a checkpoint, which is text already",
+    ".checkpoint": "a checkpoint, which this command does not explain",
+    ".metadata": "text already",
+    ".properties": "text already",
+}
+
+_EMPTY = (Line(0, 0, 0, "(empty)"),)
+
+_EPILOG = """\
+Each line: position of the first byte, number of bytes, name, value. A + marks positions in decompressed records.
+Hex may come with spaces and line breaks, or as xxd, hexdump -C or tcpdump -X print it.
+Exit code: 0 when all is well, 1 when damage was found, 2 when the input cannot be explained.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line instead of the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(words: Sequence[str]) -> int:
+    """Run `kafka-offsets inspect`; return its exit code: 1 when the input holds damage.
+
+    Raises InspectError when the input cannot be explained.
+    """
+    options = _parser().parse_args(words)
+    damaged = False
+    for line in _explain(options):
+        damaged = damaged or line.damage
+        print(_printable(str(line)))
+    return int(damaged)
+
+
+def _printable(text: str) -> str:
+    """The text without what the terminal's encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="kafka-offsets inspect",
+        description="Explain a file of a log directory (.log, .index, .timeindex, .txnindex), or a request in hex.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "path", help="a file of a log directory, a file of hex, or - for hex on standard input"
+    )
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
+        "--response",
+        nargs=2,
+        metavar=("API", "VERSION"),
+        help="the hex is the response to a request of this API, by name or key, and version",
+    )
+    kinds.add_argument(
+        "--record",
+        action="store_true",
+        help="the hex is a record of the offsets topic: its key, and on the next line its value, or nothing",
+    )
+    parser.add_argument(
+        "--offsets-topic",
+        action="store_true",
+        help=f"records are those of the offsets topic (assumed of files in a folder {_OFFSETS_TOPIC}N)",
+    )
+    return parser
+
+
+def _explain(options: argparse.Namespace) -> Iterable[Line]:
+    path: str = options.path
+    ending = _ending(path)
+    offsets_topic: bool = options.offsets_topic
+    if ending == ".log":
+        offsets_topic = offsets_topic or Path(path).resolve().parent.name.startswith(_OFFSETS_TOPIC)
+        data = _read(path)
+        return explain_batches(data, explainer=OFFSETS_TOPIC if offsets_topic else None) if data else _EMPTY
+    if ending in INDEX_ENTRIES:
+        stem = Path(path).name.partition(".")[0]
+        data = _read(path)
+        return (
+            explain_index(data, ending, int(stem) if re.fullmatch("[0-9]+", stem) else None)
+            if data
+            else _EMPTY
+        )
+    text = _hex_text(path)
+    if options.record:
+        return _explain_record(text)
+    data = _from_hex(text)
+    if options.response is None:
+        return explain_request(data, offsets_topic=offsets_topic)
+    api, version = options.response
+    if not re.fullmatch("[0-9]{1,5}", version):
+        raise InspectError(f"{version!r} is no version number")
+    return explain_response(data, api, int(version), offsets_topic=offsets_topic)
+
+
+def _explain_record(text: str) -> list[Line]:
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise InspectError("the input is empty")
+    # Two words on one line are key and value as well: bytes apart from each other would be two digits each.
+    words = lines[0].split()
+    if len(lines) == 1 and len(words) == 2 and max(map(len, words)) > 2:
+        lines = words
+    if len(lines) > 2:
+        raise InspectError(f"a record takes a line for its key and one for its value, these are {len(lines)}")
+    return explain_record(_from_hex(lines[0]), _from_hex(lines[1]) if len(lines) > 1 else None)
+
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+
+def _ending(path: str) -> str:
+    """The ending of a file of a log directory, whatever its state is called. Raises InspectError for those refused."""
+    name = Path(path).name
+    for ending, reason in _REFUSED.items():
+        if name.endswith(ending):
+            raise InspectError(f"{path}: {reason}")
+    for state in _SEGMENT_ENDINGS:
+        name = name.removesuffix(state)
+    return Path(name).suffix
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InspectError(f"{path}: {error.strerror}") from error
+
+
+def _hex_text(path: str) -> str:
+    """Read hex, from standard input for "-". What may have no end is read up to a bound."""
+    source = "standard input" if path == "-" else path
+    try:
+        if path == "-":
+            if sys.stdin is None:
+                raise InspectError("standard input is closed")
+            data = sys.stdin.buffer.read(_MAX_HEX_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(_MAX_HEX_BYTES + 1)
+    except OSError as error:
+        raise InspectError(f"{source}: {error.strerror}") from error
+    if not data.strip():
+        raise InspectError(f"{source}: the input is empty")
+    if len(data) > _MAX_HEX_BYTES:
+        raise InspectError(f"{source}: more than {_MAX_HEX_BYTES} bytes, which is too much for hex")
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise InspectError(f"{source}: neither a file of a log directory, by its name, nor hex") from error
+
+
+# -- hex ----------------------------------------------------------------------------------------------------------
+
+# A dump has an offset in front of each line and its text behind, two spaces apart from the bytes:
+#     00000010: 0472 6177 00  .raw.              xxd
+#     00000010  04 72 61 77 00        |.raw.|    hexdump -C, with two more spaces in the middle
+#         0x0010:  0472 6177 00  .raw.           tcpdump -X
+_WITH_COLON = re.compile(r"\s*(?:0x)?[0-9a-fA-F]{4,8}:\s+(?P<bytes>(?:[0-9a-fA-F]+ ?)+)(?:\s.*)?")
+_HEXDUMP = re.compile(r"[0-9a-fA-F]{7,8}(?:  (?P<bytes>(?: ?[0-9a-fA-F]{2} ?)+)\s*(?:\|.*)?)?")
+
+
+def _from_hex(text: str) -> bytes:
+    lines = [line for line in text.splitlines() if line.strip()]
+    for dump in (_WITH_COLON, _HEXDUMP):
+        matches = [dump.fullmatch(line) for line in lines]
+        if lines and matches[0] is not None and matches[0]["bytes"]:
+            digits = "".join(_bytes_of(match, line) for match, line in zip(matches, lines, strict=True))
+            break
+    else:
+        digits = text
+    digits = "".join(digits.split()).removeprefix("0x")
+    wrong = re.search(r"[^0-9a-fA-F]", digits)
+    if wrong is not None:
+        raise InspectError(f"this is no hex: {wrong.group()!r} behind {wrong.start()} digits")
+    if len(digits) % 2:
+        raise InspectError(f"this is no hex: {len(digits)} digits, an odd number")
+    return bytes.fromhex(digits)
+
+
+def _bytes_of(match: re.Match[str] | None, line: str) -> str:
+    if match is None:
+        repeated = " (print repeated lines in full, as hexdump -v does)" if line.strip() == "*" else ""
+        raise InspectError(f"this is no line of the hex dump around it: {line.strip()[:40]!r}{repeated}")
+    return match["bytes"] or ""

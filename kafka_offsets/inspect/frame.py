@@ -1,0 +1,116 @@
+"""Requests and responses: the size, the header, the message."""
+
+import re
+from collections.abc import Callable
+
+from kafka_offsets.inspect.batches import explain_rest
+from kafka_offsets.inspect.declarations import InspectError
+from kafka_offsets.inspect.lines import Line
+from kafka_offsets.inspect.message import api_name, explain_message
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.schema import Message
+
+_SIZE_BYTES = 4
+_REQUEST_HEADER_BYTES = 8
+
+
+class _HeaderError(InspectError):
+    """No header of a request stands where it was looked for."""
+
+
+Reading = Callable[[int], tuple[list[Line], int]]
+"""(where the header begins) -> the lines of header and message, and the position behind. Raises InspectError."""
+
+
+def explain_request(data: bytes, *, offsets_topic: bool = False) -> list[Line]:
+    """Explain a request, with or without the four bytes of its size in front.
+
+    Raises InspectError for bytes that are none.
+    """
+    return _explain(data, lambda at: _read_request(data, at, offsets_topic))
+
+
+def explain_response(data: bytes, api: str, version: int, *, offsets_topic: bool = False) -> list[Line]:
+    """Explain the response to a request of an API, given by its name or key, in `version`.
+
+    Raises InspectError for bytes that are none.
+    """
+    schema = _schema(api_name(int(api)) if re.fullmatch("[0-9]{1,5}", api) else api, "Response", version)
+    # The answer to ApiVersions keeps the oldest header, so that a client can read it before it knows the versions.
+    flexible = version in schema.flexible and schema.name != "ApiVersionsResponse"
+
+    def read(at: int) -> tuple[list[Line], int]:
+        return _read(data, at, "ResponseHeader", int(flexible), schema, version, offsets_topic)
+
+    return _explain(data, read)
+
+
+def _explain(data: bytes, read: Reading) -> list[Line]:
+    """Explain a frame whose size may be missing or wrong: the reading that leaves no bytes over is the right one."""
+    if not data:
+        raise InspectError("no bytes at all")
+    size = int.from_bytes(data[:_SIZE_BYTES], signed=True)
+    sized = len(data) >= _SIZE_BYTES and size == len(data) - _SIZE_BYTES
+    readings: list[tuple[list[Line], int, int]] = []
+    problems: list[InspectError] = []
+    for start in (_SIZE_BYTES,) if sized else (0, _SIZE_BYTES):
+        try:
+            readings.append((*read(start), start))
+        except InspectError as error:
+            problems.append(error)
+    if not readings:
+        raise _refusal(data, problems)
+    lines, end, start = next((reading for reading in readings if reading[1] == len(data)), readings[0])
+    if start:
+        wrong = "" if sized else f", but {len(data) - _SIZE_BYTES} bytes follow"
+        lines = [Line(0, _SIZE_BYTES, 0, "size", f"{size}{wrong}", damage=not sized), *lines]
+    return [*lines, *explain_rest(data, end, 0, 0)]
+
+
+def _refusal(data: bytes, problems: list[InspectError]) -> InspectError:
+    """Say what is wrong with a frame that no reading fits: of two readings, the one that got as far as a header."""
+    if isinstance(problems[0], _HeaderError) and not isinstance(problems[-1], _HeaderError):
+        size = int.from_bytes(data[:_SIZE_BYTES], signed=True)
+        follow = len(data) - _SIZE_BYTES
+        return InspectError(f"a frame of {size} bytes, of which {follow} follow: {problems[-1]}")
+    return problems[0]
+
+
+def _read_request(data: bytes, at: int, offsets_topic: bool) -> tuple[list[Line], int]:
+    left = len(data) - at
+    if left < _REQUEST_HEADER_BYTES:
+        raise _HeaderError(
+            f"a request header takes {_REQUEST_HEADER_BYTES} bytes, and there are {max(left, 0)}"
+        )
+    key = int.from_bytes(data[at : at + 2], signed=True)
+    version = int.from_bytes(data[at + 2 : at + 4], signed=True)
+    try:
+        schema = _schema(api_name(key), "Request", version)
+    except InspectError as error:
+        raise _HeaderError(str(error)) from error
+    header_version = 2 if version in schema.flexible else 1
+    return _read(data, at, "RequestHeader", header_version, schema, version, offsets_topic)
+
+
+def _schema(api: str, kind: str, version: int) -> Message:
+    try:
+        schema = messages.find(f"{api}{kind}").SCHEMA
+    except AttributeError:
+        raise InspectError(f"no API is called {api!r}") from None
+    if version not in schema.versions:
+        raise InspectError(f"{schema.name} has no version {version}, only {schema.versions}")
+    return schema
+
+
+def _read(
+    data: bytes, at: int, header: str, header_version: int, schema: Message, version: int, offsets_topic: bool
+) -> tuple[list[Line], int]:
+    header_lines, middle = explain_message(header, header_version, data, at, 0, 1)
+    lines, end = explain_message(schema.name, version, data, middle, 0, 1, offsets_topic=offsets_topic)
+    header_line = Line(at, middle - at, 0, f"{header} version {header_version}")
+    return [
+        header_line,
+        *header_lines,
+        Line(middle, end - middle, 0, f"{schema.name} version {version}"),
+        *lines,
+    ], end

@@ -1,0 +1,87 @@
+"""What a line of an explanation is, and how values look in it."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from kafka_offsets.errors import ErrorCode
+
+_SHOWN_BYTES = 32
+_SHOWN_CHARACTERS = 100
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_SHOWN_MS = 253_402_300_799_999  # the end of the year 9999
+
+
+class Line(NamedTuple):
+    """One line: some bytes, and what they are. The lines below it, one deeper, cover its bytes without gaps.
+
+    position  of the first byte, in the input or, when `unpacked`, in the decompressed records of a batch
+    size      in bytes
+    depth     how far it is indented: the lines of depth 0 cover the whole input
+    damage    whether the bytes are not what they should be
+    """
+
+    position: int
+    size: int
+    depth: int
+    name: str
+    value: str = ""
+    unpacked: bool = False
+    damage: bool = False
+
+    def __str__(self) -> str:
+        position = f"+{self.position}" if self.unpacked else str(self.position)
+        name = "  " * self.depth + self.name
+        return f"{position:>8} {self.size:>6}  {name:<36} {self.value}".rstrip()
+
+
+def show_number(name: str, value: Any) -> str:
+    """A number, with the name of an error code and the time of a timestamp in UTC."""
+    if name == "error_code" and value in ErrorCode._value2member_map_:
+        return f"{value} {ErrorCode(value).name}"
+    if name.endswith("timestamp"):
+        return show_timestamp(value)
+    return str(value)
+
+
+def show_timestamp(value: int, shown: str = "") -> str:
+    """A time in ms since 1970, with its date in UTC when it has one.
+
+    shown  what to put in front, if not the number
+    """
+    if not 0 <= value <= _LAST_SHOWN_MS:
+        return shown or str(value)
+    text = (_EPOCH + timedelta(milliseconds=value)).isoformat(timespec="milliseconds")
+    return f"{shown or value} ({text.replace('+00:00', 'Z')})"
+
+
+def show_uuid(value: bytes) -> str:
+    """A uuid as Kafka prints it: base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def show_text(value: str) -> str:
+    """A string in quotes, a long one cut."""
+    if len(value) <= _SHOWN_CHARACTERS:
+        return repr(value)
+    return f"{value[:_SHOWN_CHARACTERS]!r}… ({len(value)} characters)"
+
+
+def show_bytes(value: bytes | None) -> str:
+    """How many bytes, and what they are: text when all of it can be printed, else up to 32 bytes in hex."""
+    if value is None:
+        return "null"
+    count = f"{len(value)} byte{'' if len(value) == 1 else 's'}"
+    if not value:
+        return count
+    if len(value) <= _SHOWN_CHARACTERS and _is_text(value):
+        return f"{count}: {value.decode()!r}"
+    shown = value[:_SHOWN_BYTES].hex(" ")
+    return f"{count}: {shown}{' …' if len(value) > _SHOWN_BYTES else ''}"
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        return value.decode().isprintable()
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,273 @@
+"""Messages in any version, and the records of the offsets topic that are made of them."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from kafka_offsets.inspect.batches import Cut, RecordExplainer, explain_batches, explain_rest
+from kafka_offsets.inspect.declarations import InspectError, declaration, is_tagged, parse
+from kafka_offsets.inspect.lines import Line, show_bytes, show_number, show_text, show_uuid
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.schema import Field, Struct
+
+_CONSUMER_PROTOCOL = {
+    "metadata": "ConsumerProtocolSubscription",  # JoinGroup
+    "subscription": "ConsumerProtocolSubscription",  # GroupMetadataValue
+    "member_metadata": "ConsumerProtocolSubscription",  # DescribeGroups
+    "assignment": "ConsumerProtocolAssignment",  # SyncGroup, GroupMetadataValue
+    "member_assignment": "ConsumerProtocolAssignment",  # DescribeGroups
+}
+"""Fields of opaque bytes, and what consumers write into them."""
+
+
+def explain_message(
+    name: str,
+    version: int,
+    data: bytes,
+    position: int = 0,
+    at: int = 0,
+    depth: int = 0,
+    *,
+    offsets_topic: bool = False,
+) -> tuple[list[Line], int]:
+    """Explain the message that begins at data[position]; return its lines and the position behind it.
+
+    at             where data[0] stands in the input
+    offsets_topic  whether record batches inside are explained as those of the offsets topic
+    Raises InspectError for bytes that are no such message.
+    """
+    parsed, end = parse(declaration(name, version), data, position, f"{name} version {version}", at)
+    explainer = _Explainer(name, version, at, offsets_topic)
+    return list(explainer.struct(messages.find(name).SCHEMA.struct, parsed, depth, None)), end
+
+
+class _Explainer:
+    """Walks a parsed message along its schema."""
+
+    def __init__(self, name: str, version: int, at: int, offsets_topic: bool) -> None:
+        self.name = name
+        self.version = version
+        self.flexible = version in messages.find(name).SCHEMA.flexible
+        self.at = at
+        self.offsets_topic = offsets_topic
+
+    def struct(self, struct: Struct, parsed: Any, depth: int, protocol_type: str | None) -> Iterator[Line]:
+        """Explain the fields of a struct.
+
+        protocol_type  of the group that the structs around belong to, None while nothing has told it
+        """
+        present = [field for field in struct.fields if self.version in field.versions]
+        tagged = {field.tag: field for field in present if is_tagged(field, flexible=self.flexible)}
+        untagged = [field for field in present if field.tag not in tagged]
+        for field in untagged:
+            if field.name == "protocol_type":
+                protocol_type = parsed.protocol_type.value._content
+        for field in untagged:
+            yield from self.field(field, parsed[field.name], depth, protocol_type)
+        if self.flexible:
+            yield from self.tags(tagged, parsed._tags, depth, protocol_type)
+
+    def line(self, raw: Any, depth: int, name: str, value: str = "") -> Line:
+        return Line(self.at + raw.offset1, raw.length, depth, name, value)
+
+    def field(self, field: Field, raw: Any, depth: int, protocol_type: str | None) -> Iterator[Line]:
+        if field.array:
+            yield from self.array(field, raw, depth, protocol_type)
+        elif field.struct is not None:
+            yield from self.single_struct(field, field.struct, raw, depth, protocol_type)
+        else:
+            yield from self.scalar(field, field.name, raw, depth, protocol_type)
+
+    def array(self, field: Field, raw: Any, depth: int, protocol_type: str | None) -> Iterator[Line]:
+        items = raw.value._content
+        if not items:
+            yield self.line(raw, depth, field.name, "null" if items is None else "0 elements")
+            return
+        yield self.line(raw, depth, field.name, f"{len(items)} element{'' if len(items) == 1 else 's'}")
+        yield self.line(raw.value._length, depth + 1, "(count)", str(raw.value._length.value))
+        for number, item in enumerate(items):
+            name = f"{field.name}[{number}]"
+            if field.struct is None:
+                yield from self.scalar(field, name, item, depth + 1, protocol_type)
+            else:
+                yield self.line(item, depth + 1, name)
+                yield from self.struct(field.struct, item.value, depth + 2, protocol_type)
+
+    def single_struct(
+        self, field: Field, struct: Struct, raw: Any, depth: int, protocol_type: str | None
+    ) -> Iterator[Line]:
+        content = raw.value
+        if self.version not in field.nullable:
+            yield self.line(raw, depth, field.name)
+        elif content._content is None:
+            yield self.line(raw, depth, field.name, "null")
+            return
+        else:
+            yield self.line(raw, depth, field.name)
+            yield self.line(content._marker, depth + 1, "(present)", str(content._marker.value))
+            content = content._content
+        yield from self.struct(struct, content, depth + 1, protocol_type)
+
+    def scalar(
+        self, field: Field, name: str, raw: Any, depth: int, protocol_type: str | None
+    ) -> Iterator[Line]:
+        value = raw.value
+        if field.type in ("bytes", "records") and value._content:
+            start = self.at + raw.offset2 - len(value._content)
+            lines = self.content(field, value._content, start, depth + 1, protocol_type)
+            if lines:
+                yield self.line(raw, depth, name, show_bytes(value._content).partition(":")[0])
+                yield self.line(value._length, depth + 1, "(length)", str(value._length.value))
+                yield from lines
+                return
+        yield self.line(raw, depth, name, self.shown(field, value))
+
+    def shown(self, field: Field, value: Any) -> str:
+        """The value of a scalar as people read it."""
+        if field.type in ("string", "bytes", "records"):
+            value = value._content
+        if value is None:
+            return "null"
+        if field.type == "uuid":
+            return show_uuid(value)
+        if isinstance(value, bytes):
+            return show_bytes(value)
+        if isinstance(value, str):
+            return show_text(value)
+        if field.name == "request_api_key":
+            return f"{value} ({_names_by_number('request').get(value, 'not known here')})"
+        return show_number(field.name, value)
+
+    def content(
+        self, field: Field, content: bytes, at: int, depth: int, protocol_type: str | None
+    ) -> list[Line]:
+        """Explain what bytes hold, batches or what consumers write for each other; nothing if that is unknown."""
+        if field.type == "records":
+            explainer = OFFSETS_TOPIC if self.offsets_topic else None
+            cut = Cut.ANSWER if self.name == "FetchResponse" else Cut.DAMAGE
+            return list(explain_batches(content, at, depth, explainer, cut))
+        if field.name not in _CONSUMER_PROTOCOL or protocol_type not in (None, "consumer"):
+            return []
+        # Older versions do not tell the protocol type: then nothing may be left over.
+        whole = protocol_type is None
+        return _explain_consumer_protocol(_CONSUMER_PROTOCOL[field.name], content, at, depth, whole=whole)
+
+    def tags(
+        self, tagged: dict[int | None, Field], raw: Any, depth: int, protocol_type: str | None
+    ) -> Iterator[Line]:
+        items = raw.value._content
+        yield self.line(raw, depth, "(tagged fields)", str(len(items)))
+        if not items:
+            return
+        yield self.line(raw.value._length, depth + 1, "(count)", str(raw.value._length.value))
+        for item in items:
+            tag, content = item.value._tag, item.value._content
+            name = f"(tag {tag}, {item.value._size} byte{'' if item.value._size == 1 else 's'})"
+            yield Line(self.at + item.offset1, content.offset1 - item.offset1, depth + 1, name)
+            known = content.value._known
+            if known is not None:
+                yield from self.field(tagged[tag], known._field, depth + 1, protocol_type)
+            rest = content.value._rest
+            if rest.value:
+                name = "(unknown field)" if known is None else "(behind it)"
+                yield self.line(rest, depth + 1, name, show_bytes(rest.value))
+
+
+def _explain_consumer_protocol(name: str, data: bytes, at: int, depth: int, *, whole: bool) -> list[Line]:
+    """Explain a subscription or assignment behind its int16 version; nothing for bytes that are none.
+
+    whole  whether it must reach to the last byte
+    """
+    version = int.from_bytes(data[:2], signed=True)
+    if len(data) < 2 or version < 0:
+        return []
+    known = min(version, messages.find(name).SCHEMA.versions.last)
+    try:
+        lines, end = explain_message(name, known, data, 2, at, depth)
+    except InspectError:
+        return []  # opaque bytes may hold anything
+    if whole and end < len(data):
+        return []
+    first = Line(at, 2, depth, "version", f"{version} ({name})")
+    return [first, *lines, *explain_rest(data, end, at, depth)]
+
+
+_OF_OTHER_TOPICS = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
+"""Stored records whose types are numbered anew, in the topics of transactions and of share groups."""
+
+
+@cache
+def _names_by_number(kind: str) -> dict[int, str]:
+    """The names of all messages of a kind by API key or record type, without what they end with."""
+    schemas = [messages.find(name).SCHEMA for name in messages.names()]
+    named = [(s.number, s.name.removesuffix(kind.capitalize())) for s in schemas if s.kind == kind]
+    return {number: name for number, name in named if number is not None and name not in _OF_OTHER_TOPICS}
+
+
+def api_name(key: int) -> str:
+    """Return the name of an API. Raises InspectError for a key that is not known here."""
+    try:
+        return _names_by_number("request")[key]
+    except KeyError:
+        raise InspectError(f"API key {key} is not known here") from None
+
+
+# -- records of the offsets topic ---------------------------------------------------------------------------------
+
+
+class _Stored(NamedTuple):
+    number: int
+    name: str | None
+
+
+def _stored(key: bytes) -> _Stored:
+    """The record type that a key begins with, and its name, None for one that is not known here."""
+    if len(key) < 2:
+        raise InspectError(f"a key of {len(key)} byte{'' if len(key) == 1 else 's'} has no record type")
+    number = int.from_bytes(key[:2], signed=True)
+    return _Stored(number, _names_by_number("key").get(number))
+
+
+def explain_key(key: bytes, at: int = 0, depth: int = 0) -> Iterator[Line]:
+    """Explain the key of a record of the offsets topic. Raises InspectError."""
+    stored = _stored(key)
+    yield Line(at, 2, depth, "type", f"{stored.number} ({stored.name or 'not known here'})")
+    if stored.name is None:
+        yield from explain_rest(key, 2, at, depth)
+        return
+    lines, end = explain_message(f"{stored.name}Key", 0, key, 2, at, depth)
+    yield from lines
+    yield from explain_rest(key, end, at, depth)
+
+
+def explain_value(key: bytes, value: bytes, at: int = 0, depth: int = 0) -> Iterator[Line]:
+    """Explain the value of a record of the offsets topic, of the type that its key names. Raises InspectError."""
+    stored = _stored(key)
+    if len(value) < 2:
+        raise InspectError(f"a value of {len(value)} byte{'' if len(value) == 1 else 's'} has no version")
+    version = int.from_bytes(value[:2], signed=True)
+    if stored.name is None:
+        yield Line(at, 2, depth, "version", str(version))
+        yield from explain_rest(value, 2, at, depth)
+        return
+    # Offsets were stored under record type 0 when the first versions of the value were current.
+    name = "OffsetCommitValue" if stored.number == 0 else f"{stored.name}Value"
+    yield Line(at, 2, depth, "version", f"{version} ({name})")
+    lines, end = explain_message(name, version, value, 2, at, depth)
+    yield from lines
+    yield from explain_rest(value, end, at, depth)
+
+
+OFFSETS_TOPIC = RecordExplainer(explain_key, explain_value)
+"""Explains the records of the offsets topic."""
+
+
+def explain_record(key: bytes, value: bytes | None) -> list[Line]:
+    """Explain a record of the offsets topic given as key and value; each has its own positions. None: a tombstone.
+
+    Raises InspectError.
+    """
+    lines = [Line(0, len(key), 0, "key"), *explain_key(key, 0, 1)]
+    if value is None:
+        return [*lines, Line(0, 0, 0, "value", "null: a tombstone")]
+    return [*lines, Line(0, len(value), 0, "value"), *explain_value(key, value, 0, 1)]

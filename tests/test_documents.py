@@ -1,0 +1,155 @@
+"""The documents cannot rot: snippets are run, tables are printed from the code, links lead somewhere."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import Broker
+from kafka_offsets.broker.apis import SERVED, Api
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.inspect import command
+from tests.conftest import REPOSITORY, GeneratedPart
+from tests.test_examples import WARNINGS
+
+README = REPOSITORY / "README.md"
+ADDRESS = "127.0.0.1:9092"
+PAGES = [README, REPOSITORY / "CHANGES.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PRINTED = re.compile(r"print\(.*\)  # (.*)")
+_LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+
+REAL_SEGMENT = "tests/data/logs/compact-before/__consumer_offsets-0/00000000000000000482.log"
+
+
+def blocks(language: str) -> list[str]:
+    return [code for name, code in _BLOCK.findall(README.read_text(encoding="utf-8")) if name == language]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+def client_of(code: str) -> str:
+    found = re.search(r"(?:from|import) (\w+)", code.replace("import asyncio", ""))
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("code", blocks("python"), ids=client_of)
+def test_a_snippet_prints_what_stands_beside_it(code: str, broker: Broker) -> None:
+    done = subprocess.run(
+        [sys.executable, *WARNINGS, "-c", code.replace(ADDRESS, broker.bootstrap_servers)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == _PRINTED.findall(code)
+
+
+def test_every_client_has_its_snippet() -> None:
+    assert {client_of(code) for code in blocks("python")} >= {
+        "kafka",
+        "confluent_kafka",
+        "aiokafka",
+        "kafka_offsets",
+    }
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install -y kcat")
+def test_the_lines_for_kcat_print_what_stands_below_them(broker: Broker) -> None:
+    (code,) = (code for code in blocks("console") if "kcat" in code)
+    commands = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]
+    expected = [line for line in code.splitlines() if not line.startswith("$ ")]
+    printed = []
+    for line in commands:
+        done = subprocess.run(
+            ["sh", "-c", line.replace(ADDRESS, broker.bootstrap_servers)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        printed += done.stdout.splitlines()
+    assert printed == expected
+
+
+def test_the_make_targets_that_are_named_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"^\$ make (\w+)", README.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {"run", "test", "stress", "bench"} <= named <= targets
+
+
+def served_versions(api: Api) -> str:
+    """Return the versions that are advertised and have a schema."""
+    known = api.request.SCHEMA.versions
+    first, last = max(api.min_version, known.first), min(api.max_version, known.last)
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def test_the_table_of_apis_is_that_of_the_code(generated: GeneratedPart) -> None:
+    rows = ["| key | API | versions |", "|---|---|---|"]
+    rows += [f"| {api.key} | {api.name} | {served_versions(api)} |" for api in SERVED]
+    generated.check("README.md", "apis", "\n".join(rows))
+
+
+def test_the_excerpt_of_the_inspector_is_what_it_prints(
+    generated: GeneratedPart, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    assert command.main([REAL_SEGMENT]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = next(number for number, line in enumerate(lines) if " records_count " in line)
+    last = next(number for number, line in enumerate(lines) if " commit_timestamp " in line)
+    shown = [*lines[:2], "     …", *lines[first : last + 1]]
+    excerpt = "\n".join(line.rstrip() for line in shown)
+    generated.check(
+        "README.md", "inspector", f"```console\n$ kafka-offsets inspect {REAL_SEGMENT}\n{excerpt}\n```"
+    )
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
+    for target, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
+        if target.startswith("http"):
+            continue
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
+
+
+def test_the_stored_commit_of_the_format_page_is_what_is_written(generated: GeneratedPart) -> None:
+    entry = OffsetAndMetadata(42, 3, "note", 1_700_000_000_000, -1, bytes(range(16)))
+    record = stored.offset_record("billing", "orders", 0, entry)
+    assert record.value is not None
+    key = [("type", 2), ("group", 9), ("topic", 8), ("partition", 4)]
+    value = [("version", 2), ("offset", 8), ("leader epoch", 4), ("metadata", 5), ("commit timestamp", 8)]
+    value += [("tagged field 0", 3), ("topic id", 16)]
+    lines = []
+    for name, data, fields in (("key", record.key, key), ("value", record.value, value)):
+        assert sum(size for _, size in fields) == len(data)
+        position = 0
+        for field, size in fields:
+            lines.append(f"    {name:<7}{position:>2}  {data[position : position + size].hex():<34}{field}")
+            position += size
+    generated.check(
+        "docs/log-format.md", "stored commit", "```text\n" + "\n".join(line[4:] for line in lines) + "\n```"
+    )

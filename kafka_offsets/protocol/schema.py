@@ -14,8 +14,9 @@ some free-standing messages. One field a line, nesting by indentation::
 A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [tag N]  [= default]  [# meaning]``. Types are
 the scalars below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+`` from a
 version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is
-declared by ``struct Name`` before the fields. Versions left out are those of the struct around. This module knows no
-bytes.
+declared by ``struct Name`` before the fields. Versions left out are those of the struct around. A free-standing
+message begins with ``message Name  [number N]  versions …  flexible …``: the records of the controller's metadata have
+a number, their type. This module knows no bytes.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Struct:
 class Message:
     """One message: a request, a response, a key, a value or a free-standing one.
 
-    number    API key of a request or response, record type of a key or value, else None
+    number    API key of a request or response, type of a key, a value or a metadata record, else None
     versions  those that are defined; `flexible` those with compact lengths and tagged fields
     text      the comment lines at the head of its schema file
     """
@@ -201,8 +202,10 @@ class _Parser:
 
     def _begin_head(self, words: list[str]) -> None:
         if words[0] == "message":
-            self.number, self.title, self.head = None, words[1], {}
-            self._begin_message(self.title, "message", _options(words[2:]))
+            options = _options(words[2:])
+            self.number = int(options["number"]) if "number" in options else None
+            self.title, self.head = words[1], {}
+            self._begin_message(self.title, "message", options)
         else:
             self.number, self.title, self.head = (
                 int(words[1]),

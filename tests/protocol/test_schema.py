@@ -30,6 +30,27 @@ def test_a_schema_file_gives_a_request_and_a_response() -> None:
     assert request.text == "Commits things.\n\nVersion 1 adds the flag."
 
 
+def test_free_standing_messages_may_have_a_number() -> None:
+    heads = [
+        "message Numbered  number 27  versions 0  flexible 0+",
+        "message Plain  versions 0-1  flexible none",
+    ]
+    numbered, plain = parse("\n".join([*heads, "  name  string\n"])).values()
+    assert (numbered.name, numbered.number, numbered.kind) == ("Numbered", 27, "message")
+    assert (numbered.versions, numbered.flexible, numbered.struct.fields) == (
+        Versions(0, 0),
+        Versions(0, OPEN),
+        [],
+    )
+    assert (plain.name, plain.number, plain.kind) == ("Plain", None, "message")
+
+
+@pytest.mark.parametrize("head", ["number twelve", "number"])
+def test_a_number_that_is_none_is_a_mistake(head: str) -> None:
+    with pytest.raises(SchemaError, match="line 1"):
+        parse(f"message Thing  {head}  versions 0  flexible none\n")
+
+
 def test_fields_have_the_versions_of_the_struct_around_them() -> None:
     name, sizes, parts, note = parse(TEXT)["ThingRequest"].struct.fields
     assert (name.type, name.nullable, name.meaning) == ("string", Versions(2, OPEN), "null: every thing")

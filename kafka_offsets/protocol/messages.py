@@ -20,6 +20,13 @@ _FREE = {
     "ResponseHeader": "headers",
     "ConsumerProtocolSubscription": "consumer_protocol",
     "ConsumerProtocolAssignment": "consumer_protocol",
+    "ControlRecordTypeSchema": "control_records",
+    "EndTxnMarker": "control_records",
+    "LeaderChangeMessage": "control_records",
+    "SnapshotHeaderRecord": "control_records",
+    "SnapshotFooterRecord": "control_records",
+    "KRaftVersionRecord": "control_records",
+    "VotersRecord": "control_records",
 }
 _loaded: dict[str, type["Value"]] = {}
 

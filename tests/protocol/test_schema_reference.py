@@ -1,7 +1,7 @@
 """Our schema files say what Kafka's message definitions say, field by field.
 
-The reference is tests/data/messages/kafka-4.3.1.json.gz: the definitions of Apache Kafka 4.3.1 of all messages that we
-have, reduced to facts, as one JSON object by name. Where we depart from it on purpose, it is listed here by name.
+The reference is tests/data/messages/kafka-4.3.1.json.gz: all definitions of Apache Kafka 4.3.1 that have a version,
+reduced to facts, as one JSON object by name. Where we depart from it on purpose, it is listed here by name.
 """
 
 import gzip
@@ -14,7 +14,7 @@ import pytest
 
 from kafka_offsets import schema_files
 from kafka_offsets.protocol import messages, schema
-from kafka_offsets.protocol.schema import Message, Struct, Versions, parse_versions
+from kafka_offsets.protocol.schema import ALL_VERSIONS, Message, Struct, Versions, parse_versions
 
 REFERENCE: dict[str, dict[str, Any]] = json.loads(
     gzip.decompress((Path(__file__).parent.parent / "data" / "messages" / "kafka-4.3.1.json.gz").read_bytes())
@@ -36,6 +36,7 @@ KINDS = {
     "response": "response",
     "header": "message",
     "data": "message",
+    "metadata": "message",
     "coordinator-key": "key",
     "coordinator-value": "value",
 }
@@ -58,16 +59,17 @@ def range_text(versions: Versions) -> str:
     return str(versions) if versions.first <= versions.last else "none"
 
 
-def our_rows(struct: Struct, around: str = "") -> list[Row]:
+def our_rows(struct: Struct, around: str = "", versions_around: Versions = ALL_VERSIONS) -> list[Row]:
     rows = []
     for field in struct.fields:
         name = field.type if field.struct is None else field.struct.name
         path = around + field.name
+        versions = field.versions & versions_around
         row = Row(
             path=path,
             type="[]" * field.array + name,
-            versions=range_text(field.versions),
-            nullable=range_text(field.nullable & field.versions),
+            versions=range_text(versions),
+            nullable=range_text(field.nullable & versions),
             tag=field.tag,
             default="a struct of defaults" if isinstance(field.default, Struct) else field.default,
             ignorable=field.ignorable,
@@ -75,7 +77,7 @@ def our_rows(struct: Struct, around: str = "") -> list[Row]:
         )
         rows.append(row)
         if field.struct is not None:
-            rows += our_rows(field.struct, f"{path}.")
+            rows += our_rows(field.struct, f"{path}.", versions)
     return rows
 
 
@@ -88,6 +90,8 @@ def reference_rows(message: dict[str, Any], served: Versions) -> list[Row]:
             name = field["type"].removeprefix("[]")
             path = around + messages.snake_case(field["name"])
             versions = parse_versions(field["versions"]) & versions_around
+            if range_text(versions) == "none":
+                continue  # a field of versions that Kafka no longer has
             assert parse_versions(field.get("taggedVersions", field["versions"])) & versions == versions, path
             row = Row(
                 path=path,
@@ -114,14 +118,21 @@ def reference_default(type_: str, text: str | None) -> object:
         return []
     if type_ == "bool":
         return text == "true"
-    if "int" in type_:
+    if re.fullmatch(r"u?int\d+", type_):
         return int(text or "0", 0)
+    if type_ == "float64":
+        return float(text or "0")
     known = {"string": text or "", "bytes": b"", "records": b"", "uuid": bytes(16)}
     return known.get(type_, "a struct of defaults")
 
 
 def ours(name: str) -> Message:
     return messages.find(name).SCHEMA
+
+
+def test_all_272_of_272_messages_of_kafka_are_declared_and_no_others() -> None:
+    assert sorted(messages.names()) == sorted(REFERENCE)
+    assert len(REFERENCE) == 272
 
 
 @pytest.mark.parametrize("name", messages.names())

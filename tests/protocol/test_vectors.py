@@ -14,6 +14,36 @@ from kafka_offsets.protocol.schema import Field, Struct
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
 MESSAGES = sorted(path.name.removesuffix(".jsonl.gz") for path in VECTORS.glob("*.jsonl.gz"))
 
+# The records of the controller's metadata log: the vectors are of all other messages.
+WITHOUT_VECTORS = {
+    "AbortTransactionRecord",
+    "AccessControlEntryRecord",
+    "BeginTransactionRecord",
+    "BrokerRegistrationChangeRecord",
+    "ClearElrRecord",
+    "ClientQuotaRecord",
+    "ConfigRecord",
+    "DelegationTokenRecord",
+    "EndTransactionRecord",
+    "FeatureLevelRecord",
+    "FenceBrokerRecord",
+    "NoOpRecord",
+    "PartitionChangeRecord",
+    "PartitionRecord",
+    "ProducerIdsRecord",
+    "RegisterBrokerRecord",
+    "RegisterControllerRecord",
+    "RemoveAccessControlEntryRecord",
+    "RemoveDelegationTokenRecord",
+    "RemoveTopicRecord",
+    "RemoveUserScramCredentialRecord",
+    "TopicRecord",
+    "UnfenceBrokerRecord",
+    "UnregisterBrokerRecord",
+    "UserScramCredentialRecord",
+    "ZkMigrationStateRecord",
+}
+
 
 def cases(message: str) -> list[dict[str, Any]]:
     with gzip.open(VECTORS / f"{message}.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -112,8 +142,11 @@ def test_every_case_decodes_to_kafkas_values_and_encodes_to_kafkas_bytes(name: s
     assert seen, name
 
 
-def test_every_message_has_vectors() -> None:
-    assert set(MESSAGES) == set(messages.names())
+def test_246_of_272_messages_have_vectors_4932_in_all() -> None:
+    assert set(MESSAGES) | WITHOUT_VECTORS == set(messages.names())
+    assert not set(MESSAGES) & WITHOUT_VECTORS
+    assert (len(MESSAGES), len(WITHOUT_VECTORS)) == (246, 26)
+    assert sum(len(cases(name)) for name in MESSAGES) == 4932
 
 
 def test_the_vectors_cover_every_version_that_kafka_defines() -> None:

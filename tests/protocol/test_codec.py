@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol import codec, messages
+from kafka_offsets.protocol import flexible, messages
 from kafka_offsets.protocol.messages import MessageValue
 from kafka_offsets.protocol.stub import stub
 
@@ -60,7 +60,7 @@ def test_an_announced_number_of_tagged_fields_beyond_the_bytes_left_is_refused()
     body = messages.encode(messages.HeartbeatRequest("g", 1, "m"), 4)
     assert body[-1] == 0
     with pytest.raises(ProtocolError, match="more tagged fields"):
-        messages.decode(messages.HeartbeatRequest, body[:-1] + codec.encode_uvarint(2**28) + bytes(8), 4)
+        messages.decode(messages.HeartbeatRequest, body[:-1] + flexible.encode_uvarint(2**28) + bytes(8), 4)
 
 
 def test_a_null_where_none_is_allowed_is_refused_by_name() -> None:
@@ -78,16 +78,16 @@ def test_a_string_that_is_not_utf_8_is_refused() -> None:
 )
 def test_a_varint_of_more_than_32_bits_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="32 bits"):
-        codec.uvarint(data, 1, data[0])
+        flexible.uvarint(data, 1, data[0])
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_varints_come_back(value: int) -> None:
-    data = codec.encode_uvarint(value)
+    data = flexible.encode_uvarint(value)
     if value < 128:
         assert data == bytes([value])
     else:
-        assert codec.uvarint(data, 1, data[0]) == (value, len(data))
+        assert flexible.uvarint(data, 1, data[0]) == (value, len(data))
 
 
 def test_a_value_that_the_version_cannot_carry_is_not_dropped_silently() -> None:

@@ -3,6 +3,7 @@
 # lint   style and types alone
 # bench  the benchmarks, beside their peers
 # stress the long forms of the tests that crash, mutate and search
+# stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
 #
 # Each makes its own environment in .venv. Missing tools are named with the command that installs them; tests that need
@@ -16,7 +17,7 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 
-.PHONY: run test lint bench stress clean tools
+.PHONY: run test lint bench stress stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -48,6 +49,10 @@ bench: $(VENV)/test.stamp
 stress: $(VENV)/test.stamp tools
 	KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
+
+stub: $(VENV)/run.stamp
+	$(BIN)/python -m kafka_offsets.protocol.stub > $(VENV)/messages.pyi
+	mv $(VENV)/messages.pyi kafka_offsets/protocol/messages.pyi
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.errors import KafkaOffsetsError, StorageError
 
 CANNOT = 2
 """Exit code of a command that cannot be carried out: a wrong option, key, file, directory or port."""

@@ -123,6 +123,8 @@ def _serve(options: argparse.Namespace) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
         serve(config, host, port, data_directory)
+    except StorageError as error:  # names files as they are called below the data directory
+        return _cannot(f"{data_directory}: {error}")
     except OSError as error:
         return _cannot(os_error_text(error, host, port))
     return 0

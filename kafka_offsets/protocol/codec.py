@@ -58,6 +58,19 @@ class _ByCount(dict[int, Callable[..., Any]]):
         return made
 
 
+class _Lengths(dict[int, bytes]):
+    """The compact form of lengths and counts: the varint of one more. Those of short values are kept."""
+
+    __slots__ = ()
+
+    def __missing__(self, length: int) -> bytes:
+        encoded = encode_uvarint(length + 1)
+        if length < 4096:
+            self[length] = encoded
+        return encoded
+
+
+_LENGTHS = _Lengths()
 _ARRAYS = {
     (kind, code): _ByCount(kind, code)
     for kind in ("pack", "unpack")
@@ -76,7 +89,7 @@ class _Source:
         self.names: dict[str, object] = {
             "new": object.__new__,
             "uvarint": uvarint,
-            "encode_uvarint": encode_uvarint,
+            "lengths": _LENGTHS,
             "encode_tags": encode_tags,
             "read_tag": read_tag,
             "read_unknown_tags": read_unknown_tags,
@@ -542,12 +555,7 @@ class _Encoding(_Writer):
             self.flush(run, buffer)
             return
         self.flush(run, buffer)
-        number = self.out.fresh("n")
-        self.out.add(f"{number} = len({value}) + 1")
-        self.out.add(f"if {number} < 128:")
-        self.out.add(f"    {buffer}.append({number})")
-        self.out.add("else:")
-        self.out.add(f"    {buffer} += encode_uvarint({number})")
+        self.out.add(f"{buffer} += lengths[len({value})]")
 
     def null(self, field: Field, buffer: str) -> None:
         """Write the length that stands for null."""

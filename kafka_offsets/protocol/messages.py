@@ -76,12 +76,10 @@ def find(name: str) -> type[MessageValue]:
     """Return the value class of the message called `name`; AttributeError when there is no such message."""
     if name not in _loaded:
         file = _file_of(name)
-        if file is None:
+        messages = {} if file is None else parse(schema_files.read(file), f"{file}.schema", name)
+        if name not in messages:
             raise AttributeError(f"no message is called {name!r}")
-        for message in parse(schema_files.read(file), f"{file}.schema").values():
-            _loaded[message.name] = globals()[message.name] = _message_class(message)
-        if name not in _loaded:
-            raise AttributeError(f"no message is called {name!r}")
+        _loaded[name] = globals()[name] = _message_class(messages[name])
     found = _loaded[name]
     assert issubclass(found, MessageValue)
     return found
@@ -156,8 +154,23 @@ def snake_case(name: str) -> str:
 
 def _message_class(message: Message) -> type[MessageValue]:
     """Make the classes of a message and of the structs inside it."""
+    prefixes: dict[str, str] = {}
+    structs = _inner_first(message.struct, message.name, prefixes)
     classes: dict[str, type] = {}
-    made = _struct_class(message.struct, message.name, classes, MessageValue)
+    namespace: dict[str, Any] = {"ABSENT": ABSENT, "classes": classes}
+    text = "\n".join(_constructor(struct, number) for number, struct in enumerate(structs))
+    exec(compile(text, f"<{message.name}>", "exec"), namespace)  # noqa: S102 - our own text, made from schemas
+    for number, struct in enumerate(structs):
+        members = {
+            "__slots__": (*[field.name for field in struct.fields], "unknown_tags"),
+            "__init__": namespace[f"init_{number}"],
+            "__module__": __name__,
+            "__qualname__": prefixes[struct.name],
+        }
+        namespace[f"init_{number}"].__qualname__ = f"{prefixes[struct.name]}.__init__"  # for its errors
+        base = MessageValue if struct is message.struct else Value
+        classes[struct.name] = type(struct.name, (base,), members)
+    made = classes[message.struct.name]
     assert issubclass(made, MessageValue)
     made.SCHEMA = message
     made.CLASSES = classes
@@ -169,27 +182,24 @@ def _message_class(message: Message) -> type[MessageValue]:
     return made
 
 
-def _struct_class(struct: Struct, prefix: str, classes: dict[str, type], base: type[Value]) -> type[Value]:
+def _inner_first(struct: Struct, prefix: str, prefixes: dict[str, str]) -> list[Struct]:
+    """Return a struct behind those inside it, each once, and note the qualified names of their classes."""
+    prefixes[struct.name] = prefix
+    found: list[Struct] = []
     for field in struct.fields:
-        if field.struct is not None and field.struct.name not in classes:
-            _struct_class(field.struct, f"{prefix}.{field.struct.name}", classes, Value)
+        if field.struct is not None and field.struct.name not in prefixes:
+            found += _inner_first(field.struct, f"{prefix}.{field.struct.name}", prefixes)
+    return [*found, struct]
+
+
+def _constructor(struct: Struct, number: int) -> str:
     arguments, body = [], []
-    namespace: dict[str, Any] = {"ABSENT": ABSENT, "classes": classes}
     for field in struct.fields:
         default, expression = _initial(field)
         arguments.append(f"{field.name}={default}")
         body.append(f"    self.{field.name} = {expression}")
-    text = f"def __init__(self, {', '.join([*arguments, 'unknown_tags=None'])}):\n"
-    text += "\n".join([*body, "    self.unknown_tags = unknown_tags"])
-    exec(compile(text, f"<{prefix}>", "exec"), namespace)  # noqa: S102 - our own text, made from schemas
-    members = {
-        "__slots__": (*(field.name for field in struct.fields), "unknown_tags"),
-        "__init__": namespace["__init__"],
-        "__module__": __name__,
-        "__qualname__": prefix,
-    }
-    classes[struct.name] = made = type(base)(struct.name, (base,), members)
-    return made
+    head = f"def init_{number}(self, {', '.join([*arguments, 'unknown_tags=None'])}):"
+    return "\n".join([head, *body, "    self.unknown_tags = unknown_tags"])
 
 
 def _initial(field: Field) -> tuple[str, str]:

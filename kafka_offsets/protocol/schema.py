@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from kafka_offsets.errors import KafkaOffsetsError
@@ -134,6 +135,7 @@ _PARTS = {"request": "Request", "response": "Response", "key": "Key", "value": "
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?(?P<versions>[\d+-]*))?$")
 
 
+@cache
 def parse_versions(text: str) -> Versions:
     """Read `3`, `0-7`, `6+` or `none`."""
     if text == "none":
@@ -144,20 +146,23 @@ def parse_versions(text: str) -> Versions:
     return Versions(int(first), int(last or first))
 
 
-def parse(text: str, source: str = "<schema>") -> dict[str, Message]:
+def parse(text: str, source: str = "<schema>", only: str | None = None) -> dict[str, Message]:
     """Read a schema file; return its messages by name.
 
     source  the file's name, for errors
+    only    the name of the one message to read: the fields of the others are passed over
     Raises SchemaError.
     """
-    return _Parser(text, source).parse()
+    return _Parser(text, source, only).parse()
 
 
 class _Parser:
     """Reads one file line by line; `self.line` is the number that an error names."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, only: str | None) -> None:
         self.source = source
+        self.only = only
+        self.passes_over = False
         self.lines = text.splitlines()
         self.line = 0
         self.messages: dict[str, Message] = {}
@@ -174,6 +179,8 @@ class _Parser:
 
     def parse(self) -> dict[str, Message]:
         for number, line in enumerate(self.lines, 1):
+            if self.passes_over and line.startswith(" "):
+                continue
             self.line = number
             code, mark, comment = line.partition("#")
             if not code.strip():
@@ -220,7 +227,9 @@ class _Parser:
         struct = Struct(name, versions)
         text = "\n".join(self.documentation).strip()
         self.message = Message(name, kind, self.number, versions, flexible, struct, text)
-        self.messages[name] = self.message
+        self.passes_over = self.only not in (None, name)
+        if not self.passes_over:
+            self.messages[name] = self.message
         self.structs = {}
         self.open = [(2, struct)]
 

@@ -161,3 +161,21 @@ def test_the_vectors_cover_every_version_that_kafka_defines() -> None:
             else set()
         )
         assert seen | added == set(range(versions.first, versions.last + 1)), name
+
+
+METADATA_LOG = Path(__file__).parent.parent / "data" / "metadata_log.jsonl.gz"
+
+
+def test_the_metadata_log_of_a_real_broker_reads_as_kafkas_dump_shows_it() -> None:
+    """What one node of Kafka 4.3.1 wrote of topics, SCRAM and producer ids, and what kafka-dump-log says it is."""
+    with gzip.open(METADATA_LOG, "rt", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    for line in lines:
+        cls, version, data = messages.find(line["message"]), line["version"], bytes.fromhex(line["hex"])
+        start = 3  # varints below 128: the frame's version, the record's type and version
+        assert data[:start] == bytes([1, cls.SCHEMA.number or 0, version])
+        value, end = messages.decode(cls, data, version, start)
+        assert end == len(data)
+        assert messages.encode(value, version) == data[start:]
+        assert as_json(value, cls.SCHEMA.struct, version, flexible=True) == line["json"]
+    assert len({line["message"] for line in lines}) == 14

@@ -4,6 +4,7 @@ The command is `python -m kafka_offsets.cli serve`. KAFKA_OFFSETS_TEST_SERVE nam
 options, such as `python -m tests.interop.real_kafka`: that is how these tests are shown to hold for Apache Kafka.
 """
 
+import atexit
 import os
 import shlex
 import signal
@@ -40,6 +41,8 @@ class BrokerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
+        # A test that fails half-way stops nothing, and the broker would outlive the tests.
+        atexit.register(self._kill_left_over)
 
     @property
     def pid(self) -> int:
@@ -93,6 +96,10 @@ class BrokerProcess:
     def waiting_ns(self) -> int:
         """Time its threads were ready to run and had no CPU: the machine's fault, not the broker's."""
         return self._schedule()[1]
+
+    def _kill_left_over(self) -> None:
+        if self.alive:
+            self.kill()
 
     def _schedule(self) -> tuple[int, int]:
         running = waiting = 0

@@ -3,6 +3,7 @@
 # lint   style and types alone
 # bench  the benchmarks, beside their peers
 # stress the long forms of the tests that crash, mutate and search
+# fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
 # stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
 #
@@ -17,7 +18,7 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 
-.PHONY: run test lint bench stress stub clean tools
+.PHONY: run test lint bench stress fuzz stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -40,8 +41,11 @@ lint: $(VENV)/test.stamp
 # All are run, also when one fails, say for want of a tool. `make bench PEERS=` measures our broker alone.
 bench: $(VENV)/test.stamp
 	@failed=; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check kio; \
 	for file in benchmarks/*.py; do \
-		case $$file in benchmarks/commit.py) options="$(PEERS)" ;; *) options= ;; esac; \
+		case $$file in \
+			benchmarks/commit.py) options="$(PEERS)" ;; benchmarks/fuzz_codecs.py) continue ;; *) options= ;; \
+		esac; \
 		echo "--- $$file $$options"; $(BIN)/python "$$file" $$options || failed="$$failed $$file"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "make bench: failed:$$failed" >&2; exit 1; fi
@@ -49,6 +53,10 @@ bench: $(VENV)/test.stamp
 stress: $(VENV)/test.stamp tools
 	KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
+
+fuzz: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	$(BIN)/python benchmarks/fuzz_codecs.py
 
 stub: $(VENV)/run.stamp
 	$(BIN)/python -m kafka_offsets.protocol.stub > $(VENV)/messages.pyi

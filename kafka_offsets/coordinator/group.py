@@ -272,10 +272,22 @@ class ClassicGroup:
             self.joined += 1
         if self.leader is None:
             self.leader = member.member_id
-        self.pending.pop(member.member_id, None)
 
-    def remove(self, member_id: str) -> Member | None:
+    def use_pending(self, member_id: str, timers: Timers) -> None:
+        """Wait no longer for a member id that was handed out, if it was."""
+        if self.pending.pop(member_id, None) is not None:
+            timers.cancel(PENDING_TIMER, self.group_id, member_id)
+
+    def drop_timers(self, timers: Timers) -> None:
+        """Let go of what a group without members waits for, for it ends."""
+        timers.cancel(JOIN_TIMER, self.group_id)
+        timers.cancel(SYNC_TIMER, self.group_id)
+        for member_id in [*self.pending]:
+            self.use_pending(member_id, timers)
+
+    def remove(self, member_id: str, timers: Timers) -> Member | None:
         """Forget a member or a pending member id; when it was the leader, the longest-standing member is next."""
+        timers.cancel(SESSION_TIMER, self.group_id, member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
             self._withdraw(member)
@@ -285,7 +297,7 @@ class ClassicGroup:
                 del self.static_members[member.group_instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
-        self.pending.pop(member_id, None)
+        self.use_pending(member_id, timers)
         self.unsynced.discard(member_id)
         return member
 
@@ -306,9 +318,10 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def rename_static_member(self, old: Member, member_id: str) -> Member:
+    def rename_static_member(self, old: Member, member_id: str, timers: Timers) -> Member:
         """Give a static member another member id; requests parked under the old one stay with `old`, the result."""
         assert old.group_instance_id is not None
+        timers.cancel(SESSION_TIMER, self.group_id, old.member_id)
         del self.members[old.member_id]
         new = replace(old, member_id=member_id, join=None, sync=None, is_new=False, scheduled_ms=_UNSCHEDULED)
         self.members[member_id] = new

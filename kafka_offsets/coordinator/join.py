@@ -22,6 +22,9 @@ _SKIP_ASSIGNMENT_SINCE = 9
 
 _UNKNOWN_MEMBER = ""
 
+_MAX_PENDING = 10_000
+"""So many member ids of a group may be handed out and not used yet; Kafka hands out any number."""
+
 
 class _Joining:
     """A join that is being decided."""
@@ -96,6 +99,7 @@ def _create_group(joining: _Joining) -> None:
         # With members it goes on: its first generation is stored whole.
         if shard.groups.get(group_id) is group and not group.members:
             del shard.groups[group_id]
+            group.drop_timers(shard.timers)
             if shard.offsets.has_group(group_id):
                 shard.groups[group_id] = ClassicGroup(group_id)
 
@@ -107,7 +111,7 @@ def _decide(joining: _Joining, group: ClassicGroup) -> None:
     member_id = request.member_id
     if not _has_room(group, member_id, joining.shard.settings.group_max_size):
         joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, _UNKNOWN_MEMBER)
-        group.remove(member_id)
+        group.remove(member_id, joining.shard.timers)
         # Real Kafka lets the others wait for the rebalance timeout, though nobody is missing any more.
         rebalance.complete_if_all_joined(joining.draft, group)
     elif group.state is GroupState.DEAD:
@@ -162,6 +166,9 @@ def _join_new(joining: _Joining, group: ClassicGroup) -> None:
 
 def _hand_out(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
     """Tell a client the member id to join with; it is good for one session timeout."""
+    if len(group.pending) >= _MAX_PENDING:
+        joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, _UNKNOWN_MEMBER)
+        return
     due_ms = joining.now.mono_ms + joining.request.session_timeout_ms
     group.pending[member_id] = due_ms
     joining.shard.timers.schedule(due_ms, PENDING_TIMER, group.group_id, member_id)
@@ -191,6 +198,7 @@ def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
     if group.state is GroupState.PREPARING_REBALANCE and group.is_initial:
         group.newcomers = True
     group.add(member)
+    group.use_pending(member_id, joining.shard.timers)
     group.arm(member, joining.shard.timers, joining.now, joining.shard.settings.new_member_join_timeout_ms)
     rebalance.begin_or_complete(joining.draft, group)
 
@@ -214,7 +222,7 @@ def _replace(joining: _Joining, group: ClassicGroup, old: Member, member_id: str
     """Let a static member that was restarted take its own place under a new member id; the old id is fenced."""
     draft = joining.draft
     old_leader = group.leader
-    member = group.rename_static_member(old, member_id)
+    member = group.rename_static_member(old, member_id, joining.shard.timers)
     rebalance.refuse_join(draft, group, old, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
     rebalance.refuse_sync(draft, old, ErrorCode.FENCED_INSTANCE_ID)
     group.arm(member, joining.shard.timers, joining.now)
@@ -254,6 +262,6 @@ def _confirm(joining: _Joining, group: ClassicGroup, old: Member, member: Member
         if group.members.get(member.member_id) is not member or member.join is not None:
             return
         group.change(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
-        group.arm(group.rename_static_member(member, old.member_id), shard.timers, now)
+        group.arm(group.rename_static_member(member, old.member_id, shard.timers), shard.timers, now)
 
     joining.draft.undo = undo

@@ -94,7 +94,7 @@ def _leave(
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member_id in group.pending:
-        group.remove(member_id)
+        group.remove(member_id, draft.shard.timers)
         return ErrorCode.NONE
     if not member_id and group_instance_id is not None:
         member_id = group.static_members.get(group_instance_id, "")
@@ -169,11 +169,11 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
     if error is not ErrorCode.NONE or group is None:
         return Result(replies=(reply,))
     del shard.groups[group_id]
+    group.drop_timers(shard.timers)
 
     def undo() -> None:
         current = shard.groups.get(group_id)
         if current is None or current.is_untouched:
-            group.pending.clear()  # their timers may have passed unseen
             shard.groups[group_id] = group
 
     return Result((*_tombstones(shard, group_id),), (reply,), undo)

@@ -1,8 +1,8 @@
 """When a classic group moves on: rebalances begin and end, sessions expire, what was loaded comes to life.
 
 A decision is a :class:`Draft`: it changes the group at once and collects the records and replies that follow from it;
-requests parked in the group are answered by whichever decision ends their waiting. Timers are never taken back: each
-is compared, when it falls due, with the time at which its group or member wants it.
+requests parked in the group are answered by whichever decision ends their waiting. Timers of a phase are not taken
+back: each is compared, when it falls due, with the time at which its group wants it. Those of members go with them.
 Source: GroupMetadataManager of Kafka 4.3, the part for classic groups.
 """
 
@@ -178,7 +178,7 @@ def complete_join(draft: Draft, group: ClassicGroup) -> None:
     """
     group.join_due_ms = _NEVER
     for missing in [m for m in group.members.values() if m.join is None and m.group_instance_id is None]:
-        group.remove(missing.member_id)
+        group.remove(missing.member_id, draft.shard.timers)
     if group.members and not group.elect_joined_leader():
         _schedule_join(draft, group, max(group.rebalance_timeout_ms, 1))
         return
@@ -263,7 +263,7 @@ def remove_member(draft: Draft, group: ClassicGroup, member: Member) -> None:
     """
     refuse_join(draft, group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     refuse_sync(draft, member, ErrorCode.UNKNOWN_MEMBER_ID)
-    group.remove(member.member_id)
+    group.remove(member.member_id, draft.shard.timers)
 
 
 # Timers
@@ -278,7 +278,7 @@ def on_timer(shard: Shard, timer: Timer, now: Now) -> Result:
             _on_session_timer(draft, group, timer)
         elif timer.kind == PENDING_TIMER:
             if group.pending.get(timer.member_id) == timer.due_ms:
-                group.remove(timer.member_id)
+                group.remove(timer.member_id, shard.timers)
                 _complete_without(draft, group)
         elif timer.kind == JOIN_TIMER:
             if group.join_due_ms == timer.due_ms:
@@ -326,7 +326,7 @@ def _on_sync_timer(draft: Draft, group: ClassicGroup) -> None:
     """Remove the members that have not asked for their assignment, and begin again without them."""
     group.sync_due_ms = _NEVER
     for member_id in sorted(group.unsynced):
-        group.remove(member_id)
+        group.remove(member_id, draft.shard.timers)
     begin(draft, group)
 
 

@@ -1,0 +1,83 @@
+"""Timers against a plain list of what is wanted."""
+
+import random
+
+from kafka_offsets.coordinator.timers import Timers
+from kafka_offsets.errors import ErrorCode as E
+from kafka_offsets.protocol import messages
+from tests.coordinator.group_world import World
+
+
+def test_timers_fall_due_as_a_plain_list_says_and_keep_few_entries() -> None:
+    for seed in range(50):
+        print("seed", seed)
+        rng = random.Random(seed)
+        timers, wanted, now, order = Timers(), {}, 0, 0
+        for _ in range(2_000):
+            key = (rng.choice("ab"), "g", str(rng.randrange(20)))
+            action = rng.random()
+            if action < 0.6:
+                order += 1
+                wanted[key] = (now + rng.randrange(1, 10_000), order)
+                timers.schedule(wanted[key][0], *key)
+            elif action < 0.8:
+                wanted.pop(key, None)
+                timers.cancel(*key)
+            else:
+                now += rng.randrange(500)
+                due = sorted((at, key) for key, at in wanted.items() if at[0] <= now)
+                for at, due_key in due:
+                    timer = timers.pop_due(now)
+                    assert timer is not None
+                    assert (timer.due_ms, (timer.kind, timer.group_id, timer.member_id)) == (at[0], due_key)
+                    del wanted[due_key]
+                assert timers.pop_due(now) is None
+            assert timers.next_deadline_ms == min((due_ms for due_ms, _ in wanted.values()), default=None)
+            assert len(timers) == len(wanted)
+            assert len(timers._heap) <= 2 * len(wanted) + 64
+
+
+def test_joins_again_and_again_leave_no_timers_behind() -> None:
+    world = World()
+    (member,) = world.stable(rebalance_ms=2**31 - 1)
+    for number in range(500):
+        world.join(member, protocols={"range": b"%d" % number}, rebalance_ms=2**31 - 1)
+    assert len(world.shard.timers) == 2  # its session and the sync phase
+    assert len(world.shard.timers._heap) < 100
+
+
+def test_members_and_groups_that_go_take_their_timers_along() -> None:
+    world = World()
+    for _ in range(200):
+        member = world.enter(session_ms=1_800_000).answer.member_id
+        world.leave(member)
+        world.join()
+        assert world.delete().error == 0
+    assert len(world.shard.timers) == 0
+    assert len(world.shard.timers._heap) <= 64
+
+
+def test_a_restarted_static_member_has_one_session() -> None:
+    world = World()
+    world.stable(instances=("one",))
+    for _ in range(10):
+        world.join(instance="one")
+    assert sum(timer.kind == "session" for timer in world.shard.timers._heap) <= 10
+    assert len(world.shard.timers) <= 3
+
+
+def test_ten_thousand_member_ids_are_handed_out_and_no_more_until_some_are_used() -> None:
+    world = World()
+    first = world.join().answer.member_id
+    for _ in range(9_999):
+        assert world.join().error == E.MEMBER_ID_REQUIRED
+    refused = world.join().answer
+    assert (refused.error_code, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
+    assert (world.describe().group_state, world.describe().members) == ("Empty", [])
+    assert [listed.group_id for listed in world.list_groups()] == ["g"]
+    identity = messages.LeaveGroupRequest.MemberIdentity(first, None)
+    assert world.leave_later(identity).answer.members[0].error_code == 0
+    assert world.join().error == E.MEMBER_ID_REQUIRED
+    world.advance(10_000)
+    assert not world.group().pending
+    assert len(world.shard.timers) == 0

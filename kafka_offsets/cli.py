@@ -127,6 +127,8 @@ def _serve(options: argparse.Namespace) -> int:
         return _cannot(f"{data_directory}: {error}")
     except OSError as error:
         return _cannot(os_error_text(error, host, port))
+    except UnicodeError as error:  # of a name that no host can have
+        return _cannot(f"cannot listen on {host}:{port}: {error}")
     return 0
 
 

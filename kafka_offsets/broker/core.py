@@ -18,7 +18,13 @@ from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_api
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.partitions import Partition, Topics
-from kafka_offsets.broker.runtime import OFFSETS_TOPIC, CoordinatorRuntime, HostedShard, Read
+from kafka_offsets.broker.runtime import (
+    OFFSETS_TOPIC,
+    CoordinatorRuntime,
+    HostedShard,
+    Read,
+    coordinator_error,
+)
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import RequestContext, Result
@@ -38,6 +44,12 @@ from kafka_offsets.storage.log import Log
 _UNANSWERED = 100
 """Requests that one connection may have decided and unanswered; its further frames wait."""
 
+_DECIDED_BYTES = 4 << 20
+"""Bytes of such requests; one of any size is decided when nothing waits before it."""
+
+_OUTPUT_BYTES = 1 << 20
+"""A connection with so many bytes of answers to be sent has no further request decided."""
+
 _ROUNDS = 8
 """How often one turn goes round for requests that its own answers let through, before other connections' turn."""
 
@@ -52,6 +64,7 @@ _LONGEST_GROUP_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
 
 _GROUP = Route.GROUP
+_PRODUCE = 0
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +72,25 @@ logger = logging.getLogger(__name__)
 class Connection:
     """One client's connection: bytes not yet decoded, requests not yet answered, answers not yet sent.
 
-    peer  for log lines, host the address as group members show it
+    peer           for log lines, host the address as group members show it
+    output         answers to be sent, `output_bytes` of them
+    decided_bytes  of the requests in `unanswered`
+    is_blocked     the peer does not read: no more of its requests are decided for now
     """
 
-    __slots__ = ("closing", "host", "last_used_ms", "output", "owner", "peer", "reader", "unanswered")
+    __slots__ = (
+        "closing",
+        "decided_bytes",
+        "host",
+        "is_blocked",
+        "last_used_ms",
+        "output",
+        "output_bytes",
+        "owner",
+        "peer",
+        "reader",
+        "unanswered",
+    )
 
     def __init__(self, peer: str, host: str, max_request_bytes: int, owner: Any = None) -> None:
         self.peer = peer
@@ -70,6 +98,9 @@ class Connection:
         self.reader = FrameReader(max_request_bytes)
         self.unanswered: deque[RequestContext] = deque()
         self.output: list[bytes | bytearray] = []
+        self.output_bytes = 0
+        self.decided_bytes = 0
+        self.is_blocked = False
         self.closing = False
         self.last_used_ms = 0
         self.owner = owner
@@ -102,6 +133,8 @@ def sync_all(logs: Iterable[Log]) -> dict[Log, StorageError]:
     """Sync every log; return those that failed. An fsync that failed is never tried again."""
     failed = {}
     for log in logs:
+        if log.closed:  # its topic was deleted meanwhile
+            continue
         try:
             log.sync()
         except StorageError as error:
@@ -163,6 +196,7 @@ class BrokerCore:
             self._open_offsets_log,
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
             Compression(config.offsets_topic_compression_codec),
+            config.message_max_bytes,
         )
         try:
             self._load_groups()
@@ -224,12 +258,30 @@ class BrokerCore:
             for connection in resumable:
                 if not connection.closing:
                     self._serve_resumed(connection, now)
+        return self.has_work
+
+    @property
+    def has_work(self) -> bool:
+        """Whether another turn has something to do."""
         return bool(self._resumable or self._dirty_shards or self._appended)
 
     def take_output(self) -> Iterable[Connection]:
         """Return the connections that have something in `output`, and forget them."""
         writable, self._writable = self._writable, {}
         return writable
+
+    def drain(self, connection: Connection) -> bytes:
+        """Take what is to be sent to a connection; requests that its answers held back are decided in the next turn."""
+        output = b"".join(connection.output)
+        connection.output.clear()
+        connection.output_bytes = 0
+        self.unblock(connection)
+        return output
+
+    def unblock(self, connection: Connection) -> None:
+        """Let a connection's waiting requests be decided in the next turn, unless its peer does not read."""
+        if connection.reader.buffered_bytes and not connection.is_blocked and not connection.closing:
+            self._resumable[connection] = None
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -245,7 +297,10 @@ class BrokerCore:
             _, _, deadline = heapq.heappop(self._deadlines)
             if deadline.callback is not None:
                 callback, deadline.callback = deadline.callback, None
-                callback(now)
+                try:
+                    callback(now)
+                except Exception:  # whatever it has missed: all others wait for theirs
+                    logger.exception("what was due at %d ms failed", deadline.due_ms)
 
     def create_topic(self, name: str, partition_count: int, configs: dict[str, str]) -> None:
         """Create a topic; ValueError when it exists already or when name, count or configuration is not allowed."""
@@ -339,11 +394,21 @@ class BrokerCore:
         self._appended[partition] = None
         self._unsynced.setdefault(partition.log, None)
 
-    def shard_of(self, group_id: str, now: Now) -> HostedShard:
-        """Return the shard of a group; the offsets topic must exist or be allowed to."""
-        if not self.runtime.partition_count:
-            self.create_offsets_topic(now)
-        return self.runtime.shard_of(group_id, now)
+    def shard_of(self, group_id: str, now: Now) -> HostedShard | ErrorCode:
+        """Return the shard of a group, or what a client hears when there is none.
+
+        UNKNOWN_SERVER_ERROR for an id that fits no record, NOT_COORDINATOR when the log cannot be used.
+        """
+        if 3 * len(group_id) > _LONGEST_GROUP_ID and len(group_id.encode()) > _LONGEST_GROUP_ID:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            if not self.runtime.partition_count:
+                self.create_offsets_topic(now)
+            hosted = self.runtime.shard_of(group_id, now)
+        except StorageError as error:
+            logger.error("the shard of a group cannot be used: %s", error)
+            return coordinator_error(error)
+        return ErrorCode.NOT_COORDINATOR if hosted.failed else hosted
 
     def decide(self, hosted: HostedShard, result: Result | Read) -> None:
         """Take a decision, or a read that waits for those before it, into this turn."""
@@ -387,9 +452,15 @@ class BrokerCore:
         unanswered, next_frame = connection.unanswered, connection.reader.next_frame
         by_key = self.apis.by_key
         while not connection.closing:
+            if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked:
+                return
             if unanswered:
                 last = by_key[unanswered[-1].api_key]
-                if not last.pipelined or len(unanswered) >= _UNANSWERED:
+                if (
+                    not last.pipelined
+                    or len(unanswered) >= _UNANSWERED
+                    or connection.decided_bytes >= _DECIDED_BYTES
+                ):
                     return
                 frame = next_frame(last.key)
             else:
@@ -410,7 +481,7 @@ class BrokerCore:
         self.close_connection(connection)
 
     def close_connection(self, connection: Connection) -> None:
-        """Have a connection closed once its answers are out; further requests of it are not decided."""
+        """Have a connection closed once what is in `output` is sent; answers that are not ready are not sent."""
         connection.closing = True
         self._writable[connection] = None
 
@@ -424,23 +495,36 @@ class BrokerCore:
         if codecs is None:
             self._decide_unserved(connection, api, version, frame)
             return
-        correlation_id, client_id, body = read_request_header(frame, tagged=codecs.has_tagged_request_header)
+        try:
+            correlation_id, client_id, body = read_request_header(
+                frame, tagged=codecs.has_tagged_request_header
+            )
+        except ProtocolError as error:
+            raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
         request, _ = codecs.decode(frame, body)
         context = RequestContext(
-            connection, key, version, correlation_id, client_id, connection.host, request, codecs
+            connection, key, version, correlation_id, client_id, connection.host, request, codecs, len(frame)
         )
         connection.unanswered.append(context)
+        connection.decided_bytes += len(frame)
         connection.last_used_ms = now.mono_ms
         try:
             self._handle(api, request, context, now)
         except StorageError as error:
             logger.error("%s: %s v%d: %s", connection.peer, api.name, version, error)
-            self.reply(context, api.fail(request, ErrorCode.KAFKA_STORAGE_ERROR, version))
+            self._fail_request(api, context, ErrorCode.KAFKA_STORAGE_ERROR)
         except (
             Exception
         ):  # whatever a handler has missed: its request is answered, as Kafka does, and all others live
             logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
-            self.reply(context, api.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, version))
+            self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _fail_request(self, api: Api, context: RequestContext, error: ErrorCode) -> None:
+        """Answer a request with `error`; one that wants no answer is told by the end of its connection, as in Kafka."""
+        if api.key == _PRODUCE and context.request.acks == 0:
+            self.close_connection(context.connection)
+        else:
+            self.reply(context, api.fail(context.request, error, context.api_version))
 
     def _decide_unserved(self, connection: Connection, api: Api, version: int, frame: bytes) -> None:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse all else."""
@@ -462,12 +546,9 @@ class BrokerCore:
             if response is not None:
                 self.reply(context, response)
             return
-        group_id: str = request.group_id
-        if len(group_id) * 3 > _LONGEST_GROUP_ID and len(group_id.encode()) > _LONGEST_GROUP_ID:
-            raise ValueError(f"a group id of {len(group_id)} characters fits no record")
-        hosted = self.shard_of(group_id, now)
-        if hosted.failed:
-            self.reply(context, api.fail(request, ErrorCode.NOT_COORDINATOR, context.api_version))
+        hosted = self.shard_of(request.group_id, now)
+        if isinstance(hosted, ErrorCode):
+            self.reply(context, api.fail(request, hosted, context.api_version))
             return
         hosted.decide(api.handle(hosted.shard, request, context, now))
         self._dirty_shards[hosted] = None
@@ -561,7 +642,7 @@ class BrokerCore:
                 hosted.durable_offset = end
                 hosted.take_effect()
         for context, response, logs in replies:
-            if any(log in failed for log in logs):
+            if any(log in failed or log.failure is not None for log in logs):
                 self.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
             else:
                 self.reply(context, response)
@@ -578,9 +659,10 @@ class BrokerCore:
             answer = unanswered[0].answer
             if answer is None:
                 break
-            unanswered.popleft()
+            connection.decided_bytes -= unanswered.popleft().frame_bytes
             if answer:
                 connection.output.append(answer)
+                connection.output_bytes += len(answer)
         self._writable[connection] = None
         if connection.reader.buffered_bytes:
             self._resumable[connection] = None

@@ -92,20 +92,25 @@ def offset_fetch(
 
     A reader that asks for stable offsets waits for the commits that were decided before it; others see what is durable.
     """
+    if not request.require_stable:
+        return _fetched(core, request, context.api_version, now)
     groups = [request.group_id]
     if context.api_version >= _GROUPS_SINCE:
         groups = [group.group_id for group in request.groups]
-    if not request.require_stable:
-        return _fetched(core, request, context.api_version, now)
-    waiting = [hosted for hosted in {core.shard_of(g, now) for g in groups} if hosted.has_pending]
+    shards = {core.shard_of(group_id, now) for group_id in groups}
+    waiting = [hosted for hosted in shards if not isinstance(hosted, ErrorCode) and hosted.has_pending]
     if not waiting:
         return _fetched(core, request, context.api_version, now)
     remaining = len(waiting)
 
-    def settled() -> None:
+    def settled(error: ErrorCode) -> None:
         nonlocal remaining
-        remaining -= 1
-        if not remaining:
+        if remaining <= 0:
+            return  # another shard has failed
+        remaining = 0 if error else remaining - 1
+        if error:
+            core.fail(context, error)
+        elif not remaining:
             core.reply(context, _fetched(core, request, context.api_version, now))
 
     for hosted in waiting:
@@ -120,15 +125,21 @@ def _fetched(
         topics = None
         if request.topics is not None:
             topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
-        return _old_answer(_fetch(core, request.group_id, topics, request.require_stable, api_version, now))
+        fetched = _fetch(core, request.group_id, topics, request.require_stable, api_version, now)
+        if isinstance(fetched, ErrorCode):
+            return fail_offset_fetch(request, fetched, api_version)
+        return _old_answer(fetched)
     answer = messages.OffsetFetchResponse
     groups = []
     for group in request.groups:
         named = None
         if group.topics is not None:
             named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
-        fetched = _fetch(core, group.group_id, named, request.require_stable, api_version, now)
-        groups.append(answer.Group(group.group_id, [_new_topic(topic) for topic in fetched]))
+        found = _fetch(core, group.group_id, named, request.require_stable, api_version, now)
+        if isinstance(found, ErrorCode):
+            groups.append(answer.Group(group.group_id, [], found))
+        else:
+            groups.append(answer.Group(group.group_id, [_new_topic(topic) for topic in found]))
     return answer(groups=groups)
 
 
@@ -139,9 +150,11 @@ def _fetch(
     require_stable: bool,
     api_version: int,
     now: Now,
-) -> list[offsets.FetchedTopic]:
-    shard = core.shard_of(group_id, now).shard
-    return offsets.fetch(shard, group_id, topics, api_version, require_stable=require_stable)
+) -> list[offsets.FetchedTopic] | ErrorCode:
+    hosted = core.shard_of(group_id, now)
+    if isinstance(hosted, ErrorCode):
+        return hosted
+    return offsets.fetch(hosted.shard, group_id, topics, api_version, require_stable=require_stable)
 
 
 def _old_answer(fetched: list[offsets.FetchedTopic]) -> messages.OffsetFetchResponse:
@@ -192,14 +205,18 @@ def describe_groups(
     core: BrokerCore, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeGroupsResponse:
     """Describe classic groups."""
-    described = [
-        membership.describe(core.shard_of(group_id, now).shard, group_id, context.api_version)
-        for group_id in request.groups
-    ]
+    answer = messages.DescribeGroupsResponse
+    described = []
+    for group_id in request.groups:
+        hosted = core.shard_of(group_id, now)
+        if isinstance(hosted, ErrorCode):
+            described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
+        else:
+            described.append(membership.describe(hosted.shard, group_id, context.api_version))
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = _ALL_GROUP_OPERATIONS
-    return messages.DescribeGroupsResponse(groups=described)
+    return answer(groups=described)
 
 
 def fail_describe_groups(
@@ -218,6 +235,8 @@ def list_groups(
     """List the groups of all shards, by state and type where asked."""
     groups = []
     for hosted in core.runtime.all_shards():
+        if hosted.failed:
+            continue  # as Kafka skips the shards that it does not coordinate
         groups += membership.list_groups(hosted.shard, request.states_filter, request.types_filter)
     return messages.ListGroupsResponse(groups=groups)
 
@@ -244,7 +263,10 @@ def delete_groups(
     gather = Gather(context, len(names), lambda results: answer(results=results), refused)
     for index, name in enumerate(names):
         hosted = core.shard_of(name, now)
-        core.decide(hosted, membership.delete_group(hosted.shard, name, gather.part(index), now))
+        if isinstance(hosted, ErrorCode):
+            core.fail(gather.part(index), hosted)
+        else:
+            core.decide(hosted, membership.delete_group(hosted.shard, name, gather.part(index), now))
     return None
 
 

@@ -53,13 +53,17 @@ def partition_for(group_id: str, partition_count: int) -> int:
     return min(hashed, 0x100000000 - hashed) % partition_count
 
 
+class _TooLargeError(StorageError):
+    """A batch larger than max.message.bytes of the offsets topic."""
+
+
 def coordinator_error(error: StorageError) -> ErrorCode:
     """Return what a client of a group hears when the log refused an append.
 
-    Source: CoordinatorOperationExceptionHelper: KAFKA_STORAGE_ERROR becomes NOT_COORDINATOR.
+    Source: CoordinatorOperationExceptionHelper: KAFKA_STORAGE_ERROR becomes NOT_COORDINATOR, MESSAGE_TOO_LARGE
+    becomes UNKNOWN_SERVER_ERROR.
     """
-    del error
-    return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(error, _TooLargeError) else ErrorCode.NOT_COORDINATOR
 
 
 class Replies(Protocol):
@@ -78,8 +82,8 @@ class Replies(Protocol):
         ...
 
 
-Read = Callable[[], None]
-"""A read that waits until the decisions before it have taken effect."""
+Read = Callable[[ErrorCode], None]
+"""A read that waits until the decisions before it have taken effect; called with the error when they will not."""
 
 
 class _Appended(NamedTuple):
@@ -108,11 +112,14 @@ class HostedShard:
     deadline        when the shard's tick is due
     """
 
-    def __init__(self, shard: Shard, log: Log, replies: Replies, compression: Compression) -> None:
+    def __init__(
+        self, shard: Shard, log: Log, replies: Replies, compression: Compression, max_batch_bytes: int
+    ) -> None:
         self.shard = shard
         self.log = log
         self._replies = replies
         self._compression = compression
+        self._max_batch_bytes = max_batch_bytes
         self.durable_offset = log.log_end_offset
         self.failed = False
         self.deadline: Deadline | None = None
@@ -164,8 +171,12 @@ class HostedShard:
         """
         before = self.log.log_end_offset
         decided, self._decided = self._decided, []
-        batches = list(_share_batches(decided)) if len(decided) > _FEW else [decided]
-        for number, results in enumerate(batches):
+        if self.failed:
+            self._refuse(decided, ErrorCode.NOT_COORDINATOR)
+            return False
+        batches = deque(_share_batches(decided) if len(decided) > _FEW else [decided])
+        while batches:
+            results = batches.popleft()
             records = [
                 (record.key, record.value, (), now.wall_ms)
                 for result in results
@@ -174,15 +185,21 @@ class HostedShard:
             ]
             base = end = self.log.log_end_offset
             if records:
+                batch = encode_batch(records, base_sequence=0, compression=self._compression)
+                if len(batch) > self._max_batch_bytes and len(results) > 1:
+                    batches.extendleft([result] for result in reversed(results))
+                    continue
                 try:
-                    batch = encode_batch(records, base_sequence=0, compression=self._compression)
+                    if len(batch) > self._max_batch_bytes:
+                        raise _TooLargeError(
+                            f"a batch of {len(batch)} bytes, {self._max_batch_bytes} are allowed"
+                        )
                     base = self.log.append(batch)
                 except StorageError as error:
-                    logger.error("partition %d of %s: %s", self.shard.partition, OFFSETS_TOPIC, error)
+                    logger.error("%s: %s", self.log.directory, error)
                     # Later decisions of the turn rest on these: they go as well.
-                    self._refuse(
-                        [result for lost in batches[number:] for result in lost], coordinator_error(error)
-                    )
+                    rest = [result for lost in batches for result in lost]
+                    self._refuse(results + rest, coordinator_error(error))
                     break
                 end = base + len(records)
             self._appended.append(_Appended(base, end, results))
@@ -196,7 +213,7 @@ class HostedShard:
             offset, _, results = appended.popleft()
             for result in results:
                 if not isinstance(result, Result):
-                    result()
+                    result(ErrorCode.NONE)
                     continue
                 for record in result.records:
                     replay(record, offset)
@@ -231,7 +248,7 @@ class HostedShard:
                 result.undo()
         for result in results:
             if not isinstance(result, Result):
-                result()
+                result(error)
                 continue
             for reply in result.replies:
                 self._replies.fail(reply.context, error)
@@ -258,7 +275,7 @@ class CoordinatorRuntime:
 
     open_log       partition -> its log
     new_member_id  prefix -> a member id that nobody has
-    compression    of the batches that are written
+    compression, max_batch_bytes  of the batches that are written
     """
 
     def __init__(
@@ -269,6 +286,7 @@ class CoordinatorRuntime:
         open_log: Callable[[int], Log],
         new_member_id: Callable[[str], str],
         compression: Compression,
+        max_batch_bytes: int,
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -276,6 +294,7 @@ class CoordinatorRuntime:
         self._open_log = open_log
         self._new_member_id = new_member_id
         self._compression = compression
+        self._max_batch_bytes = max_batch_bytes
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
 
@@ -306,7 +325,9 @@ class CoordinatorRuntime:
 
     def _host(self, partition: int, now: Now) -> HostedShard:
         shard = Shard(partition, self._settings, self._new_member_id, self._topics)
-        hosted = HostedShard(shard, self._open_log(partition), self._replies, self._compression)
+        hosted = HostedShard(
+            shard, self._open_log(partition), self._replies, self._compression, self._max_batch_bytes
+        )
         hosted.load(now)
         self.shards[partition] = hosted
         return hosted

@@ -27,6 +27,9 @@ from kafka_offsets.storage.log import Log
 _PAUSE_READING_BYTES = 1 << 20
 """A connection with this many bytes of requests waiting behind an unanswered one is not read from."""
 
+_CLOSING_SECONDS = 5.0
+"""How long a peer may take to read its last answers."""
+
 _BACKLOG = 1024
 
 _ROUNDS_OF_ACCEPTING = 2
@@ -45,7 +48,7 @@ class _Peer(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.connection: Connection | None = None
         self._reading = True
-        self._writing = True
+        self._aborting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -70,25 +73,32 @@ class _Peer(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        self._writing = False
+        if self.connection is not None:
+            self.connection.is_blocked = True
         if self._reading:
             self._reading = False
             assert self._transport is not None
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self._writing = True
-        self.resume()
+        if self.connection is not None:
+            self.connection.is_blocked = False
+            self._server.core.unblock(self.connection)
+            self._server.request_turn()
+            self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self._aborting is not None:
+            self._aborting.cancel()
         self._server.release(self)
 
     def _may_read(self) -> bool:
         assert self.connection is not None
         connection = self.connection
-        if connection.unanswered and connection.reader.buffered_bytes > _PAUSE_READING_BYTES:
+        if connection.is_blocked:
             return False
-        return self._writing
+        waits = connection.unanswered or connection.output_bytes
+        return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
 
     def resume(self) -> None:
         """Read on if reading was paused and nothing stands against it any more."""
@@ -100,14 +110,13 @@ class _Peer(asyncio.Protocol):
     def flush(self) -> None:
         """Write what the core has for this connection, in one go."""
         assert self._transport is not None and self.connection is not None
-        output = self.connection.output
-        if output:
-            self._transport.write(output[0] if len(output) == 1 else b"".join(output))
-            output.clear()
-        if self.connection.closing:
-            self._transport.close()
-        else:
+        if self.connection.output:
+            self._transport.write(self._server.core.drain(self.connection))
+        if not self.connection.closing:
             self.resume()
+        elif self._aborting is None:
+            self._transport.close()  # waits until the peer has read all; one that does not read is cut off
+            self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
 
     def abort(self) -> None:
         """Close at once."""
@@ -232,10 +241,11 @@ class Server:
 
     def _end_turn(self) -> None:
         self._turn = None
-        if self.core.end_turn():
-            self.request_turn()
+        self.core.end_turn()
         for connection in self.core.take_output():
             connection.owner.flush()
+        if self.core.has_work:
+            self.request_turn()
         self._schedule_timer()
 
     def _schedule_timer(self) -> None:

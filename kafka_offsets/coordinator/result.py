@@ -34,6 +34,7 @@ class RequestContext:
     client_host  the peer's address as DescribeGroups shows it
     request      the decoded request, for the error answer of an append that failed
     codecs       how the answer is encoded, opaque here
+    frame_bytes  size of the request's frame
     answer       the encoded response, once there is one; answers leave in the order of their requests
     """
 
@@ -45,6 +46,7 @@ class RequestContext:
     client_host: str
     request: Any = None
     codecs: Any = None
+    frame_bytes: int = 0
     answer: bytes | bytearray | None = None
 
 

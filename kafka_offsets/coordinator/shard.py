@@ -4,6 +4,7 @@ Durable state changes in :meth:`Shard.replay` alone, the same call when a record
 log is loaded. The shard knows no log: it hands out records in Results and is handed them back.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,8 @@ from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import Record, Result
 from kafka_offsets.coordinator.timers import Timers
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,10 @@ class Shard:
         """Carry out everything that is due at `now`; afterwards the next deadline lies in the future."""
         results = []
         while (timer := self.timers.pop_due(now.mono_ms)) is not None:
-            results.append(rebalance.on_timer(self, timer, now))
+            try:
+                results.append(rebalance.on_timer(self, timer, now))
+            except Exception:  # whatever it has missed costs this group alone
+                logger.exception("group %s: what its %s timer asked for failed", timer.group_id, timer.kind)
         return results
 
     def replay(self, key: bytes, value: bytes | None, log_offset: int, producer_id: int = -1) -> None:

@@ -66,8 +66,7 @@ class CoreClient:
 
     def take(self) -> list[Any]:
         """Return the answers that have come, decoded, in their order."""
-        self.received += b"".join(self.connection.output)
-        self.connection.output.clear()
+        self.received += self.core.drain(self.connection)
         answers = []
         while len(self.received) >= 4:
             size = int.from_bytes(self.received[:4], "big")

@@ -393,3 +393,127 @@ def test_a_start_that_fails_gives_the_directory_free() -> None:
             make_core(broken)
         assert caught.value.path == f"{hosted.log.directory}/00000000000000000000.log"
         assert caught.value.position
+
+
+def test_a_peer_that_asks_for_much_and_reads_nothing_is_not_answered_without_end(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    log = core.topics.partition("t", 0).log  # type: ignore[union-attr]
+    log.append(encode_batch([(b"k", bytes(500_000), (), 0)]))
+    asked = messages.FetchRequest.FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = messages.FetchRequest(
+        max_bytes=1 << 20, topics=[messages.FetchRequest.FetchTopic("t", partitions=[asked])]
+    )
+    client.send(*((request, 11) for _ in range(100)))
+    while core.end_turn():
+        pass
+    assert client.connection.output_bytes < 2 << 20
+    answers = client.take()
+    client.connection.is_blocked = True  # the peer's own buffers are full
+    client.turn()
+    assert client.connection.output == []
+    client.connection.is_blocked = False
+    core.unblock(client.connection)
+    while len(answers) < 100:
+        client.turn()
+        answers += client.take()
+    assert all(answer.responses[0].partitions[0].error_code == 0 for answer in answers)
+
+
+def test_decided_requests_are_bounded_in_bytes() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="commit")
+    core.topics.create("t", 2000)
+    client = CoreClient(core)
+    large = {("t", n): 1 for n in range(2000)}
+    client.send((commit_request(core, "g", {("t", 0): 1}), 8))
+    client.turn()
+    client.send(
+        *((commit_request(core, "g", large), 8) for _ in range(100)), (commit_request(core, "g", {}), 8)
+    )
+    frame = client.connection.unanswered[-1].frame_bytes
+    assert client.connection.decided_bytes < (4 << 20) + frame
+    while client.expected:
+        client.turn()
+        if disk.waiting:
+            disk.finish(core)
+        client.take()
+    assert client.connection.decided_bytes == 0
+    assert CoreClient(core).committed("g") == large
+
+
+def test_nobody_waits_for_a_shard_whose_log_has_failed() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="commit")
+    core.topics.create("t", 4)
+    client, reader = CoreClient(core), CoreClient(core)
+    client.send((commit_request(core, "g", {("t", 0): 1}), 8))
+    client.turn()
+    reader.send((messages.OffsetFetchRequest("g", None, require_stable=True), 7))
+    reader.turn()
+    disk.finish(core, fails=True)
+    (stable,) = reader.take()
+    assert stable.error_code == ErrorCode.NOT_COORDINATOR
+    deleted = reader.call(messages.DeleteGroupsRequest(["g"]), 2)
+    assert deleted.results[0].error_code == ErrorCode.NOT_COORDINATOR
+    for version in (1, 7, 8):
+        request = messages.OffsetFetchRequest()
+        if version < 8:
+            request.group_id, request.topics = "g", [messages.OffsetFetchRequest.Topic("t", [0])]
+        else:
+            request.groups = [messages.OffsetFetchRequest.Group("g", topics=None)]
+        answer = reader.call(request, version)
+        codes = [answer.error_code, *(g.error_code for g in answer.groups)]
+        codes += [p.error_code for t in answer.topics for p in t.partitions]
+        assert ErrorCode.NOT_COORDINATOR in codes, version
+    described = reader.call(messages.DescribeGroupsRequest(["g"]), 5)
+    assert described.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_duplicate_of_a_batch_whose_fsync_failed_is_not_acknowledged() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="commit")
+    core.topics.create("t", 1)
+    batch = bytes(encode_batch([(b"k", b"v", (), 0)], producer_id=7, producer_epoch=0, base_sequence=0))
+    produce = messages.ProduceRequest
+    data = produce.TopicProduceData("t", partition_data=[produce.PartitionProduceData(0, batch)])
+    client = CoreClient(core)
+    for fails in (True, False):
+        client.send((produce(acks=-1, timeout_ms=1000, topic_data=[data]), 9))
+        client.turn()
+        while disk.waiting:
+            disk.finish(core, fails=fails)
+            core.topics.partition("t", 0).log._failure = StorageError("fsync failed")  # type: ignore[union-attr]
+        (answer,) = client.take()
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_decision_that_fits_no_batch_is_refused_and_others_of_its_turn_are_not(core: BrokerCore) -> None:
+    core = make_core(message_max_bytes=20_000)
+    core.topics.create("t", 1000)
+    client = CoreClient(core)
+    small, large = {("t", 0): 1}, {("t", n): 2 for n in range(1000)}
+    client.send(*((commit_request(core, "g", each), 8) for each in (small, large)))
+    client.turn()
+    fine, refused = client.take()
+    assert fine.topics[0].partitions[0].error_code == 0
+    assert {p.error_code for p in refused.topics[0].partitions} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert client.committed("g") == small
+
+
+def test_deleting_the_offsets_topic_does_not_make_it_anew(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1})
+    topics = [messages.DeleteTopicsRequest.DeleteTopicState(OFFSETS_TOPIC)]
+    client.call(messages.DeleteTopicsRequest(topics), 6)
+    assert core.topics.get(OFFSETS_TOPIC) is None
+    assert core.committed("g") == {}
+    assert client.commit("g", {("t", 0): 2}) == {("t", 0): 0}
+
+
+def test_a_header_that_does_not_parse_is_told_with_its_api(
+    core: BrokerCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = CoreClient(core)
+    body = struct.pack(">hhih", 8, 8, 7, 100) + b"short"
+    client.send_bytes(struct.pack(">i", len(body)) + body)
+    assert "OffsetCommit v8, header: the client id ends behind the frame at byte 8" in caplog.text

@@ -24,6 +24,8 @@ from tests.interop.wire import Connection
 
 CYCLES = 200
 STOP_LIMIT_S = 1.0
+CROWDED_STOP_LIMIT_S = 5.0
+"""Where threads of the test that never rest have the interpreter three quarters of the time."""
 
 
 def commit(broker: Broker, group: str, offset: int, topic: str = "orders") -> None:
@@ -464,7 +466,7 @@ def test_a_broker_stops_while_clients_go_on_connecting() -> None:
         stopped.set()
         for client in clients:
             client.join()
-        assert took < STOP_LIMIT_S
+        assert took < CROWDED_STOP_LIMIT_S
         assert threading.active_count() == before - 1
 
 

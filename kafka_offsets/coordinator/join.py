@@ -22,6 +22,12 @@ _SKIP_ASSIGNMENT_SINCE = 9
 
 _UNKNOWN_MEMBER = ""
 
+_MAX_STRING_BYTES = 32767
+"""What a string of GroupMetadataKey and of GroupMetadataValue holds."""
+
+_MEMBER_ID_TAIL = 37
+"""What a new member id has behind the client or instance id: a hyphen and a UUID."""
+
 _MAX_PENDING = 10_000
 """So many member ids of a group may be handed out and not used yet; Kafka hands out any number."""
 
@@ -57,7 +63,7 @@ class _Joining:
 def join(shard: Shard, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
     """Let a member join, or join again. It is answered when the group's next generation is made, or with an error."""
     joining = _Joining(shard, request, context, now)
-    error = _check_request(shard, request)
+    error = _check_request(shard, request, context)
     if error is not ErrorCode.NONE:
         joining.refuse(error, request.member_id)
         return joining.draft.result()
@@ -78,14 +84,33 @@ def fail_join(
     return join_error(error, request.member_id, api_version)
 
 
-def _check_request(shard: Shard, request: messages.JoinGroupRequest) -> ErrorCode:
+def _check_request(shard: Shard, request: messages.JoinGroupRequest, context: RequestContext) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     settings = shard.settings
     low, high = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not low <= request.session_timeout_ms <= high:
         return ErrorCode.INVALID_SESSION_TIMEOUT
+    if not _can_be_stored(request, context):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.NONE
+
+
+def _can_be_stored(request: messages.JoinGroupRequest, context: RequestContext) -> bool:
+    """Whether the strings fit into a record of the group: those of requests may be longer from version 6 on.
+
+    Real Kafka takes them, and fails when the generation is to be written.
+    """
+    prefix = context.client_id if request.group_instance_id is None else request.group_instance_id
+    room = _MAX_STRING_BYTES if request.member_id else _MAX_STRING_BYTES - _MEMBER_ID_TAIL
+    strings = [request.group_id, request.protocol_type, context.client_host]
+    strings += [protocol.name for protocol in request.protocols]
+    return _fits(prefix, room) and all(_fits(string, _MAX_STRING_BYTES) for string in strings)
+
+
+def _fits(string: str, max_bytes: int) -> bool:
+    """Whether `string` has at most so many bytes of UTF-8, where a character has at most 4."""
+    return len(string) * 4 <= max_bytes or len(string.encode()) <= max_bytes
 
 
 def _create_group(joining: _Joining) -> None:

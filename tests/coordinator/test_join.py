@@ -1,5 +1,7 @@
 """JoinGroup, as semantics of Kafka 4.3 has it: who is refused, who waits, who rebalances whom."""
 
+from typing import Any
+
 import pytest
 
 from kafka_offsets.coordinator import join, stored
@@ -464,3 +466,41 @@ def test_a_parked_first_join_outlives_the_first_record() -> None:
     member = first.answer.member_id
     assert world.sync(member, 1, {member: b"a"}).answer.assignment == b"a"
     assert world.restart().group().generation == 1
+
+
+@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize("what", ["group", "protocol_type", "protocols", "instance", "client_id"])
+def test_names_that_no_record_can_hold_are_refused_before_anything_changes(what: str, fits: bool) -> None:
+    world = World()
+    room = 32767 - 37 if what in ("instance", "client_id") else 32767
+    name = "\N{EURO SIGN}" * (room // 3) + "x" * (room % 3) + "y" * (not fits)
+    options: dict[str, Any] = {what: (name,) if what == "protocols" else name}
+    first = world.join(**options)
+    group = options.get("group", "g")
+    if not fits:
+        assert first.error == E.UNKNOWN_SERVER_ERROR
+        assert not world.shard.groups
+        assert not world.durable
+        assert not len(world.shard.timers)
+        return
+    if first.error == E.MEMBER_ID_REQUIRED:
+        first = world.join(first.answer.member_id, **options)
+    joined = first.answer
+    synced = world.sync(
+        joined.member_id, 1, protocol=None, version=4, group=group, instance=options.get("instance")
+    )
+    assert (joined.error_code, synced.error) == (0, 0)
+    assert world.describe(group).group_state == "Stable"
+    assert world.restart().group(group).members.keys() == {joined.member_id}
+    assert world.join(joined.member_id, **options).error == 0
+
+
+def test_a_member_that_comes_to_others_with_a_name_too_long_leaves_them_alone() -> None:
+    world = World()
+    (member,) = world.stable()
+    before = len(world.durable)
+    assert world.join(protocols=("range", "x" * 32768)).error == E.UNKNOWN_SERVER_ERROR
+    assert world.join(member, protocols=("range", "x" * 32768)).error == E.UNKNOWN_SERVER_ERROR
+    assert world.join(instance="x" * 32731).error == E.UNKNOWN_SERVER_ERROR
+    assert world.beat(member, 1) == 0
+    assert (world.describe().group_state, len(world.durable)) == ("Stable", before)

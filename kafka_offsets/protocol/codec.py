@@ -555,7 +555,15 @@ class _Encoding(_Writer):
             self.flush(run, buffer)
             return
         self.flush(run, buffer)
-        self.out.add(f"{buffer} += lengths[len({value})]")
+        if field.array:
+            self.out.add(f"{buffer} += lengths[len({value})]")
+            return
+        number = self.out.fresh("n")
+        self.out.add(f"{number} = len({value})")
+        self.out.add(f"if {number} < 127:")  # quicker than a look-up, where there are many
+        self.out.add(f"    {buffer}.append({number} + 1)")
+        self.out.add("else:")
+        self.out.add(f"    {buffer} += lengths[{number}]")
 
     def null(self, field: Field, buffer: str) -> None:
         """Write the length that stands for null."""

@@ -63,6 +63,21 @@ def test_an_announced_number_of_tagged_fields_beyond_the_bytes_left_is_refused()
         messages.decode(messages.HeartbeatRequest, body[:-1] + flexible.encode_uvarint(2**28) + bytes(8), 4)
 
 
+def test_no_tagged_fields_written_in_two_bytes_are_no_tagged_fields() -> None:
+    body = messages.encode(messages.HeartbeatRequest("g", 1, "m"), 4)
+    request, end = messages.decode(messages.HeartbeatRequest, body[:-1] + b"\x80\x00", 4)
+    assert request == messages.HeartbeatRequest("g", 1, "m")
+    assert end == len(body) + 1
+
+
+@pytest.mark.parametrize("size", [0, 126, 127, 128, 16382, 16383, 16384, 100_000])
+def test_compact_lengths_around_the_sizes_of_their_varints_come_back(size: int) -> None:
+    answer = messages.SyncGroupResponse(assignment=b"x" * size)
+    for _ in range(2):  # the second time, short lengths are known
+        data = messages.encode(answer, 5)
+        assert messages.decode(messages.SyncGroupResponse, data, 5) == (answer, len(data))
+
+
 def test_a_null_where_none_is_allowed_is_refused_by_name() -> None:
     with pytest.raises(ProtocolError, match="HeartbeatRequest v0: group_id is null at byte 2"):
         messages.decode(messages.HeartbeatRequest, b"\xff\xff" + bytes(20), 0)

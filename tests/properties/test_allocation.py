@@ -1,0 +1,191 @@
+"""How much memory a frame can make the decoders take: a multiple of its own bytes, whatever it announces.
+
+Three kinds of hostile frames, made for every array of every message:
+
+lies    a count or length that promises more than the frame holds: refused at once, at most 8 times the frame
+dense   nothing but the smallest elements that the format allows: accepted, at most 64 times the frame
+cut     a dense frame without its last byte: refused, but only when all else has been read; as much as a dense one
+
+A tagged field that we do not know takes two bytes, and the dict that keeps it 232 in CPython: when every element of an
+array carries one, the multiple is up to 96 instead of 64.
+"""
+
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.schema import Field, Struct
+from tests.properties.every_message import LONG, NAMES, versions
+
+REFUSED_TIMES = 8
+ACCEPTED_TIMES = 64
+TAGGED_TIMES = 96
+FRAME_BYTES = 16 * 1024 if LONG else 1024
+OVERHEAD_BYTES = 4096
+"""What a frame of any size may take: the message itself, or the error with its text and its traceback."""
+
+LIES = {
+    "int32 2^31-1": b"\x7f\xff\xff\xff",
+    "int32 -2": b"\xff\xff\xff\xfe",
+    "int16 2^15-1": b"\x7f\xff",
+    "varint 2^32-1": b"\xff\xff\xff\xff\x0f",
+    "varint 2^28": b"\x80\x80\x80\x80\x01",
+    "varint 2^35": b"\xff\xff\xff\xff\x7f",
+}
+
+COSTLIEST: dict[str, Any] = {
+    "int8": -100,  # below -5 the interpreter makes an object of each
+    "int16": -1000,
+    "uint16": 1000,
+    "int32": -1000,
+    "uint32": 1000,
+    "int64": -1000,
+    "float64": 1.5,
+    "bool": True,
+    "uuid": b"\x01" * 16,
+    "string": "\u0101",  # the first letters outside Latin-1 take 76 bytes each
+    "bytes": b"ab",
+    "records": b"ab",
+}
+"""The value of each scalar that takes the most memory for its bytes."""
+
+
+class Decoded(NamedTuple):
+    """What became of a frame, and the most memory that was taken meanwhile."""
+
+    is_accepted: bool
+    peak: int
+
+
+def decode(cls: Any, version: int, frame: bytes) -> Decoded:
+    is_accepted = is_understood(
+        cls, version, frame
+    )  # first, so that no decoder is compiled while memory is traced
+    tracemalloc.start()
+    is_understood(cls, version, frame)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Decoded(is_accepted, peak)
+
+
+def is_understood(cls: Any, version: int, frame: bytes) -> bool:
+    try:
+        messages.decode(cls, frame, version)
+    except ProtocolError:
+        return False
+    return True
+
+
+def arrays(struct: Struct, version: int, around: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:
+    """Every array field of a message, with the fields on the way to it."""
+    for field in struct.fields:
+        if version in field.versions:
+            if field.array:
+                yield (*around, field)
+            if field.struct is not None:
+                yield from arrays(field.struct, version, (*around, field))
+
+
+def smallest(cls: Any, struct: Struct, version: int) -> Any:
+    """The value of a struct that takes the fewest bytes."""
+    value = cls.CLASSES[struct.name]()
+    for field in struct.fields:
+        if version not in field.versions or field.tag is not None:
+            continue
+        if version in field.nullable:
+            setattr(value, field.name, None)
+        elif field.type == "struct" and not field.array:
+            setattr(value, field.name, smallest(cls, field.struct, version))
+        elif not field.array and field.type in ("string", "bytes", "records"):
+            setattr(value, field.name, "" if field.type == "string" else b"")
+    return value
+
+
+def with_array(
+    cls: Any, struct: Struct, version: int, path: tuple[Field, ...], count: int, tags: dict[int, bytes] | None
+) -> Any:
+    """A value with `count` of the smallest elements in the array at the end of `path`, else the smallest."""
+    value = smallest(cls, struct, version)
+    field, *rest = path
+    if rest:
+        assert field.struct is not None
+        inner = with_array(cls, field.struct, version, tuple(rest), count, tags)
+        setattr(value, field.name, [inner] if field.array else inner)
+    elif field.struct is None:
+        setattr(value, field.name, [COSTLIEST[field.type]] * count)
+    else:
+        element = smallest(cls, field.struct, version)
+        element.unknown_tags = tags
+        setattr(value, field.name, [element] * count)
+    return value
+
+
+def dense_frame(cls: Any, version: int, path: tuple[Field, ...], tags: dict[int, bytes] | None) -> bytes:
+    def encoded(count: int) -> bytes:
+        return messages.encode(with_array(cls, cls.SCHEMA.struct, version, path, count, tags), version)
+
+    element_bytes = (len(encoded(30)) - len(encoded(20))) // 10
+    return encoded(FRAME_BYTES // element_bytes)
+
+
+def looked_at(name: str) -> list[int]:
+    """All versions in the long form, else the last: flexible wherever there is one, so with the smallest elements."""
+    return list(versions(name)) if LONG else [versions(name)[-1]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_frame_takes_a_bounded_multiple_of_its_bytes(name: str) -> None:
+    cls = messages.find(name)
+    for version in looked_at(name):
+        for path in arrays(cls.SCHEMA.struct, version):
+            where = f"{name} v{version} {'.'.join(field.name for field in path)}"
+            is_tagged = version in cls.SCHEMA.flexible and path[-1].struct is not None
+            for tags in (None, {99: b""}) if is_tagged else (None,):
+                frame = dense_frame(cls, version, path, tags)
+                allowed = len(frame) * (TAGGED_TIMES if tags else ACCEPTED_TIMES) + OVERHEAD_BYTES
+                dense = decode(cls, version, frame)
+                assert dense.is_accepted, where
+                assert dense.peak <= allowed, (where, tags, dense.peak / len(frame))
+                cut = decode(cls, version, frame[:-1])
+                assert not cut.is_accepted, where
+                assert cut.peak <= allowed, (where, tags, cut.peak / len(frame))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_announced_number_allocates_nothing(name: str) -> None:
+    cls = messages.find(name)
+    struct = cls.SCHEMA.struct
+    for version in looked_at(name):
+        frames = {messages.encode(cls(), version)}
+        for path in arrays(struct, version):
+            frames.add(messages.encode(with_array(cls, struct, version, path, 1, None), version))
+        for frame in frames:
+            for place in range(len(frame) + 1):
+                for lie, announced in list(LIES.items())[0 if LONG else place % 2 :: 1 if LONG else 2]:
+                    check_lie(f"{name} v{version}: {lie} at {place}", cls, version, frame[:place] + announced)
+
+
+def check_lie(where: str, cls: Any, version: int, start: bytes) -> None:
+    # 0xff, a null wherever one may stand, so that what follows the lie is read as little as possible
+    frame = start + b"\xff" * 1024
+    decoded = decode(cls, version, frame)
+    times = ACCEPTED_TIMES if decoded.is_accepted else REFUSED_TIMES
+    assert decoded.peak <= times * len(frame) + OVERHEAD_BYTES, (where, decoded)
+
+
+def test_hundreds_of_unknown_tagged_fields_take_a_bounded_multiple_of_their_bytes() -> None:
+    for name in NAMES:
+        cls = messages.find(name)
+        version = versions(name)[-1]
+        if version in cls.SCHEMA.flexible:
+            frame = messages.encode(cls(unknown_tags=dict.fromkeys(range(200, 600), b"")), version)
+            decoded = decode(cls, version, frame)
+            assert decoded.is_accepted, name
+            assert decoded.peak <= ACCEPTED_TIMES * len(frame) + OVERHEAD_BYTES, (
+                name,
+                decoded.peak / len(frame),
+            )

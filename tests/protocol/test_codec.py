@@ -1,4 +1,7 @@
-"""The compiled codecs: bounds, refusals, tagged fields. (Equality with Kafka's bytes: test_vectors.py.)"""
+"""The compiled codecs: bounds, refusals, tagged fields.
+
+Equality with Kafka's bytes: test_vectors.py. Laws that hold for every message: tests/properties/test_codecs.py.
+"""
 
 import struct
 import subprocess
@@ -7,39 +10,13 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import flexible, messages
 from kafka_offsets.protocol.messages import MessageValue
 from kafka_offsets.protocol.stub import stub
-
-EVERY_VERSION = [
-    (name, version)
-    for name in messages.names()
-    for versions in [messages.find(name).SCHEMA.versions]
-    for version in range(versions.first, versions.last + 1)
-]
-
-
-@settings(max_examples=20)
-@given(data=st.data())
-@pytest.mark.parametrize(("name", "version"), EVERY_VERSION)
-def test_any_bytes_give_a_message_or_a_protocol_error(name: str, version: int, data: st.DataObject) -> None:
-    cls = messages.find(name)
-    valid = messages.encode(cls(), version)
-    noise = data.draw(st.binary(max_size=64))
-    cut = data.draw(st.integers(0, len(valid)))
-    for buffer in (noise, valid[:cut] + noise, valid[:cut] + noise + valid[cut:]):
-        try:
-            value, end = messages.decode(cls, buffer, version)
-        except ProtocolError:
-            continue
-        assert 0 <= end <= len(buffer)
-        # what was read is written again, and reads the same: the canonical form of the bytes
-        again, _ = messages.decode(cls, messages.encode(value, version), version)
-        assert again == value or "nan" in repr(value)
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**28, 5, -2])

@@ -104,6 +104,7 @@ class ClassicGroup:
     join_due_ms, sync_due_ms: when the phase ends at the latest, -1 when it has no timer
     state_since_ms    wall time of the last change of state, -1 when an old record did not say
     durable           what the log says of the group, None when it says nothing
+    is_recorded       whether its first record was decided along with it: no deletion that is under way concerns it
     """
 
     __slots__ = (
@@ -113,6 +114,7 @@ class ClassicGroup:
         "initial_delay_ms",
         "initial_remaining_ms",
         "is_initial",
+        "is_recorded",
         "join_due_ms",
         "joined",
         "leader",
@@ -152,18 +154,14 @@ class ClassicGroup:
         self.join_due_ms = _UNSCHEDULED
         self.sync_due_ms = _UNSCHEDULED
         self.durable: messages.GroupMetadataValue | None = None
+        self.is_recorded = False
 
     # What may be asked
 
     @property
-    def is_untouched(self) -> bool:
-        """Whether nobody has ever joined: all that the group has are offsets."""
-        return (
-            self.state is GroupState.EMPTY
-            and self.protocol_type is None
-            and not self.pending
-            and self.durable is None
-        )
+    def is_provisional(self) -> bool:
+        """Whether the group came with an offset or was loaded, and nobody has ever become a member."""
+        return not self.is_recorded and self.state is GroupState.EMPTY and self.protocol_type is None
 
     @property
     def has_all_joined(self) -> bool:

@@ -117,6 +117,7 @@ def _create_group(joining: _Joining) -> None:
     """Make a group for its first member. It exists, and is stored, even if that join is refused."""
     shard, group_id = joining.shard, joining.request.group_id
     group = shard.groups[group_id] = ClassicGroup(group_id, joining.now.wall_ms)
+    group.is_recorded = True
     _decide(joining, group)
     joining.draft.records.append(group.first_record())
 

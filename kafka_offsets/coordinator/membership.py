@@ -173,7 +173,9 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
 
     def undo() -> None:
         current = shard.groups.get(group_id)
-        if current is None or current.is_untouched:
+        if current is None or current.is_provisional:
+            if current is not None:
+                current.drop_timers(shard.timers)
             shard.groups[group_id] = group
 
     return Result((*_tombstones(shard, group_id),), (reply,), undo)

@@ -365,7 +365,9 @@ def replay(shard: Shard, group_id: str, value: messages.GroupMetadataValue | Non
     """Note what the log says of a group; None is a tombstone.
 
     While loading the log decides which groups there are. Afterwards the decisions have done so before their records
-    became durable: a group that is gone stays gone, one that was made anew stays.
+    became durable: a group that is gone stays gone, one that was made anew stays. A deletion takes its group away at
+    once, so what its tombstone finds is another: one that joins have made, whose record follows, or one that came with
+    a commit from before the deletion, and goes with the offsets unless somebody is a member by now.
     """
     group = shard.groups.get(group_id)
     if value is not None:
@@ -377,7 +379,8 @@ def replay(shard: Shard, group_id: str, value: messages.GroupMetadataValue | Non
     if group is None:
         return
     group.durable = None
-    if shard.is_loading or group.is_untouched:
+    if shard.is_loading or group.is_provisional:
+        group.drop_timers(shard.timers)
         if shard.offsets.has_group(group_id):  # offsets without a group would be out of everybody's reach
             shard.groups[group_id] = ClassicGroup(group_id)
         else:

@@ -100,11 +100,13 @@ class World:
         if not self.hold:
             self.sync_log()
 
-    def sync_log(self) -> None:
-        held, self.held = self.held, []
+    def sync_log(self, count: int | None = None) -> None:
+        """Let decisions become durable: all, or the first `count`."""
+        count = len(self.held) if count is None else count
+        held, self.held = self.held[:count], self.held[count:]
         for result in held:
             for record in result.records:
-                self.shard.replay(record.key, record.value, len(self.durable))
+                self.shard.replay_written(record, len(self.durable))
                 self.durable.append(record)
             for reply in result.replies:
                 self._answered(reply.context, reply.response)
@@ -250,11 +252,23 @@ class World:
         version: int = 9,
         group: str = "g",
     ) -> int:
+        answer = self.commit_later(member_id, generation, instance, version=version, group=group).answer
+        return answer.topics[0].partitions[0].error_code
+
+    def commit_later(
+        self,
+        member_id: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        *,
+        version: int = 9,
+        group: str = "g",
+    ) -> Asked:
+        """Commit while the log may be slow."""
         request = messages.OffsetCommitRequest
         topics = [request.Topic(TOPIC, partitions=[request.Partition(0, 7, committed_metadata="")])]
         made = request(group, generation, member_id, instance, topics=topics)
-        answer = self.ask(8, offsets.commit, made, version).answer
-        return answer.topics[0].partitions[0].error_code
+        return self.ask(8, offsets.commit, made, version)
 
     def delete_offset(self, group: str = "g", topic: str = TOPIC) -> Any:
         request = messages.OffsetDeleteRequest

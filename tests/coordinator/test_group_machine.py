@@ -27,6 +27,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.known: dict[str, str | None] = {}
         self.generation = 0
         self.parked: list[Asked] = []
+        self.has_failed = False
 
     def pick(self, number: int) -> tuple[str, str | None]:
         """Mostly a member; else one of the member ids that were ever handed out, or one of nobody."""
@@ -108,9 +109,12 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(number=PICK)
     def commit(self, number: int) -> None:
-        if not self.world.hold:
-            member_id, instance = self.pick(number)
-            self.world.commit(member_id, self.current, instance)
+        member_id, instance = self.pick(number)
+        self.world.commit_later(member_id, self.current, instance)
+
+    @rule()
+    def commit_without_membership(self) -> None:
+        self.world.commit_later()
 
     @rule(number=PICK, by_instance=st.booleans())
     def leave(self, number: int, by_instance: bool) -> None:
@@ -134,6 +138,28 @@ class GroupMachine(RuleBasedStateMachine):
     def log_is_slow(self) -> None:
         self.world.hold = True
 
+    @rule(count=st.integers(1, 3))
+    def log_is_synced_up_to_some_decision(self, count: int) -> None:
+        self.world.sync_log(count)
+        self.learn()
+
+    @rule(instance=INSTANCES, is_refused=st.booleans(), is_first=st.booleans(), commits=st.booleans())
+    def group_is_deleted_in_a_turn_with_others(
+        self, instance: str | None, is_refused: bool, is_first: bool, commits: bool
+    ) -> None:
+        """Deletions race with joins and commits, whichever is decided first."""
+        was_held, self.world.hold = self.world.hold, True
+        if commits:
+            self.world.commit_later()
+        if not is_first:
+            self.delete()
+        self.world.join("", instance, version=5, protocols=() if is_refused else ("range",), session_ms=5_000)
+        if is_first:
+            self.delete()
+        self.world.hold = was_held
+        if not was_held:
+            self.log_is_synced()
+
     @rule()
     def log_is_synced(self) -> None:
         self.world.hold = False
@@ -143,6 +169,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def log_fails(self) -> None:
         self.generation = 0  # a deletion or a creation may be taken back
+        self.has_failed |= bool(self.world.held)
         self.world.fail_log()
         self.world.hold = False
 
@@ -153,6 +180,7 @@ class GroupMachine(RuleBasedStateMachine):
             group_initial_rebalance_delay_ms=200, group_max_size=4, group_min_session_timeout_ms=100
         )
         self.generation = 0
+        self.has_failed = False
 
     @invariant()
     def generations_do_not_fall(self) -> None:
@@ -215,7 +243,7 @@ class GroupMachine(RuleBasedStateMachine):
         last = [r.value for r in self.world.durable if stored.parse_key(r.key) == stored.GroupKey("g")][-1:]
         again = self.world.restart(group_min_session_timeout_ms=100).shard.groups.get("g")
         if not last or last[0] is None:
-            assert again is None or again.is_untouched
+            assert again is None or again.is_provisional
             return
         value = stored.parse_group_value(last[0])
         assert again is not None
@@ -228,6 +256,20 @@ class GroupMachine(RuleBasedStateMachine):
             (m.member_id, m.assignment, m.group_instance_id) for m in value.members
         ]
         assert again.state is (GroupState.STABLE if value.members else GroupState.EMPTY)
+
+    @invariant()
+    def a_restart_finds_the_same_groups(self) -> None:
+        """Once everything decided is durable; members may be about to write their group's first generation."""
+        if self.world.held or self.has_failed:
+            return
+        loaded = self.world.restart(group_min_session_timeout_ms=100).shard
+        if self.group is None:
+            assert "g" not in loaded.groups
+        elif self.group.state is GroupState.EMPTY:
+            again = loaded.groups["g"]
+            assert (again.state, again.generation) == (GroupState.EMPTY, self.group.generation)
+            assert (again.protocol_type, again.durable) == (self.group.protocol_type, self.group.durable)
+        assert {*loaded.offsets.items("g")} == {*self.world.shard.offsets.items("g")}
 
     def teardown(self) -> None:
         """Everybody is answered in the end."""

@@ -1,11 +1,13 @@
 """Heartbeat and LeaveGroup; Describe-, List- and DeleteGroups; commits by members."""
 
+from typing import Any
+
 import pytest
 
 from kafka_offsets.coordinator import membership, stored
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
-from tests.coordinator.group_world import TOPIC, World, subscription
+from tests.coordinator.group_world import TOPIC, Asked, World, subscription
 
 # Heartbeats
 
@@ -403,3 +405,53 @@ def test_records_in_flight_do_not_bring_a_deleted_group_back() -> None:
     world.sync_log()
     assert "g" not in world.shard.groups
     assert not world.restart().shard.groups
+
+
+def _deleted_and_joined(world: World, **options: Any) -> Asked:
+    """In one turn."""
+    world.hold = True
+    world.delete()
+    asked = world.join(**options)
+    world.hold = False
+    world.sync_log()
+    return asked
+
+
+def test_a_group_made_anew_in_the_turn_of_its_deletion_stays_even_when_the_join_is_refused() -> None:
+    world = World()
+    world.commit()
+    assert _deleted_and_joined(world, protocols=(), version=5).error == E.INCONSISTENT_GROUP_PROTOCOL
+    assert world.shard.groups.keys() == world.restart().shard.groups.keys() == {"g"}
+    assert world.group().durable is not None
+    assert world.group().durable == world.restart().group().durable
+    assert _deleted_and_joined(world, protocols=(), version=5).error == E.INCONSISTENT_GROUP_PROTOCOL
+    assert world.shard.groups.keys() == world.restart().shard.groups.keys() == {"g"}
+
+
+def test_a_group_that_came_with_a_commit_of_before_its_deletion_goes_with_it() -> None:
+    world = World()
+    world.commit()
+    world.hold = True
+    world.commit_later()
+    world.delete()
+    world.sync_log(1)
+    assert world.shard.groups.keys() == {"g"}  # the commit has taken effect
+    pending = world.join()
+    world.sync_log()
+    assert pending.error == E.MEMBER_ID_REQUIRED
+    assert world.shard.groups.keys() == world.restart().shard.groups.keys() == set()
+    assert len(world.shard.timers) == 0
+    assert world.join(pending.answer.member_id).is_parked
+    world.sync_log()
+
+
+def test_a_refused_deletion_brings_the_group_back_over_one_that_came_with_a_commit() -> None:
+    world = World()
+    (member,) = world.stable()
+    world.leave(member)
+    world.hold = True
+    world.commit_later()
+    world.delete()
+    world.sync_log(1)
+    world.fail_log()
+    assert (world.group().generation, world.describe().protocol_type) == (2, "consumer")

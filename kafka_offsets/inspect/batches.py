@@ -194,7 +194,7 @@ def _explain_header(header: Any, at: int, depth: int) -> Iterator[Line]:
             value += f" ({', '.join(_attributes(attributes)) or 'plain'})"
         elif name == "base_timestamp" and attributes & _DELETE_HORIZON:
             value += ", the delete horizon"
-        yield Line(at + raw.offset1, raw.length, depth, name, value)
+        yield Line(at + raw.offset1, raw.length, depth, name, value, content=raw.value)
 
 
 def _attributes(attributes: int) -> Iterator[str]:
@@ -268,22 +268,27 @@ class _Record:
         if self.header.attributes.value & _LOG_APPEND_TIME:
             timestamp = self.header.max_timestamp.value
         yield Line(position, size, self.depth, f"record {offset}")
-        yield self.line("length", self.length, str(self.length.value))
-        yield self.line("attributes", fields.attributes, str(fields.attributes.value))
+        yield self.number("length", self.length)
+        yield self.number("attributes", fields.attributes)
         shown = show_timestamp(timestamp, str(fields.timestamp_delta.value))
-        yield self.line("timestamp_delta", fields.timestamp_delta, shown)
-        yield self.line("offset_delta", fields.offset_delta, str(fields.offset_delta.value))
+        yield self.number("timestamp_delta", fields.timestamp_delta)._replace(value=shown)
+        yield self.number("offset_delta", fields.offset_delta)
         yield from self.counted("key", fields.key, self.key_lines)
         yield from self.counted("value", fields.value, self.value_lines)
-        yield self.line("header_count", fields.header_count, str(fields.header_count.value))
+        yield self.number("header_count", fields.header_count)
         for number, header in enumerate(fields.headers):
             yield self.line(f"headers[{number}]", header, "")
             for name in ("key", "value"):
                 raw = header.value[name]
-                yield self.line(name, raw, show_bytes(raw.value._content))._replace(depth=self.depth + 2)
+                content = raw.value._content
+                line = self.line(name, raw, show_bytes(content))
+                yield line._replace(depth=self.depth + 2, content=content)
 
     def line(self, name: str, raw: Any, value: str) -> Line:
         return Line(self.at + raw.offset1, raw.length, self.depth + 1, name, value)
+
+    def number(self, name: str, raw: Any) -> Line:
+        return self.line(name, raw, str(raw.value))._replace(content=raw.value)
 
     def counted(
         self, name: str, raw: Any, explain: Callable[[bytes, int], Iterator[Line] | None]
@@ -292,9 +297,11 @@ class _Record:
         content = raw.value._content
         start = self.at + raw.offset2 - len(content or b"")
         lines = explain(content, start) if content else None
-        yield self.line(name, raw, "" if lines else self.bytes_or_tombstone(name, content))
+        line = self.line(name, raw, "" if lines else self.bytes_or_tombstone(name, content))
         if lines is None:
+            yield line._replace(content=content)
             return
+        yield line
         length = raw.value._length
         yield self.line("(length)", length, str(length.value))._replace(depth=self.depth + 2)
         try:
@@ -368,7 +375,7 @@ def explain_index(data: bytes, ending: str, base_offset: int | None = None) -> I
                 shown = show_number(name, raw.value)
                 if name == "relative_offset" and base_offset is not None:
                     shown += f" (offset {base_offset + raw.value})"
-                yield Line(raw.offset1, raw.length, 1, name, shown)
+                yield Line(raw.offset1, raw.length, 1, name, shown, content=raw.value)
     if end < len(data):
         rest = data[end:]
         # A running broker makes the file as large as it may become; only a clean stop cuts it.

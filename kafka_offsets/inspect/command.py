@@ -3,13 +3,14 @@
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from kafka_offsets.inspect.batches import INDEX_ENTRIES, explain_batches, explain_index
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_request, explain_response
+from kafka_offsets.inspect.json_lines import JsonLines, json_error
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import OFFSETS_TOPIC, explain_record
 
@@ -46,10 +47,20 @@ def main(words: Sequence[str]) -> int:
     Raises InspectError when the input cannot be explained.
     """
     options = _parser().parse_args(words)
+    if not options.json:
+        return _show(_explain(options), str)
+    try:
+        return _show(_explain(options), JsonLines())
+    except InspectError as error:
+        print(json_error(str(error)))
+        return 2
+
+
+def _show(lines: Iterable[Line], form: Callable[[Line], str]) -> int:
     damaged = False
-    for line in _explain(options):
+    for line in lines:
         damaged = damaged or line.damage
-        print(_printable(str(line)))
+        print(_printable(form(line)))
     return int(damaged)
 
 
@@ -86,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help=f"records are those of the offsets topic (assumed of files in a folder {_OFFSETS_TOPIC}N)",
     )
+    parser.add_argument("--json", action="store_true", help="print a JSON object a line, errors as well")
     return parser
 
 

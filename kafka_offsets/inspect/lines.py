@@ -2,7 +2,7 @@
 
 import base64
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka_offsets.errors import ErrorCode
 
@@ -12,6 +12,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SHOWN_MS = 253_402_300_799_999  # the end of the year 9999
 
 
+class Uuid(str):
+    """A uuid as Kafka prints it, which is told from a string that a message holds."""
+
+    __slots__ = ()
+
+
+NO_CONTENT: Final = object()
+"""The content of a line that is no single value: a struct, an array, part of the encoding told in words."""
+
+
 class Line(NamedTuple):
     """One line: some bytes, and what they are. The lines below it, one deeper, cover its bytes without gaps.
 
@@ -19,6 +29,7 @@ class Line(NamedTuple):
     size      in bytes
     depth     how far it is indented: the lines of depth 0 cover the whole input
     damage    whether the bytes are not what they should be
+    content   the value itself, whole: a number, a string, bytes or None for null; else NO_CONTENT
     """
 
     position: int
@@ -28,6 +39,7 @@ class Line(NamedTuple):
     value: str = ""
     unpacked: bool = False
     damage: bool = False
+    content: object = NO_CONTENT
 
     def __str__(self) -> str:
         position = f"+{self.position}" if self.unpacked else str(self.position)

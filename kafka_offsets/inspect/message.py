@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.inspect.batches import Cut, RecordExplainer, explain_batches, explain_rest
 from kafka_offsets.inspect.declarations import InspectError, declaration, is_tagged, parse
-from kafka_offsets.inspect.lines import Line, show_bytes, show_number, show_text, show_uuid
+from kafka_offsets.inspect.lines import Line, Uuid, show_bytes, show_number, show_text, show_uuid
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Struct
 
@@ -120,7 +120,8 @@ class _Explainer:
                 yield self.line(value._length, depth + 1, "(length)", str(value._length.value))
                 yield from lines
                 return
-        yield self.line(raw, depth, name, self.shown(field, value))
+        line = self.line(raw, depth, name, self.shown(field, value))
+        yield line._replace(content=self.whole(field, value))
 
     def shown(self, field: Field, value: Any) -> str:
         """The value of a scalar as people read it."""
@@ -137,6 +138,12 @@ class _Explainer:
         if field.name == "request_api_key":
             return f"{value} ({_names_by_number('request').get(value, 'not known here')})"
         return show_number(field.name, value)
+
+    def whole(self, field: Field, value: Any) -> object:
+        """The value of a scalar, nothing cut off."""
+        if field.type in ("string", "bytes", "records"):
+            return value._content
+        return Uuid(show_uuid(value)) if field.type == "uuid" else value
 
     def content(
         self, field: Field, content: bytes, at: int, depth: int, protocol_type: str | None

@@ -314,31 +314,24 @@ class DataDirectory:
     def open_log(self, topic: str, partition: int, config: LogConfig) -> Log:
         """Return the log of a partition of the catalogue, opened, or made, the first time it is asked for.
 
-        KeyError for a topic, IndexError for a partition that the catalogue does not have.
+        A log that has failed stays so until the directory is opened again. KeyError for a topic, IndexError for a
+        partition that the catalogue does not have.
         """
         key = topic, partition
         log = self._logs.get(key)
-        if log is None or log.failure is not None:
+        if log is None:
             known = self.topics[topic]
             if not 0 <= partition < known.partition_count:
                 raise IndexError(f"{topic} has {known.partition_count} partitions, no partition {partition}")
-            log_start_offset = self._log_starts.get(key, 0)
-            if log is not None:
-                log_start_offset = log.log_start_offset
-                log.close(sync=False)
             log = self._logs[key] = Log.open(
                 self.files,
                 f"{topic}-{partition}",
                 config,
                 topic_id=known.topic_id,
-                log_start_offset=log_start_offset,
-                clean_end_offset=self._clean_end_offset(key),
+                log_start_offset=self._log_starts.get(key, 0),
+                clean_end_offset=self._recovery_points.get(key),
             )
         return log
-
-    def _clean_end_offset(self, key: tuple[str, int]) -> int | None:
-        """Return the log end offset of the stop before, once: it does not hold for a log opened again."""
-        return self._recovery_points.get(key) if self.stopped_cleanly and key not in self._logs else None
 
     # --- checkpoints
 
@@ -351,13 +344,9 @@ class DataDirectory:
         starts = {key: start for key, start in self._log_starts.items() if start > first.get(key, 0)}
         self._write_checkpoint(LOG_START_CHECKPOINT, starts)
 
-    def checkpoint(self) -> None:
-        """Write the three checkpoints, those that have changed. Costs up to three syncs."""
-        self._checkpoint({key: log.recovery_point for key, log in self._logs.items()})
-
-    def _checkpoint(self, recovery_points: Offsets) -> None:
+    def _checkpoint(self) -> None:
         self.checkpoint_log_starts()
-        self._recovery_points |= recovery_points
+        self._recovery_points |= {key: log.recovery_point for key, log in self._logs.items()}
         self._high_watermarks |= {key: log.high_watermark for key, log in self._logs.items()}
         self._write_checkpoint(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
         self._write_checkpoint(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
@@ -373,8 +362,8 @@ class DataDirectory:
         """Close all logs, write the checkpoints and release the lock. A second call does nothing.
 
         sync  False leaves the records to the system, as long as the machine lives they are safe
-        The mark of a clean stop is left only when every log closed well. The first StorageError is raised after
-        all has been closed.
+        The mark of a clean stop is left only when every log closed well and all its records are on the disk: the
+        next start holds each log to its end. The first StorageError is raised after all has been closed.
         """
         if self._closed:
             return
@@ -397,8 +386,9 @@ class DataDirectory:
                 errors.append(error)
         if errors:
             raise errors[0]
-        self._checkpoint({key: log.log_end_offset for key, log in self._logs.items()})
-        self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+        self._checkpoint()
+        if all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
+            self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 
 
 def _partitions(names: Iterable[str]) -> list[tuple[str, int, str]]:

@@ -287,20 +287,21 @@ class Segment:
         self.size = position + size
         self.end_offset = last_offset + 1
 
-    def load(self, *, last: bool, least_epoch: int = NO_EPOCH) -> Recovery | None:
+    def load(self, *, last: bool, clean: bool = False, least_epoch: int = NO_EPOCH) -> Recovery | None:
         """Read every header of the file, and in the last segment of a log every checksum.
 
+        clean        the log was closed well: what would be a torn tail is damage
         least_epoch  the leader epoch of the batch before this segment
         A torn tail of the last segment is cut, and what was cut returned. DamagedBatchError, with the position, for
         anything else that is not what was written. The file is closed afterwards.
         """
         self._reset()
         try:
-            return self._load(last, least_epoch)
+            return self._load(last, clean, least_epoch)
         finally:
             self.close()
 
-    def _load(self, last: bool, least_epoch: int) -> Recovery | None:
+    def _load(self, last: bool, clean: bool, least_epoch: int) -> Recovery | None:
         file = self.file
         stop = file.size
         before = self.base_offset, 0
@@ -318,7 +319,7 @@ class Segment:
                 self._note_epoch(batch)
                 least_epoch = batch.leader_epoch
         except DamagedBatchError as damage:
-            if not last:
+            if not last or clean:
                 raise
             return self._cut_torn_tail(file, damage, *before)
         return None
@@ -372,11 +373,6 @@ class Segment:
             self.path,
             position,
         )
-
-    def truncate(self, position: int, least_epoch: int) -> None:
-        """Cut the file at a batch boundary and read again what is left."""
-        self.file.truncate(position)
-        self.load(last=True, least_epoch=least_epoch)
 
     def position_of(self, offset: int, file: File | None = None) -> int:
         """Return the position of the first batch whose last offset is at least `offset`, or the size.

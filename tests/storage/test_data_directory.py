@@ -231,38 +231,22 @@ def test_the_log_start_survives_a_restart_and_a_crash_after_its_checkpoint(files
     directory.close()
 
 
-def test_checkpoints_tell_what_is_synced_and_what_is_replicated() -> None:
+def test_a_clean_stop_checkpoints_where_each_log_ends() -> None:
     files = MemoryFiles()
     directory = DataDirectory(files)
     directory.create_topic("t", 1)
     log = directory.open_log("t", 0, SMALL)
     assert directory.open_log("t", 0, SMALL) is log
-    fill(log, 2)
-    log.sync()
-    fill(log, 1)
-    directory.checkpoint()
-    assert b"\nt 0 2\n" in files.read_all("recovery-point-offset-checkpoint")
-    assert b"\nt 0 3\n" in files.read_all("replication-offset-checkpoint")
+    fill(log, 3)
     assert not files.exists(".kafka_cleanshutdown")
     directory.close()
     assert b"\nt 0 3\n" in files.read_all("recovery-point-offset-checkpoint")
+    assert b"\nt 0 3\n" in files.read_all("replication-offset-checkpoint")
     assert files.exists(".kafka_cleanshutdown")
     directory = DataDirectory(files)
     assert not files.exists(".kafka_cleanshutdown")
     assert directory.stopped_cleanly
-
-
-def test_a_log_opened_again_is_not_held_to_the_stop_before() -> None:
-    files = MemoryFiles()
-    directory = DataDirectory(files)
-    directory.create_topic("t", 1)
-    directory.close()
-    directory = DataDirectory(files)
-    log = directory.open_log("t", 0, SMALL)
-    fill(log, 3)
-    log.close()
-    log = directory.open_log("t", 0, SMALL)
-    assert log.append(batch([b"x"])) == 3
+    assert directory.open_log("t", 0, SMALL).recovery_point == 3
 
 
 @pytest.mark.parametrize(

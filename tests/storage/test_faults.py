@@ -69,7 +69,7 @@ class Run:
         self.attempt(lambda: self.append(b"in epoch 3", epoch=3))
         self.deleted = 3
         self.attempt(lambda: log.delete_records_before(min(3, log.log_end_offset)))
-        self.attempt(data.checkpoint)
+        self.attempt(data.checkpoint_log_starts)
         self.attempt(lambda: self.delete(data, "gone"))
         self.attempt(data.close)
 
@@ -215,8 +215,11 @@ def test_a_failed_sync_is_final_until_the_log_is_opened_again() -> None:
         with pytest.raises(StorageError, match="no appends until"):
             refused()
     assert len(log.read(0, 1 << 20)) == log.size
+    assert data.open_log("t", 0, LogConfig()) is log
+    with pytest.raises(StorageError, match="injected: cannot sync"):
+        data.close()
+    data = DataDirectory(files)
     again = data.open_log("t", 0, LogConfig())
-    assert again is not log and log.closed
     assert again.append(batch([b"x"])) == 3
     again.sync()
     assert again.recovery_point == 4

@@ -266,27 +266,6 @@ def test_a_log_start_behind_the_log_end_deletes_everything() -> None:
     assert log.append(batch([b"x"])) == 100
 
 
-def test_truncation_removes_every_batch_from_the_one_that_holds_the_offset(files: Files) -> None:
-    log = Log.open(files, "t-0", SMALL)
-    for number in range(12):
-        log.append(batch([b"%d" % number] * 2), leader_epoch=number // 4)
-    before = content(log)
-    log.truncate_to(24)
-    assert content(log) == before
-    log.truncate_to(11)
-    assert log.log_end_offset == 10
-    assert log.leader_epoch == 1
-    assert content(log) == before[:10]
-    assert log.append(batch([b"x"]), leader_epoch=7) == 10
-    assert content(reopened(files, log)) == [*before[:10], (10, b"x")]
-    log = Log.open(files, "t-0", SMALL, log_start_offset=5)
-    with pytest.raises(ValueError, match="before the log start"):
-        log.truncate_to(4)
-    log.truncate_to(5)
-    assert log.log_end_offset == 4
-    log.close()
-
-
 def test_leader_epochs_survive_with_and_without_their_checkpoint(files: Files) -> None:
     log = Log.open(files, "t-0", SMALL)
     for epoch in (0, 0, 2, 5):

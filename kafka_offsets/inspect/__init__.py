@@ -9,6 +9,7 @@ nothing else of the package imports it.
     batches       segments, index files, records
     message       messages in any version, records of the offsets topic
     frame         requests and responses with their headers
+    capture       wire captures as a timeline
     json_lines    the lines for machines
     command       files, hex, options, output
 """

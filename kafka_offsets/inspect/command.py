@@ -1,6 +1,7 @@
 """`kafka-offsets inspect`: reads a file or hex, explains it, prints a line a field."""
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kafka_offsets.inspect.batches import INDEX_ENTRIES, explain_batches, explain_index
+from kafka_offsets.inspect.capture import CAPTURE_ENDINGS, HEADING, Event, Totals, timeline
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_request, explain_response
 from kafka_offsets.inspect.json_lines import JsonLines, json_error
@@ -47,21 +49,47 @@ def main(words: Sequence[str]) -> int:
     Raises InspectError when the input cannot be explained.
     """
     options = _parser().parse_args(words)
+    show = _show_timeline if options.path.endswith(CAPTURE_ENDINGS) else _show_lines
     if not options.json:
-        return _show(_explain(options), str)
+        return show(options)
     try:
-        return _show(_explain(options), JsonLines())
+        return show(options)
     except InspectError as error:
         print(json_error(str(error)))
         return 2
 
 
-def _show(lines: Iterable[Line], form: Callable[[Line], str]) -> int:
+def _show_lines(options: argparse.Namespace) -> int:
+    form: Callable[[Line], str] = JsonLines() if options.json else str
     damaged = False
-    for line in lines:
+    for line in _explain(options):
         damaged = damaged or line.damage
         print(_printable(form(line)))
     return int(damaged)
+
+
+def _show_timeline(options: argparse.Namespace) -> int:
+    totals = Totals()
+    for event in timeline(options.path):
+        if options.json:
+            print(json.dumps(event.object()))
+        else:
+            print(_printable(str(event) if totals.events else f"{HEADING}\n{event}"))
+        totals.add(event)
+        if options.frames:
+            _show_frame(event, as_json=options.json)
+    if not options.json:
+        print(totals)
+    return int(totals.undecodable > 0)
+
+
+def _show_frame(event: Event, *, as_json: bool) -> None:
+    form = JsonLines()
+    for line in event.lines:
+        if as_json:
+            print(json.dumps({"line": event.number, **form.object(line)}))
+        else:
+            print(_printable(f"    {line}"))
 
 
 def _printable(text: str) -> str:
@@ -73,12 +101,13 @@ def _printable(text: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kafka-offsets inspect",
-        description="Explain a file of a log directory (.log, .index, .timeindex, .txnindex), or a request in hex.",
+        description="Explain a file of a log directory (.log, .index, .timeindex, .txnindex), "
+        "a wire capture (.jsonl, .jsonl.gz), or a frame in hex.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "path", help="a file of a log directory, a file of hex, or - for hex on standard input"
+        "path", help="a file of a log directory, a capture, a file of hex, or - for hex on standard input"
     )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(
@@ -96,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
         "--offsets-topic",
         action="store_true",
         help=f"records are those of the offsets topic (assumed of files in a folder {_OFFSETS_TOPIC}N)",
+    )
+    parser.add_argument(
+        "--frames", action="store_true", help="explain each frame of a capture below its line"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object a line, errors as well")
     return parser

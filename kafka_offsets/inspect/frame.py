@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from kafka_offsets.errors import ErrorCode
 from kafka_offsets.inspect.batches import explain_rest
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.lines import Line
@@ -27,7 +28,7 @@ def explain_request(data: bytes, *, offsets_topic: bool = False) -> list[Line]:
 
     Raises InspectError for bytes that are none.
     """
-    return _explain(data, lambda at: _read_request(data, at, offsets_topic))
+    return _explain(data, lambda at: read_request(data, at, offsets_topic))
 
 
 def explain_response(data: bytes, api: str, version: int, *, offsets_topic: bool = False) -> list[Line]:
@@ -35,14 +36,30 @@ def explain_response(data: bytes, api: str, version: int, *, offsets_topic: bool
 
     Raises InspectError for bytes that are none.
     """
-    schema = _schema(api_name(int(api)) if re.fullmatch("[0-9]{1,5}", api) else api, "Response", version)
-    # The answer to ApiVersions keeps the oldest header, so that a client can read it before it knows the versions.
-    flexible = version in schema.flexible and schema.name != "ApiVersionsResponse"
+    name = api_name(int(api)) if re.fullmatch("[0-9]{1,5}", api) else api
+    return _explain(data, lambda at: read_response(data, at, name, version, offsets_topic))
 
-    def read(at: int) -> tuple[list[Line], int]:
-        return _read(data, at, "ResponseHeader", int(flexible), schema, version, offsets_topic)
 
-    return _explain(data, read)
+def read_response(
+    data: bytes, at: int, api: str, version: int, offsets_topic: bool = False
+) -> tuple[list[Line], int]:
+    """Explain header and message of a response at data[at]; return their lines and the position behind.
+
+    api  by its name
+    Raises InspectError for bytes that are none.
+    """
+    if api == "ApiVersions":
+        # The oldest header, so that a client can read it before it knows the versions; and when it asked in a version
+        # that the broker lacks, the oldest message, too.
+        schema = _schema(api, "Response", 0)
+        error = data[at + _SIZE_BYTES : at + _SIZE_BYTES + 2]
+        if error == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2):
+            lines, end = _read(data, at, "ResponseHeader", 0, schema, 0, offsets_topic)
+            if end == len(data):
+                return lines, end
+    schema = _schema(api, "Response", version)
+    header_version = int(version in schema.flexible and api != "ApiVersions")
+    return _read(data, at, "ResponseHeader", header_version, schema, version, offsets_topic)
 
 
 def _explain(data: bytes, read: Reading) -> list[Line]:
@@ -76,7 +93,11 @@ def _refusal(data: bytes, problems: list[InspectError]) -> InspectError:
     return problems[0]
 
 
-def _read_request(data: bytes, at: int, offsets_topic: bool) -> tuple[list[Line], int]:
+def read_request(data: bytes, at: int, offsets_topic: bool = False) -> tuple[list[Line], int]:
+    """Explain header and message of a request at data[at]; return their lines and the position behind.
+
+    Raises InspectError for bytes that are none.
+    """
     left = len(data) - at
     if left < _REQUEST_HEADER_BYTES:
         raise _HeaderError(

@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 def show_number(name: str, value: Any) -> str:
     """A number, with the name of an error code and the time of a timestamp in UTC."""
-    if name == "error_code" and value in ErrorCode._value2member_map_:
+    if name.endswith("error_code") and value in ErrorCode._value2member_map_:
         return f"{value} {ErrorCode(value).name}"
     if name.endswith("timestamp"):
         return show_timestamp(value)

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.partitions import Partition, Topic
-from kafka_offsets.broker.produced_batch import Refused, check_batch, find_batch
+from kafka_offsets.broker.produced_batch import Allowance, Refused, check_batch, find_batch
 from kafka_offsets.broker.producers import AppendedBatch
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -44,6 +44,9 @@ def produce(
     topics = core.topics
     responses = []
     response_class = messages.ProduceResponse
+    allowance = Allowance(
+        sum(len(data.records or b"") for named in request.topic_data for data in named.partition_data)
+    )
     for named in request.topic_data:
         topic = topics.by_id(named.topic_id) if by_id else topics.get(named.name)
         answers = []
@@ -52,7 +55,7 @@ def produce(
                 error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answers.append(_refusal(data.index, error))
             else:
-                answers.append(_produce_one(core, request, context, topic, data, logs, now))
+                answers.append(_produce_one(core, request, context, topic, data, logs, allowance, now))
         responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
     if request.acks == 0:
         _finish_unanswered(core, context, responses)
@@ -85,6 +88,7 @@ def _produce_one(
     topic: Topic,
     data: messages.ProduceRequest.PartitionProduceData,
     logs: list[Log],
+    allowance: Allowance,
     now: Now,
 ) -> messages.ProduceResponse.PartitionProduceResponse:
     """Append to one partition, or say why not; the log is added to `logs` when the answer has to wait for it."""
@@ -99,7 +103,7 @@ def _produce_one(
     try:
         partition = core.topics.partition_of(topic, data.index)
         assert partition is not None
-        return _append(core, partition, topic, data, header, logs, now)
+        return _append(core, partition, topic, data, header, logs, allowance, now)
     except StorageError as storage_error:
         logger.error("Produce to %s-%d: %s", topic.name, data.index, storage_error)
         return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -125,10 +129,11 @@ def _append(
     data: messages.ProduceRequest.PartitionProduceData,
     header: BatchHeader,
     logs: list[Log],
+    allowance: Allowance,
     now: Now,
 ) -> messages.ProduceResponse.PartitionProduceResponse:
     log, index = partition.log, partition.index
-    accepted = check_batch(data.records or b"", header, topic.config, f"{topic.name}-{index}", now)
+    accepted = check_batch(data.records or b"", header, topic.config, f"{topic.name}-{index}", now, allowance)
     if isinstance(accepted, Refused):
         return _refused(index, accepted, log.log_start_offset)
     answer = messages.ProduceResponse.PartitionProduceResponse

@@ -2,9 +2,10 @@
 
 A batch is appended as it came, compressed or not; only the fields that are the broker's are set: timestamp type and
 max timestamp here, offsets and leader epoch by the log. What is refused, in which order and with which code was
-asked of Kafka 4.3.1. Two answers differ on purpose: where Kafka lets an exception escape as UNKNOWN_SERVER_ERROR (an
+asked of Kafka 4.3.1. Some answers differ on purpose: where Kafka lets an exception escape as UNKNOWN_SERVER_ERROR (an
 unknown codec, compressed data that does not decompress) the answer is INVALID_RECORD; and records whose offsets are
 not 0, 1, 2 … are refused, which Kafka stores in an uncompressed batch although no consumer can read them right.
+And compressed records are bounded in size and number, see :class:`Allowance`.
 
 Sources: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator of Kafka 4.3.
 """
@@ -17,21 +18,34 @@ import google_crc32c
 from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError
-from kafka_offsets.protocol.compression import Compression, decompress
+from kafka_offsets.protocol.compression import Compression, SwellsError, decompress
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     LOG_OVERHEAD,
-    MAX_DECOMPRESSED_BYTES,
     BatchHeader,
-    encode_batch,
     read_batch_header,
-    read_records,
+    replace_body,
     verify_crc,
 )
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint, read_varlong
 
 NO_TIMESTAMP = -1
 _LEAST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
+_ALL_DELTAS = -(1 << 64), 1 << 64
+_NO_DELTAS = 1 << 64, -(1 << 64)
+_LEAST_RECORD_BYTES = 7
+
+# What compressed batches may swell to. A producer counts its records before it compresses them (librdkafka), or as
+# it guesses they will compress (the Java client), so batches of a few MiB are the largest to be expected.
+_SWOLLEN_BYTES = (
+    24 << 20
+)  # a batch, where max.message.bytes is not more than a quarter of it; twice that a request
+_SWOLLEN_BYTES_A_BYTE = 16  # and a request as much more for each of its bytes
+_SWOLLEN_ITEMS = 100_000  # records and headers in all the compressed batches of a request
+_SWOLLEN_ITEMS_A_BYTE = 2  # zstd packs tiny records, all the same, into less than a byte each
+
+_MOST_RECORD_ERRORS = 100
+"""How many records are named to a client: an answer must not be many times as large as its request."""
 
 _ZSTD_SINCE = 7
 """The first version of Produce that may carry zstd (KIP-110)."""
@@ -123,23 +137,61 @@ def _batch_size(records: bytes, position: int) -> int | Refused:
     return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= remaining else 0
 
 
+class Allowance:
+    """What the compressed batches of one request may swell to, together.
+
+    It lets pass what producers send, and keeps the work for a request in proportion to its size, whatever is
+    announced within. Kafka has no such bound. A producer that is told MESSAGE_TOO_LARGE splits the batch if it can.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Make the allowance of a request whose partitions hold `size` bytes of records."""
+        self._bytes = 2 * _SWOLLEN_BYTES + _SWOLLEN_BYTES_A_BYTE * size
+        self._items = _SWOLLEN_ITEMS + _SWOLLEN_ITEMS_A_BYTE * size
+
+    def decompress(self, compression: Compression, data: bytes, config: TopicConfig) -> bytes:
+        """Return the records of a batch. Raises SwellsError beyond the allowance, ProtocolError for damaged data."""
+        limit = min(max(_SWOLLEN_BYTES, 4 * config.max_message_bytes), self._bytes)
+        if config.compression_type == "uncompressed":  # the log is to keep them so
+            limit = min(limit, config.max_message_bytes)
+        self._bytes -= limit  # spent, too, where the damage is at the end
+        body = decompress(compression, data, limit)
+        self._bytes += limit - len(body)
+        return body
+
+    def take_items(self, count: int) -> None:
+        """Take off records or headers that are to be gone through. Raises SwellsError when there are too many."""
+        if count > self._items:
+            raise SwellsError(f"{count} more records or headers are too many for so few compressed bytes")
+        self._items -= count
+
+
 def check_batch(
-    records: bytes, header: BatchHeader, config: TopicConfig, topic_partition: str, now: Now
+    records: bytes,
+    header: BatchHeader,
+    config: TopicConfig,
+    topic_partition: str,
+    now: Now,
+    allowance: Allowance | None = None,
 ) -> Accepted | Refused:
     """Judge a batch by its bytes alone; return it as the log is to keep it.
 
     records          begin with the batch of `header`, see `find_batch`
     topic_partition  for messages
-    Costs about 10 µs, 1 µs a record and, compressed, the decompression.
+    allowance        of the whole request; None where the batch is all of it
+    Costs about 10 µs, half a µs a record or header and, compressed, the decompression, which the allowance bounds.
     """
     refused = _check_header(records, header, config)
     if refused is not None:
         return refused
+    faults = _Faults(header, config, topic_partition, now)
     try:
-        seen = _scan_batch(records, header)
+        seen = _scan_batch(records, header, config, faults, allowance or Allowance(header.size))
+    except SwellsError as error:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error), by_log=False)
     except ProtocolError as error:
         return _invalid(str(error))
-    refused = _check_records(seen, records, header, config, topic_partition, now)
+    refused = faults.refused()
     if refused is not None:
         return refused
     return _as_kept(records, header, seen, config, now)
@@ -177,42 +229,106 @@ def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> R
 class _Seen(NamedTuple):
     """What the records of a batch are like. Timestamps are deltas to the base timestamp.
 
-    first_keyless  index of the first record without a key, -1 when all have one
+    body  the records, not compressed; None where the batch holds them so
     """
 
     min_timestamp_delta: int
     max_timestamp_delta: int
-    first_keyless: int
+    body: bytes | None
 
 
-def _scan_batch(records: bytes, header: BatchHeader) -> _Seen:
-    """Read all records of a batch without keeping any; ProtocolError when they are not well formed."""
-    if not header.attributes & 7:
-        seen = _scan(records, HEADER_BYTES, header.size, header.record_count)
-    else:
-        data = decompress(header.compression, records[HEADER_BYTES : header.size], MAX_DECOMPRESSED_BYTES)
-        seen = _scan(data, 0, len(data), header.record_count)
-    base = header.base_timestamp
-    if (
-        not _LEAST_TIMESTAMP
-        <= base + seen.min_timestamp_delta
-        <= base + seen.max_timestamp_delta
-        <= _MAX_TIMESTAMP
-    ):
-        raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)
-    return seen
+class _Faults:
+    """Records that the topic does not take, found while the batch is scanned.
 
-
-def _scan(data: bytes, position: int, limit: int, count: int) -> _Seen:  # noqa: C901 one pass, no calls
-    """Go through `count` records that must fill `data` up to `limit`.
-
-    The layout is drawn in :mod:`kafka_offsets.protocol.records`; varints of one byte, which are nearly all, are looked
-    up here rather than by a call.
+    earliest, latest  deltas to the base timestamp between which all is well
+    needs_key         whether a record without a key is refused
     """
-    zigzag = ZIGZAG
-    low = high = 0
-    first = True
-    keyless = -1
+
+    def __init__(self, header: BatchHeader, config: TopicConfig, topic_partition: str, now: Now) -> None:
+        self.needs_key = "compact" in config.cleanup_policy
+        self.earliest, self.latest = _ALL_DELTAS
+        self._first = now.wall_ms - config.message_timestamp_before_max_ms
+        self._last = now.wall_ms + config.message_timestamp_after_max_ms
+        self._base = header.base_timestamp
+        self._claimed = header.max_timestamp if header.is_log_append_time else None
+        self._topic_partition = topic_partition
+        self._named: list[tuple[int, str]] = []
+        self._count = 0
+        self._has_wrong_time = False
+        self._last_keyless = -1
+        if config.message_timestamp_type == "CreateTime":
+            if self._claimed is None:
+                self.earliest, self.latest = self._first - self._base, self._last - self._base
+            elif not self._first <= self._claimed <= self._last:
+                self.earliest, self.latest = _NO_DELTAS
+
+    def add_keyless(self, index: int) -> None:
+        """Note a record without a key. Such a one is not told that its timestamp is wrong as well."""
+        self._last_keyless = index
+        self._add(
+            index,
+            f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}",
+        )
+
+    def add_ill_timed(self, index: int, delta: int) -> None:
+        """Note a record whose timestamp is out of range, unless it has none."""
+        timestamp = self._base + delta if self._claimed is None else self._claimed
+        if timestamp == NO_TIMESTAMP or index == self._last_keyless:
+            return
+        self._has_wrong_time = True
+        self._add(
+            index,
+            f"Timestamp {timestamp} of message with offset {index} is out of range. "
+            f"The timestamp should be within [{self._first}, {self._last}]",
+        )
+
+    def _add(self, index: int, message: str) -> None:
+        self._count += 1
+        if self._count <= _MOST_RECORD_ERRORS:
+            self._named.append((index, message))
+
+    def refused(self) -> Refused | None:
+        """Return the answer, None when nothing was found."""
+        if not self._count:
+            return None
+        if self._has_wrong_time:
+            message = "One or more records have been rejected due to invalid timestamp"
+            return Refused(ErrorCode.INVALID_TIMESTAMP, message, tuple(self._named))
+        message = f"One or more records have been rejected due to {self._count} record errors in total"
+        return Refused(ErrorCode.INVALID_RECORD, message, tuple(self._named))
+
+
+def _scan_batch(
+    records: bytes, header: BatchHeader, config: TopicConfig, faults: _Faults, allowance: Allowance
+) -> _Seen:
+    """Read all records of a batch without keeping any.
+
+    Raises ProtocolError when they are not well formed, SwellsError when they are more than the allowance.
+    """
+    count = header.record_count
+    if not header.attributes & 7:
+        body, span, allowance = None, (records, HEADER_BYTES, header.size), Allowance(header.size)
+    else:
+        body = allowance.decompress(header.compression, records[HEADER_BYTES : header.size], config)
+        span = body, 0, len(body)
+    _, position, limit = span
+    if count * _LEAST_RECORD_BYTES > limit - position:
+        raise ProtocolError(f"{count} records in {limit - position} bytes", position)
+    allowance.take_items(count)
+    low, high = _scan(*span, count, faults, allowance)
+    base = header.base_timestamp
+    if not _LEAST_TIMESTAMP <= base + low <= base + high <= _MAX_TIMESTAMP:
+        raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)
+    return _Seen(low, high, body)
+
+
+def _scan(  # noqa: C901 one pass, no calls
+    data: bytes, position: int, limit: int, count: int, faults: _Faults, allowance: Allowance
+) -> tuple[int, int]:
+    """Go through `count` records that must fill `data` up to `limit`; return the least and greatest timestamp delta."""
+    # Varints of one byte, which are nearly all, are looked up here rather than by a call.
+    zigzag, earliest, latest, needs_key = ZIGZAG, faults.earliest, faults.latest, faults.needs_key
+    low, high = _NO_DELTAS  # the layout is drawn in protocol/records.py
     try:
         for index in range(count):
             if (size := data[position]) < 128:
@@ -227,12 +343,9 @@ def _scan(data: bytes, position: int, limit: int, count: int) -> _Seen:  # noqa:
                 position += 1
             else:
                 delta, position = read_varlong(data, position)
-            if first:
-                low = high = delta
-                first = False
-            elif delta > high:
+            if delta > high:
                 high = delta
-            elif delta < low:
+            if delta < low:
                 low = delta
             if (offset := data[position]) < 128:
                 offset = zigzag[offset]
@@ -248,8 +361,10 @@ def _scan(data: bytes, position: int, limit: int, count: int) -> _Seen:  # noqa:
                 size, position = read_varint(data, position)
             if size > 0:
                 position += size
-            elif size < 0 and keyless < 0:
-                keyless = index
+            elif size < 0 and needs_key:
+                faults.add_keyless(index)
+            if not earliest <= delta <= latest:
+                faults.add_ill_timed(index, delta)
             if (size := data[position]) < 128:
                 size = zigzag[size]
                 position += 1
@@ -257,65 +372,39 @@ def _scan(data: bytes, position: int, limit: int, count: int) -> _Seen:  # noqa:
                 size, position = read_varint(data, position)
             if size > 0:
                 position += size
-            position = position + 1 if data[position] == 0 else _skip_headers(data, position, end)
+            position = position + 1 if data[position] == 0 else _skip_headers(data, position, end, allowance)
             if position != end or end > limit:
                 raise ProtocolError(f"record {index} does not have the size that it announces", position)
     except IndexError:
         raise ProtocolError("the last record is cut off", limit) from None
     if position != limit:
         raise ProtocolError(f"{limit - position} bytes behind the last record", position)
-    return _Seen(low, high, keyless)
+    return low, high
 
 
-def _skip_headers(data: bytes, position: int, end: int) -> int:
+def _skip_headers(data: bytes, position: int, end: int, allowance: Allowance) -> int:
     count, position = read_varint(data, position)
     if not 0 <= 2 * count <= end - position:
         raise ProtocolError(f"{count} headers in {end - position} bytes", position)
+    allowance.take_items(count)
+    zigzag = ZIGZAG
     for _ in range(count):
-        size, position = read_varint(data, position)
+        if (size := data[position]) < 128:
+            size = zigzag[size]
+            position += 1
+        else:
+            size, position = read_varint(data, position)
         if size < 0:
             raise ProtocolError("a header has no key", position)
         position += size
-        size, position = read_varint(data, position)
-        position += max(size, 0)
+        if (size := data[position]) < 128:
+            size = zigzag[size]
+            position += 1
+        else:
+            size, position = read_varint(data, position)
+        if size > 0:
+            position += size
     return position
-
-
-def _check_records(
-    seen: _Seen, records: bytes, header: BatchHeader, config: TopicConfig, topic_partition: str, now: Now
-) -> Refused | None:
-    """Refuse a record without a key in a compacted topic, and one with a timestamp out of range."""
-    lacks_key = seen.first_keyless >= 0 and "compact" in config.cleanup_policy
-    checks_time = config.message_timestamp_type == "CreateTime"
-    earliest = now.wall_ms - config.message_timestamp_before_max_ms
-    latest = now.wall_ms + config.message_timestamp_after_max_ms
-    if checks_time:
-        base = header.base_timestamp
-        low, high = base + seen.min_timestamp_delta, base + seen.max_timestamp_delta
-        if header.is_log_append_time:
-            low = high = header.max_timestamp
-        checks_time = low < earliest or high > latest
-    if not lacks_key and not checks_time:
-        return None
-    key_errors, time_errors = {}, {}
-    for index, record in enumerate(read_records(records, 0, header)):
-        if lacks_key and record.key is None:
-            key_errors[index] = (
-                f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
-            )
-        elif checks_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
-            time_errors[index] = (
-                f"Timestamp {record.timestamp} of message with offset {index} is out of range. "
-                f"The timestamp should be within [{earliest}, {latest}]"
-            )
-    if not key_errors and not time_errors:
-        return None
-    errors = tuple(sorted((key_errors | time_errors).items()))
-    if time_errors:
-        message = "One or more records have been rejected due to invalid timestamp"
-        return Refused(ErrorCode.INVALID_TIMESTAMP, message, errors)
-    message = f"One or more records have been rejected due to {len(errors)} record errors in total"
-    return Refused(ErrorCode.INVALID_RECORD, message, errors)
 
 
 def _as_kept(
@@ -328,31 +417,19 @@ def _as_kept(
         max_timestamp = header.base_timestamp + seen.max_timestamp_delta
         if header.is_log_append_time:
             max_timestamp = header.max_timestamp
-    batch = bytearray(records if len(records) == header.size else records[: header.size])
     compression = _COMPRESSIONS.get(config.compression_type, header.attributes & 7)
     if compression != header.attributes & 7:
-        try:
-            batch = _recompress(records, header, Compression(compression))
-        except ValueError as error:  # timestamps further apart than 64 bits can say
-            return _invalid(str(error))
+        body = records[HEADER_BYTES : header.size] if seen.body is None else seen.body
+        batch = replace_body(header, body, Compression(compression))
         if len(batch) > config.max_message_bytes:
             return _too_large(len(batch), config)
         header = read_batch_header(batch)
+    else:
+        batch = bytearray(records if len(records) == header.size else records[: header.size])
     attributes = header.attributes & ~_LOG_APPEND_TIME | (_LOG_APPEND_TIME if log_append_time >= 0 else 0)
     if attributes != header.attributes or max_timestamp != header.max_timestamp:
         _set_timestamp(batch, attributes, max_timestamp)
     return Accepted(batch, max_timestamp, log_append_time)
-
-
-def _recompress(records: bytes, header: BatchHeader, compression: Compression) -> bytearray:
-    decoded = read_records(records, 0, header)
-    return encode_batch(
-        [(record.key, record.value, record.headers, record.timestamp) for record in decoded],
-        compression=compression,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-    )
 
 
 def _set_timestamp(batch: bytearray, attributes: int, max_timestamp: int) -> None:

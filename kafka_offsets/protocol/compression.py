@@ -29,6 +29,11 @@ class Compression(IntEnum):
 
 COMPRESSION_MASK = 0x07
 
+
+class SwellsError(ProtocolError):
+    """Compressed records hold more than whoever reads them allows."""
+
+
 _FIRST_BUFFER_BYTES = 4096
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # its version, and the oldest that can read it
@@ -68,7 +73,7 @@ def decompress(compression: Compression, data: bytes, max_bytes: int, *, message
 
     max_bytes       the most that may come out; up to twice as much is allocated, when the result is copied
     message_format  the magic of the batch: in format 0, Kafka wrote a wrong checksum into the frame header of lz4
-    Raises ProtocolError, without a position, for damaged data and for more than `max_bytes`.
+    Raises ProtocolError, without a position, for damaged data, and SwellsError for more than `max_bytes`.
     """
     match compression:
         case Compression.NONE:
@@ -103,8 +108,8 @@ def _decompress_frames(decompress_into: Callable[[bytes, Any], int], data: bytes
         size = min(4 * size, max_bytes)
 
 
-def _too_large(max_bytes: int) -> ProtocolError:
-    return ProtocolError(f"compressed records swell beyond {max_bytes} bytes")
+def _too_large(max_bytes: int) -> SwellsError:
+    return SwellsError(f"compressed records swell beyond {max_bytes} bytes")
 
 
 # snappy, as the Java client frames it (C clients write one raw block without a frame):

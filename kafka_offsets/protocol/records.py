@@ -448,6 +448,15 @@ def rewrite_batch(
     return _assemble(header.base_offset, header.leader_epoch, header[5:], body)
 
 
+def replace_body(header: BatchHeader, body: bytes, compression: Compression) -> bytearray:
+    """Return the batch of `header` with these records, which are not compressed yet, in another compression.
+
+    All else stays as it is. Raises ValueError for what does not fit its field.
+    """
+    attributes = header.attributes & ~COMPRESSION_MASK | compression
+    return _assemble(header.base_offset, header.leader_epoch, (attributes, *header[6:]), body)
+
+
 _PLAIN = tuple(b"\0\0" + delta for delta in VARINTS)
 """Attributes, timestamp delta 0 and offset delta of a record, by the latter."""
 

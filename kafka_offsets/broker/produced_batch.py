@@ -18,7 +18,7 @@ import google_crc32c
 from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError
-from kafka_offsets.protocol.compression import Compression, SwellsError, decompress
+from kafka_offsets.protocol.compression import Compression, SwellsError, decompress_to_buffer
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     LOG_OVERHEAD,
@@ -149,13 +149,13 @@ class Allowance:
         self._bytes = 2 * _SWOLLEN_BYTES + _SWOLLEN_BYTES_A_BYTE * size
         self._items = _SWOLLEN_ITEMS + _SWOLLEN_ITEMS_A_BYTE * size
 
-    def decompress(self, compression: Compression, data: bytes, config: TopicConfig) -> bytes:
+    def decompress(self, compression: Compression, data: bytes, config: TopicConfig) -> bytes | bytearray:
         """Return the records of a batch. Raises SwellsError beyond the allowance, ProtocolError for damaged data."""
         limit = min(max(_SWOLLEN_BYTES, 4 * config.max_message_bytes), self._bytes)
         if config.compression_type == "uncompressed":  # the log is to keep them so
             limit = min(limit, config.max_message_bytes)
         self._bytes -= limit  # spent, too, where the damage is at the end
-        body = decompress(compression, data, limit)
+        body = decompress_to_buffer(compression, data, limit)
         self._bytes += limit - len(body)
         return body
 
@@ -234,7 +234,7 @@ class _Seen(NamedTuple):
 
     min_timestamp_delta: int
     max_timestamp_delta: int
-    body: bytes | None
+    body: bytes | bytearray | None
 
 
 class _Faults:
@@ -306,16 +306,18 @@ def _scan_batch(
     Raises ProtocolError when they are not well formed, SwellsError when they are more than the allowance.
     """
     count = header.record_count
-    if not header.attributes & 7:
-        body, span, allowance = None, (records, HEADER_BYTES, header.size), Allowance(header.size)
+    body: bytes | bytearray | None = None
+    data: bytes | bytearray = records
+    position, limit = HEADER_BYTES, header.size
+    if header.attributes & 7:
+        data = body = allowance.decompress(header.compression, records[HEADER_BYTES : header.size], config)
+        position, limit = 0, len(body)
     else:
-        body = allowance.decompress(header.compression, records[HEADER_BYTES : header.size], config)
-        span = body, 0, len(body)
-    _, position, limit = span
+        allowance = Allowance(header.size)  # which is always enough
     if count * _LEAST_RECORD_BYTES > limit - position:
         raise ProtocolError(f"{count} records in {limit - position} bytes", position)
     allowance.take_items(count)
-    low, high = _scan(*span, count, faults, allowance)
+    low, high = _scan(data, position, limit, count, faults, allowance)
     base = header.base_timestamp
     if not _LEAST_TIMESTAMP <= base + low <= base + high <= _MAX_TIMESTAMP:
         raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)
@@ -323,7 +325,7 @@ def _scan_batch(
 
 
 def _scan(  # noqa: C901 one pass, no calls
-    data: bytes, position: int, limit: int, count: int, faults: _Faults, allowance: Allowance
+    data: bytes | bytearray, position: int, limit: int, count: int, faults: _Faults, allowance: Allowance
 ) -> tuple[int, int]:
     """Go through `count` records that must fill `data` up to `limit`; return the least and greatest timestamp delta."""
     # Varints of one byte, which are nearly all, are looked up here rather than by a call.
@@ -382,7 +384,7 @@ def _scan(  # noqa: C901 one pass, no calls
     return low, high
 
 
-def _skip_headers(data: bytes, position: int, end: int, allowance: Allowance) -> int:
+def _skip_headers(data: bytes | bytearray, position: int, end: int, allowance: Allowance) -> int:
     count, position = read_varint(data, position)
     if not 0 <= 2 * count <= end - position:
         raise ProtocolError(f"{count} headers in {end - position} bytes", position)

@@ -71,10 +71,17 @@ def compress(compression: Compression, data: bytes) -> bytes:
 def decompress(compression: Compression, data: bytes, max_bytes: int, *, message_format: int = 2) -> bytes:
     """Decompress the records of a batch.
 
-    max_bytes       the most that may come out; up to twice as much is allocated, when the result is copied
+    max_bytes       the most that may come out; twice what does is allocated, as the result is copied
     message_format  the magic of the batch: in format 0, Kafka wrote a wrong checksum into the frame header of lz4
     Raises ProtocolError, without a position, for damaged data, and SwellsError for more than `max_bytes`.
     """
+    return bytes(decompress_to_buffer(compression, data, max_bytes, message_format=message_format))
+
+
+def decompress_to_buffer(
+    compression: Compression, data: bytes, max_bytes: int, *, message_format: int = 2
+) -> bytes | bytearray:
+    """Decompress as `decompress` does, with at most `max_bytes` allocated for what comes out."""
     match compression:
         case Compression.NONE:
             return data
@@ -90,7 +97,9 @@ def decompress(compression: Compression, data: bytes, max_bytes: int, *, message
             return _decompress_frames(cramjam.zstd.decompress_into, data, max_bytes)
 
 
-def _decompress_frames(decompress_into: Callable[[bytes, Any], int], data: bytes, max_bytes: int) -> bytes:
+def _decompress_frames(
+    decompress_into: Callable[[bytes, Any], int], data: bytes, max_bytes: int
+) -> bytearray:
     """Decompress into a buffer that grows fourfold as long as it is too small, up to the bound."""
     size = min(max(_FIRST_BUFFER_BYTES, 8 * len(data)), max_bytes)
     while True:
@@ -101,7 +110,8 @@ def _decompress_frames(decompress_into: Callable[[bytes, Any], int], data: bytes
             if "failed to write whole buffer" not in str(error):
                 raise ProtocolError(f"compressed records are damaged: {error}") from error
         else:
-            return bytes(memoryview(buffer)[:written])
+            del buffer[written:]
+            return buffer
         if size == max_bytes:
             raise _too_large(max_bytes)
         del buffer  # before the next is allocated
@@ -125,11 +135,10 @@ def _compress_snappy(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
+def _decompress_snappy(data: bytes, max_bytes: int) -> bytearray:
     if not data.startswith(_XERIAL_MAGIC):
         return _decompress_raw_snappy(data, 0, max_bytes)
-    blocks = []
-    total = 0
+    records = bytearray()
     position = len(_XERIAL_HEADER)
     while position < len(data):
         if data.startswith(_XERIAL_MAGIC, position):  # streams that were written one after the other
@@ -141,12 +150,11 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
         position = start + _INT32.unpack_from(data, start - 4)[0]
         if not start <= position <= len(data):
             raise ProtocolError("snappy block beyond the end of the records")
-        blocks.append(_decompress_raw_snappy(data[start:position], total, max_bytes))
-        total += len(blocks[-1])
-    return b"".join(blocks)
+        records += _decompress_raw_snappy(data[start:position], len(records), max_bytes)
+    return records
 
 
-def _decompress_raw_snappy(block: bytes, bytes_before: int, max_bytes: int) -> bytes:
+def _decompress_raw_snappy(block: bytes, bytes_before: int, max_bytes: int) -> bytearray:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         if bytes_before + size > max_bytes:
@@ -157,7 +165,8 @@ def _decompress_raw_snappy(block: bytes, bytes_before: int, max_bytes: int) -> b
         written = cramjam.snappy.decompress_raw_into(block, buffer)
     except cramjam.DecompressionError as error:
         raise ProtocolError(f"compressed records are damaged: {error}") from error
-    return bytes(memoryview(buffer)[:written])
+    del buffer[written:]
+    return buffer
 
 
 # lz4, the frame that Kafka writes and the only kind it reads (independent blocks; all integers little-endian):

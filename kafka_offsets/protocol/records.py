@@ -448,7 +448,7 @@ def rewrite_batch(
     return _assemble(header.base_offset, header.leader_epoch, header[5:], body)
 
 
-def replace_body(header: BatchHeader, body: bytes, compression: Compression) -> bytearray:
+def replace_body(header: BatchHeader, body: bytes | bytearray, compression: Compression) -> bytearray:
     """Return the batch of `header` with these records, which are not compressed yet, in another compression.
 
     All else stays as it is. Raises ValueError for what does not fit its field.
@@ -512,17 +512,19 @@ def _put_bytes(parts: list[bytes], content: bytes | None) -> None:
         parts += encode_varint(len(content)), content
 
 
-def _assemble(base_offset: int, leader_epoch: int, checked: tuple[int, ...], body: bytes) -> bytearray:
+def _assemble(
+    base_offset: int, leader_epoch: int, checked: tuple[int, ...], body: bytes | bytearray
+) -> bytearray:
     """Return the batch of these records.
 
     checked  the fields from the attributes to the record count, in order; the attributes say how to compress `body`
     """
     attributes = checked[0]
     if attributes & COMPRESSION_MASK:
-        body = compress(compression_of(attributes), body)
+        body = compress(compression_of(attributes), bytes(body))
     try:
         fields = _CHECKED.pack(*checked)
-        crc = google_crc32c.extend(google_crc32c.value(fields), body)
+        crc = google_crc32c.extend(google_crc32c.value(fields), bytes(body))
         start = _UNCHECKED.pack(base_offset, _MIN_BATCH_LENGTH + len(body), leader_epoch, MAGIC, crc)
     except struct.error as error:
         raise ValueError(f"record batch cannot be written: {error}") from error

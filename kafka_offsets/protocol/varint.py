@@ -30,7 +30,7 @@ VARINTS = tuple(encode_varint(value) for value in range(2048))
 """The varints of 0 to 2047: nearly all sizes and offset deltas of a commit's records."""
 
 
-def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
+def read_varint(buffer: bytes | bytearray, position: int) -> tuple[int, int]:
     """Return (value, position behind it) of the signed varint at `position`: 32 bits, at most five bytes.
 
     Raises ProtocolError when it is longer, IndexError when the buffer ends within it.
@@ -43,7 +43,7 @@ def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
     return _read_long(buffer, position, 32)
 
 
-def read_varlong(buffer: bytes, position: int) -> tuple[int, int]:
+def read_varlong(buffer: bytes | bytearray, position: int) -> tuple[int, int]:
     """Return (value, position behind it) of the signed varint at `position`: 64 bits, at most ten bytes.
 
     Raises ProtocolError when it is longer, IndexError when the buffer ends within it.
@@ -51,7 +51,7 @@ def read_varlong(buffer: bytes, position: int) -> tuple[int, int]:
     return _read_long(buffer, position, 64)
 
 
-def _read_long(buffer: bytes, position: int, bits: int) -> tuple[int, int]:
+def _read_long(buffer: bytes | bytearray, position: int, bits: int) -> tuple[int, int]:
     rest = 0
     for shift in range(0, bits, 7):
         byte = buffer[position]

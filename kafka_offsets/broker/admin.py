@@ -25,11 +25,11 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, NewTopic
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
 
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _DEFAULT = -1
 _MOST_PARTITIONS = 10_000
 """The most partitions that one request may create."""
@@ -64,10 +64,17 @@ _TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def check_new_topic(
-    core: BrokerCore, name: str, partition_count: int, configs: Mapping[str, str | None]
+    core: BrokerCore,
+    name: str,
+    partition_count: int,
+    configs: Mapping[str, str | None],
+    collisions: Collisions | None = None,
 ) -> Refusal:
-    """Return whether a topic can be created, and if not Kafka's code and words for why."""
-    error, message = _check_name(core, name, Collisions(core.topics.names))
+    """Return whether a topic can be created, and if not Kafka's code and words for why.
+
+    collisions  with the topics there are, for who asks about many names
+    """
+    error, message = _check_name(core, name, collisions or Collisions(core.topics.names))
     if error is ErrorCode.NONE:
         error, message = _check_configs(core, configs)
     if error is ErrorCode.NONE and partition_count < 1:
@@ -129,13 +136,11 @@ def create_topics(
 ) -> messages.CreateTopicsResponse:
     """Create topics, each for itself; all names are looked at before the first is created."""
     plans = _plans(core, request.topics)
-    for plan in plans:
-        if plan.refusal is not _FINE:
-            continue
-        if request.validate_only:
-            plan.topic_id = uuid.uuid4().bytes  # a number without meaning, as Kafka gives
-        else:
-            _create(core, plan, now)
+    accepted = _accepted(plans)
+    if not request.validate_only:
+        _create(core, accepted, now)
+    for plan in accepted if request.validate_only else ():
+        plan.topic_id = uuid.uuid4().bytes  # a number without meaning, as Kafka gives
     answer = messages.CreateTopicsResponse
     return answer(topics=[_created(core, plan) for plan in plans])
 
@@ -152,10 +157,19 @@ def _plans(core: BrokerCore, wanted: Iterable[messages.CreateTopicsRequest.Creat
         _plan(core, topic, collisions) if times[name] == 1 else _Plan(name, refusal=_TWICE)
         for name, topic in by_name.items()
     ]
-    accepted = [plan for plan in plans if plan.refusal is _FINE]
-    if sum(1 + plan.partition_count + len(plan.configs) for plan in accepted) > _MOST_RECORDS:
+    new = [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in _accepted(plans)]
+    if costs_too_much(new):
         return [_Plan(name, refusal=_TOO_MANY_RECORDS) for name in by_name]
     return plans
+
+
+def _accepted(plans: Iterable[_Plan]) -> list[_Plan]:
+    return [plan for plan in plans if plan.refusal is _FINE]
+
+
+def costs_too_much(topics: Iterable[NewTopic]) -> bool:
+    """Return whether Kafka's controller would not take these topics in one request."""
+    return sum(1 + topic.partition_count + len(topic.configs) for topic in topics) > _MOST_RECORDS
 
 
 def _asked_partitions(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> int:
@@ -251,13 +265,17 @@ def _check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
     return _FINE
 
 
-def _create(core: BrokerCore, plan: _Plan, now: Now) -> None:
+def _create(core: BrokerCore, plans: list[_Plan], now: Now) -> None:
     try:
-        topic = core.topics.create(plan.name, plan.partition_count, plan.configs)
+        topics = core.topics.create_several(
+            [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in plans]
+        )
     except StorageError as error:
-        logger.error("topic %s was not created: %s", plan.name, error)
-        plan.refusal = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-    else:
+        logger.error("topics were not created: %s: %s", ", ".join(plan.name for plan in plans), error)
+        for plan in plans:
+            plan.refusal = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        return
+    for plan, topic in zip(plans, topics, strict=True):
         plan.topic_id = topic.topic_id
         if plan.name == OFFSETS_TOPIC:
             core.runtime.start(topic.partition_count, now, is_new=True)
@@ -315,18 +333,14 @@ def delete_topics(
         error = ErrorCode.TOPIC_DELETION_DISABLED if knows else ErrorCode.INVALID_REQUEST
         return fail_delete_topics(request, error, context.api_version)
     doomed, results = _doomed(core, request)
-    for topic, name, topic_id in doomed:
-        error, message = _delete(core, topic)
-        results.append(_deleted(name, topic_id, error, message))
+    for topic, (error, message) in zip(doomed, _delete(core, doomed), strict=True):
+        results.append(_deleted(topic.name, topic.topic_id, error, message))
     return messages.DeleteTopicsResponse(responses=results)
-
-
-Doomed = tuple[Topic, str, bytes]
 
 
 def _doomed(
     core: BrokerCore, request: messages.DeleteTopicsRequest
-) -> tuple[list[Doomed], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
+) -> tuple[list[Topic], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
     """Return the topics to delete, and the answers for what cannot be deleted."""
     refused = []
     names: list[str] = list(request.topic_names)
@@ -367,19 +381,24 @@ def _doomed(
             found[topic.topic_id] = None
         else:
             found[topic.topic_id] = topic
-    return [(topic, topic.name, topic.topic_id) for topic in found.values() if topic is not None], refused
+    return [topic for topic in found.values() if topic is not None], refused
 
 
-def _delete(core: BrokerCore, topic: Topic) -> Refusal:
+def _delete(core: BrokerCore, topics: list[Topic]) -> list[Refusal]:
+    """Delete topics; they are all deleted or none is."""
+    if not topics:
+        return []
+    names = [topic.name for topic in topics]
     try:
-        core.topics.delete(topic.name)
+        core.topics.delete_several(names)
     except StorageError as error:
-        if core.topics.get(topic.name) is not None:
-            logger.error("topic %s was not deleted: %s", topic.name, error)
-            return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-        logger.error("topic %s is deleted, its folders go when the broker next starts: %s", topic.name, error)
-    core.on_topic_deleted(topic.name)
-    return _FINE
+        if core.topics.get(names[0]) is not None:
+            logger.error("topics were not deleted: %s: %s", ", ".join(names), error)
+            return [(ErrorCode.KAFKA_STORAGE_ERROR, str(error))] * len(topics)
+        logger.error("deleted topics leave folders until the next start: %s: %s", ", ".join(names), error)
+    for name in names:
+        core.on_topic_deleted(name)
+    return [_FINE] * len(topics)
 
 
 def _deleted(
@@ -407,6 +426,7 @@ def create_partitions(
     answer = messages.CreatePartitionsResponse
     times = Counter(topic.name for topic in request.topics)
     results = []
+    totals: dict[str, int] = {}
     room = _MOST_PARTITIONS
     for name, wanted in {topic.name: topic for topic in request.topics}.items():
         error, message = _TWICE if times[name] > 1 else _check_growth(core, wanted, room)
@@ -414,9 +434,12 @@ def create_partitions(
             topic = core.topics.get(name)
             assert topic is not None
             room -= wanted.count - topic.partition_count
-            if not request.validate_only:
-                error, message = _grow(core, name, wanted.count)
+            totals[name] = wanted.count
         results.append(answer.CreatePartitionsTopicResult(name, error, message))
+    error, message = _FINE if request.validate_only or not totals else _grow(core, totals)
+    for result in results:
+        if result.name in totals:
+            result.error_code, result.error_message = error, message
     return answer(results=results)
 
 
@@ -449,11 +472,11 @@ def _check_growth(
     return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
 
 
-def _grow(core: BrokerCore, name: str, total: int) -> Refusal:
+def _grow(core: BrokerCore, totals: dict[str, int]) -> Refusal:
     try:
-        core.topics.add_partitions(name, total)
+        core.topics.grow_several(totals)
     except StorageError as error:
-        logger.error("topic %s has no more partitions than before: %s", name, error)
+        logger.error("topics have no more partitions than before: %s: %s", ", ".join(totals), error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     return _FINE
 

@@ -7,6 +7,7 @@ lists the few where we answer otherwise.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker import admin
 from kafka_offsets.broker.partitions import INTERNAL_TOPICS, NO_TOPIC_ID, Topic
 from kafka_offsets.broker.runtime import OFFSETS_TOPIC
-from kafka_offsets.broker.topic_names import invalid_topic_name
+from kafka_offsets.broker.topic_names import Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.checkpoints import decode_epochs
+from kafka_offsets.storage.data_directory import NewTopic
 from kafka_offsets.storage.files import join
 from kafka_offsets.storage.log import LEADER_EPOCH_CHECKPOINT
 
@@ -46,6 +48,8 @@ _BROKERS, _CONTROLLERS = 1, 2
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_SINCE = 3
 _API_VERSIONS = 18
+
+logger = logging.getLogger(__name__)
 
 
 def metadata(
@@ -89,15 +93,19 @@ def _asked_topics(
     if ids:  # then names do not count, as in Kafka
         return [_topic_by_id(core, topic_id) for topic_id in ids]
     names = dict.fromkeys(topic.name for topic in wanted)
-    may_create = request.allow_auto_topic_creation and core.config.auto_create_topics_enable
+    if None in names:
+        return None
+    asked = [name for name in names if name is not None]
+    failed: dict[str, ErrorCode] = {}
+    if request.allow_auto_topic_creation and core.config.auto_create_topics_enable:
+        failed = _create(core, [name for name in asked if core.topics.get(name) is None], now)
     found = []
-    for name in names:
-        if name is None:
-            return None
+    for name in asked:
         topic = core.topics.get(name)
-        if topic is None and may_create:
-            topic = _create(core, name, now)
-        found.append(_unknown_topic(name) if topic is None else _known_topic(core, topic))
+        if topic is None:
+            found.append(_unknown_topic(name, failed.get(name)))
+        else:
+            found.append(_known_topic(core, topic))
     return found
 
 
@@ -108,16 +116,33 @@ def _all_topics(core: BrokerCore) -> Iterable[Topic]:
             yield topic
 
 
-def _create(core: BrokerCore, name: str, now: Now) -> Topic | None:
-    """Create a topic because somebody asked for it; None when it cannot be. Raises StorageError."""
-    if name == OFFSETS_TOPIC:
-        core.create_offsets_topic(now)
-        return core.topics.get(name)
-    if name in INTERNAL_TOPICS:  # of coordinators that are not served
-        return None
+def _create(core: BrokerCore, names: list[str], now: Now) -> dict[str, ErrorCode]:
+    """Create those topics that can be, because somebody asked for them; return which the disk refused.
+
+    As in Kafka, where its controller is asked in one request: none when they are too many.
+    """
     count = core.config.num_partitions
-    error, _ = admin.check_new_topic(core, name, count, {})
-    return None if error else core.topics.create(name, count, {})
+    collisions = Collisions(core.topics.names)
+    new = []
+    for name in names:
+        # Not those of coordinators that are not served, either.
+        error, _ = admin.check_new_topic(core, name, count, {}, collisions)
+        if error is ErrorCode.NONE and name not in INTERNAL_TOPICS:
+            new.append(NewTopic(name, count))
+    failed = []
+    try:
+        if not admin.costs_too_much(new):
+            core.topics.create_several(new)
+    except StorageError as error:
+        logger.error("topics were not created: %s: %s", ", ".join(topic.name for topic in new), error)
+        failed += [topic.name for topic in new]
+    if OFFSETS_TOPIC in names:
+        try:
+            core.create_offsets_topic(now)
+        except StorageError as error:
+            logger.error("topic %s was not created: %s", OFFSETS_TOPIC, error)
+            failed.append(OFFSETS_TOPIC)
+    return dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _known_topic(core: BrokerCore, topic: Topic) -> messages.MetadataResponse.Topic:
@@ -130,9 +155,9 @@ def _known_topic(core: BrokerCore, topic: Topic) -> messages.MetadataResponse.To
     return answer.Topic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
 
 
-def _unknown_topic(name: str) -> messages.MetadataResponse.Topic:
+def _unknown_topic(name: str, error: ErrorCode | None) -> messages.MetadataResponse.Topic:
     return messages.MetadataResponse.Topic(
-        _unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS
+        error or _unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS
     )
 
 
@@ -149,16 +174,23 @@ def _unknown_topic_error(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def leader_epochs(core: BrokerCore, topic: Topic) -> list[int]:
-    """Return the leader epoch of each partition of a topic, without opening logs that nobody has used yet.
+def leader_epochs(core: BrokerCore, topic: Topic, start: int = 0, stop: int | None = None) -> list[int]:
+    """Return the leader epoch of partitions of a topic, without opening logs that nobody has used yet.
 
-    An unopened log has its epoch in a file; a new one begins with 0. -1 when the file is damaged: whoever opens
-    the log then says so.
+    An unopened log has its epoch in a file, which is read once; a new one begins with 0. -1 when the file is
+    damaged: whoever opens the log then says so.
     """
-    return [
-        _stored_epoch(core, f"{topic.name}-{index}") if partition is None else partition.leader_epoch
-        for index, partition in enumerate(topic.partitions)
-    ]
+    known = topic.epochs
+    epochs = []
+    for index, partition in enumerate(topic.partitions[start:stop], start):
+        if partition is not None:
+            epochs.append(partition.leader_epoch)
+            continue
+        epoch = known.get(index)
+        if epoch is None:
+            epoch = known[index] = _stored_epoch(core, f"{topic.name}-{index}")
+        epochs.append(epoch)
+    return epochs
 
 
 def _stored_epoch(core: BrokerCore, directory: str) -> int:
@@ -220,11 +252,9 @@ def _page(
         replicas = [core.node_id]
         partitions = [
             answer.Partition(ErrorCode.NONE, index, core.node_id, epoch, replicas, replicas, [], [], [])
-            for index, epoch in enumerate(leader_epochs(core, topic))
+            for index, epoch in enumerate(leader_epochs(core, topic, start, start + limit), start)
         ]
-        page = answer.Topic(
-            ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions[start : start + limit]
-        )
+        page = answer.Topic(ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions)
     page.topic_authorized_operations = TOPIC_OPERATIONS
     return page
 

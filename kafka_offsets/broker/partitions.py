@@ -5,13 +5,14 @@ with thousands of partitions starts at once. This module knows no requests: prod
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.topic_config import TopicConfig
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
 from kafka_offsets.storage.log import Log, LogConfig
 
@@ -82,15 +83,17 @@ class Topic:
     config      what these come to
     log_config  the part of `config` that the logs follow
     partitions  by index; None until its log is opened
+    epochs      leader epochs that were looked up of partitions that are not open
     """
 
-    __slots__ = ("config", "configs", "is_internal", "log_config", "name", "partitions", "topic_id")
+    __slots__ = ("config", "configs", "epochs", "is_internal", "log_config", "name", "partitions", "topic_id")
 
     def __init__(self, entry: TopicEntry, broker_config: Config) -> None:
         self.name = entry.name
         self.topic_id = entry.topic_id
         self.is_internal = entry.name in INTERNAL_TOPICS
         self.partitions: list[Partition | None] = [None] * entry.partition_count
+        self.epochs: dict[int, int] = {}
         self.configure(TopicConfig.of(broker_config, entry.configs), entry.configs)
 
     @property
@@ -172,6 +175,7 @@ class Topics:
             return None
         partition = partitions[index]
         if partition is None:
+            topic.epochs.pop(index, None)
             log = self.directory.open_log(topic.name, index, topic.log_config)
             if log.recovery is not None:
                 logger.warning(
@@ -189,39 +193,65 @@ class Topics:
         for topic in self._by_name.values():
             yield from topic.open_partitions
 
-    def create(self, name: str, partition_count: int, configs: Mapping[str, str] | None = None) -> Topic:
-        """Create a topic. Costs a sync.
+    def create(
+        self, name: str, partition_count: int, configs: Mapping[str, str] = MappingProxyType({})
+    ) -> Topic:
+        """Create one topic, as `create_several` does."""
+        (topic,) = self.create_several([NewTopic(name, partition_count, configs)])
+        return topic
+
+    def create_several(self, wanted: Sequence[NewTopic]) -> list[Topic]:
+        """Create topics, all or none. Costs one sync.
 
         ConfigError for configs that Kafka refuses; ValueError for a name that exists or that Kafka does not allow.
-        Raises StorageError; there is then no such topic.
+        Raises StorageError; there is then none of them.
         """
-        TopicConfig.of(self._config, configs or {})
-        topic = Topic(self.directory.create_topic(name, partition_count, configs or {}), self._config)
-        self._by_name[name] = topic
-        self._by_id[topic.topic_id] = topic
-        return topic
+        for new in wanted:
+            TopicConfig.of(self._config, new.configs)
+        created = [Topic(entry, self._config) for entry in self.directory.create_topics(wanted)]
+        self._by_name |= {topic.name: topic for topic in created}
+        self._by_id |= {topic.topic_id: topic for topic in created}
+        return created
 
     def delete(self, name: str) -> Topic:
-        """Delete a topic and its logs; return what it was. KeyError when there is none.
-
-        When StorageError comes, the topic may be gone already and its folders go later: ask `get`.
-        """
+        """Delete one topic, as `delete_several` does; return what it was."""
         topic = self._by_name[name]
-        try:
-            self.directory.delete_topic(name)
-        finally:
-            if name not in self.directory.topics:
-                del self._by_name[name], self._by_id[topic.topic_id]
+        self.delete_several([name])
         return topic
+
+    def delete_several(self, names: Iterable[str]) -> None:
+        """Delete topics and their logs. KeyError when there is none of a name; costs two syncs.
+
+        When StorageError comes, the topics may be gone already and their folders go later: ask `get`.
+        """
+        topics = [self._by_name[name] for name in names]
+        try:
+            self.directory.delete_topics(topic.name for topic in topics)
+        finally:
+            for topic in topics:
+                if topic.name not in self.directory.topics:
+                    del self._by_name[topic.name], self._by_id[topic.topic_id]
 
     def add_partitions(self, name: str, total: int) -> Topic:
-        """Give a topic more partitions, `total` in all. KeyError, ValueError for fewer than it has, StorageError."""
-        topic = self._by_name[name]
-        if total < topic.partition_count:
-            raise ValueError(f"{name} has {topic.partition_count} partitions, not fewer: {total}")
-        self.directory.update_topic(self.directory.topics[name]._replace(partition_count=total))
-        topic.partitions += [None] * (total - topic.partition_count)
-        return topic
+        """Give one topic more partitions, `total` in all, as `grow_several` does."""
+        self.grow_several({name: total})
+        return self._by_name[name]
+
+    def grow_several(self, totals: Mapping[str, int]) -> None:
+        """Give topics more partitions, as many in all as `totals` says by name; all of them or none. Costs one sync.
+
+        KeyError, ValueError for fewer than a topic has, StorageError.
+        """
+        entries = self.directory.topics
+        for name, total in totals.items():
+            if total < entries[name].partition_count:
+                raise ValueError(f"{name} has {entries[name].partition_count} partitions, not fewer: {total}")
+        self.directory.update_topics(
+            entries[name]._replace(partition_count=total) for name, total in totals.items()
+        )
+        for name, total in totals.items():
+            partitions = self._by_name[name].partitions
+            partitions += [None] * (total - len(partitions))
 
     def set_configs(self, name: str, configs: Mapping[str, str]) -> Topic:
         """Replace everything that was set for a topic. KeyError, ConfigError, StorageError: nothing has changed."""

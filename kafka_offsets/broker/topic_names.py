@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Iterable
 
-LONGEST_TOPIC_NAME = 249
+from kafka_offsets.storage.data_directory import LONGEST_TOPIC_NAME
+
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -63,11 +63,15 @@ DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """The log of Kafka's controllers, which may stand beside the topics and is none."""
 
+LONGEST_TOPIC_NAME = 249
+"""Characters of a topic name: with a partition and `.UUID-delete` it still makes the name of a folder."""
+
 _CATALOGUE_VERSION = 1
 _DELETE_SUFFIX = "-delete"
 _MAX_NAME_BYTES = 255
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_NAME = rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}"
+_TOPIC_NAME = re.compile(_NAME)
+_PARTITION_DIRECTORY = re.compile(rf"({_NAME})-(0|[1-9][0-9]{{0,9}})")
 _DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
 _CATALOGUE_LINE = re.compile(rb"(\{.*\}) ([0-9a-f]{8})")
 
@@ -85,6 +89,15 @@ class Topic(NamedTuple):
     topic_id: bytes
     partition_count: int
     configs: Mapping[str, str] = MappingProxyType({})
+
+
+class NewTopic(NamedTuple):
+    """A topic to be created; without a topic_id it gets a new one."""
+
+    name: str
+    partition_count: int
+    configs: Mapping[str, str] = MappingProxyType({})
+    topic_id: bytes | None = None
 
 
 class _Catalogue(NamedTuple):
@@ -195,50 +208,79 @@ class DataDirectory:
         self,
         name: str,
         partition_count: int,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, str] = MappingProxyType({}),
         *,
         topic_id: bytes | None = None,
     ) -> Topic:
-        """Add a topic to the catalogue; its logs are made when they are opened.
-
-        ValueError for a name that Kafka does not allow or that exists, and for no partitions. Costs a sync.
-        """
-        if not _TOPIC_NAME.fullmatch(name) or name in (".", "..", CLUSTER_METADATA_TOPIC):
-            raise ValueError(f"not a topic name: {name!r}")
-        if name in self.topics or partition_count < 1:
-            raise ValueError(f"topic {name} exists" if name in self.topics else "a topic needs a partition")
-        if self._catalogue.deleting:  # the disk refused: nothing new may meet what is left of the old
-            self._finish_deletions(self.files.list_directory(""))
-        topic = Topic(name, topic_id or self._new_id(), partition_count, dict(configs or {}))
-        self._store_topics({**self.topics, name: topic})
+        """Add one topic to the catalogue, as `create_topics` does."""
+        (topic,) = self.create_topics([NewTopic(name, partition_count, configs, topic_id)])
         return topic
 
+    def create_topics(self, wanted: Iterable[NewTopic]) -> list[Topic]:
+        """Add topics to the catalogue, all or none; their logs are made when they are opened.
+
+        ValueError for a name that Kafka does not allow or that exists, and for no partitions. Costs one sync.
+        """
+        topics = dict(self.topics)
+        created = []
+        for new in wanted:
+            if not _TOPIC_NAME.fullmatch(new.name) or new.name in (".", "..", CLUSTER_METADATA_TOPIC):
+                raise ValueError(f"not a topic name: {new.name!r}")
+            if new.name in topics:
+                raise ValueError(f"topic {new.name} exists")
+            if new.partition_count < 1:
+                raise ValueError(f"a topic needs a partition: {new.name}")
+            topic_id = new.topic_id or self._new_id()
+            created.append(Topic(new.name, topic_id, new.partition_count, dict(new.configs)))
+            topics[new.name] = created[-1]
+        if self._catalogue.deleting:  # the disk refused: nothing new may meet what is left of the old
+            self._finish_deletions(self.files.list_directory(""))
+        if created:
+            self._store_topics(topics)
+        return created
+
     def update_topic(self, topic: Topic) -> None:
-        """Replace the entry of a topic: other configurations, or more partitions. Costs a sync.
+        """Replace the entry of one topic, as `update_topics` does."""
+        self.update_topics([topic])
+
+    def update_topics(self, changed: Iterable[Topic]) -> None:
+        """Replace the entries of topics: other configurations, or more partitions. All or none; costs one sync.
 
         ValueError when there is no such topic, its id is another one, or it would lose partitions.
         """
-        known = self.topics.get(topic.name)
-        if known is None or known.topic_id != topic.topic_id or known.partition_count > topic.partition_count:
-            raise ValueError(f"{topic} cannot replace {known}")
-        self._store_topics({**self.topics, topic.name: topic})
+        topics = dict(self.topics)
+        for topic in changed:
+            known = topics.get(topic.name)
+            if (
+                known is None
+                or known.topic_id != topic.topic_id
+                or known.partition_count > topic.partition_count
+            ):
+                raise ValueError(f"{topic} cannot replace {known}")
+            topics[topic.name] = topic
+        self._store_topics(topics)
 
     def delete_topic(self, name: str) -> None:
-        """Take a topic from the catalogue, then remove its logs, which are closed first.
+        """Delete one topic, as `delete_topics` does."""
+        self.delete_topics([name])
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Take topics from the catalogue, all or none, then remove their logs, which are closed first.
 
         A crash or a StorageError on the way leaves folders that the next start removes. KeyError when there is
-        no such topic. Source: KIP-516: the folder is renamed to `topic-0.UUID-delete` before it goes.
+        no such topic. Costs two syncs. Source: KIP-516: the folder is renamed to `topic-0.UUID-delete` before it goes.
         """
-        topic = self.topics[name]
-        topics = {other: kept for other, kept in self.topics.items() if other != name}
-        deleting = (*self._catalogue.deleting, (name, topic.topic_id))
+        doomed = {name: self.topics[name].topic_id for name in names}
+        topics = {name: topic for name, topic in self.topics.items() if name not in doomed}
+        deleting = (*self._catalogue.deleting, *doomed.items())
         self._store(self._catalogue._replace(topics=topics, deleting=deleting))
-        for key in [key for key in self._logs if key[0] == name]:
-            self._logs.pop(key).close(sync=False)
+        errors = _close_all([self._logs.pop(key) for key in list(self._logs) if key[0] in doomed], sync=False)
         for offsets in (self._log_starts, self._recovery_points, self._high_watermarks):
-            for key in [key for key in offsets if key[0] == name]:
+            for key in [key for key in offsets if key[0] in doomed]:
                 del offsets[key]
         self._finish_deletions(self.files.list_directory(""))
+        if errors:
+            raise errors[0]
 
     def _finish_deletions(self, names: Iterable[str]) -> None:
         """Rename the folders of deleted topics, then remove them and what earlier deletions left."""
@@ -374,21 +416,25 @@ class DataDirectory:
             self._lock.release()
 
     def _close_logs(self, sync: bool) -> None:
-        errors: list[StorageError] = []
-        for log in self._logs.values():
-            if log.closed:
-                continue
-            if log.failure is not None:
-                errors.append(log.failure)
-            try:
-                log.close(sync=sync)
-            except StorageError as error:
-                errors.append(error)
+        still_open = [log for log in self._logs.values() if not log.closed]
+        errors = [log.failure for log in still_open if log.failure is not None]
+        errors += _close_all(still_open, sync=sync)
         if errors:
             raise errors[0]
         self._checkpoint()
         if all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
             self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+
+def _close_all(logs: Iterable[Log], *, sync: bool) -> list[StorageError]:
+    """Close every log, and return what the disk refused."""
+    errors = []
+    for log in logs:
+        try:
+            log.close(sync=sync)
+        except StorageError as error:
+            errors.append(error)
+    return errors
 
 
 def _partitions(names: Iterable[str]) -> list[tuple[str, int, str]]:

@@ -56,14 +56,11 @@ def alter(client: CoreClient, topic: str, key: str, value: str) -> tuple[int, st
     return result.error_code, result.error_message
 
 
-def refuse(core: BrokerCore, method: str, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Let the disk refuse a method of the topics, for some of them or for all."""
-    original = getattr(core.topics, method)
+def refuse(core: BrokerCore, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk refuse a method of the topics."""
 
-    def refusing(name: str, *arguments: Any) -> Any:
-        if name in names or not names:
-            raise StorageError("no space left", "topics")
-        return original(name, *arguments)
+    def refusing(*arguments: Any) -> Any:
+        raise StorageError("no space left", "topics")
 
     monkeypatch.setattr(core.topics, method, refusing)
 
@@ -179,6 +176,31 @@ def test_leader_epochs_of_logs_that_nobody_used_are_read_from_their_file() -> No
     (topic,) = metadata(client, "t")
     assert [partition.leader_epoch for partition in topic.partitions] == [7, -1, 0]
     assert not core.directory.logs, "no log was opened"
+    files.make_directory("t-2")
+    files.replace_atomically("t-2/leader-epoch-checkpoint", b"rubbish")
+    (topic,) = metadata(client, "t")
+    assert [partition.leader_epoch for partition in topic.partitions] == [7, -1, 0], "each was read once"
+    core.topics.partition("t", 1)
+    (topic,) = metadata(client, "t")
+    assert [partition.leader_epoch for partition in topic.partitions] == [7, 0, 0]
+
+
+def test_a_page_of_partitions_reads_no_more_than_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = MemoryFiles()
+    client = CoreClient(make_core(files))
+    create(client, "t", partitions=100)
+    looked_up = list[str]()
+    original = files.exists
+
+    def noting(path: str) -> bool:
+        looked_up.append(path)
+        return original(path)
+
+    monkeypatch.setattr(files, "exists", noting)
+    request = messages.DescribeTopicPartitionsRequest
+    page = client.call(request([request.TopicRequest("t")], 2, request.Cursor("t", 40)), 0)
+    assert [partition.partition_index for partition in page.topics[0].partitions] == [40, 41]
+    assert looked_up == [f"t-{index}/leader-epoch-checkpoint" for index in (40, 41)]
 
 
 def test_the_list_of_apis_is_the_table() -> None:
@@ -188,25 +210,85 @@ def test_the_list_of_apis_is_the_table() -> None:
     assert listed == [(api.key, api.min_version, api.max_version) for api in SERVED]
 
 
-def test_a_topic_that_the_disk_refuses_does_not_keep_others_from_being_created(
+@pytest.fixture
+def replacements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the files that are replaced, and synced, from now on."""
+    paths = list[str]()
+    original = MemoryFiles.replace_atomically
+
+    def noting(files: MemoryFiles, path: str, data: bytes, *, sync: bool = True) -> None:
+        paths.append(path)
+        original(files, path, data, sync=sync)
+
+    monkeypatch.setattr(MemoryFiles, "replace_atomically", noting)
+    return paths
+
+
+def test_topics_of_one_request_come_grow_and_go_with_one_sync_of_the_catalogue(
+    replacements: list[str],
+) -> None:
+    client = CoreClient(make_core())
+    names = [f"t{number}" for number in range(100)]
+    del replacements[:]
+    assert {result.error_code for result in create(client, *names)} == {0}
+    assert replacements == ["topics"]
+    request = messages.CreatePartitionsRequest
+    grown = client.call(request([request.CreatePartitionsTopic(name, 2, None) for name in names]), 3)
+    assert {result.error_code for result in grown.results} == {0}
+    assert replacements == ["topics"] * 2
+    assert {result.error_code for result in delete(client, *names)} == {0}
+    assert replacements == ["topics"] * 3
+    found = metadata(client, *names)
+    assert {(topic.error_code, len(topic.partitions)) for topic in found} == {(0, 1)}
+    assert replacements == ["topics"] * 4
+
+
+def test_metadata_creates_none_of_more_topics_than_kafka_would_create_at_once() -> None:
+    core = make_core(num_partitions=100)
+    client = CoreClient(core)
+    names = [f"t{number}" for number in range(100)]  # 10,000 partitions, and the topics themselves
+    assert {topic.error_code for topic in metadata(client, *names)} == {3}
+    assert core.topics.names() == []
+    assert {topic.error_code for topic in metadata(client, *names[1:])} == {0}
+    assert len(core.topics.names()) == 99
+
+
+def test_what_cannot_be_created_does_not_keep_metadata_from_creating_the_others() -> None:
+    core = make_core()
+    client = CoreClient(core)
+    create(client, "a.b")
+    found = metadata(client, "a_b", "not a name", "__transaction_state", "new", "a.b")
+    assert [topic.error_code for topic in found] == [3, 17, 3, 0, 0]
+    assert core.topics.names() == ["a.b", "new"]
+
+
+def test_topics_that_the_disk_refuses_are_not_created_and_the_others_answered(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     core = make_core()
-    refuse(core, "create", monkeypatch, "b")
+    client = CoreClient(core)
+    create(client, "a")
+    refuse(core, "create_several", monkeypatch)
     with caplog.at_level(logging.ERROR):
-        results = create(CoreClient(core), "a", "b", "c")
-    assert [(r.name, r.error_code) for r in results] == [("a", 0), ("b", 56), ("c", 0)]
-    assert core.topics.names() == ["a", "c"]
-    assert "topic b was not created" in caplog.text
+        results = create(client, "a", "b", "not a name", "c")
+    assert [(r.name, r.error_code) for r in results] == [("a", 36), ("b", 56), ("not a name", 17), ("c", 56)]
+    assert "topics were not created: b, c: topics: no space left" in caplog.text
+    found = metadata(client, "a", "b", "__consumer_offsets")
+    assert [(topic.name, topic.error_code) for topic in found] == [
+        ("a", 0),
+        ("b", 56),
+        ("__consumer_offsets", 56),
+    ]
+    assert core.topics.names() == ["a"]
 
 
-def test_a_deletion_that_the_disk_refuses_leaves_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_that_the_disk_refuses_leaves_the_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     core = make_core()
     client = CoreClient(core)
     create(client, "a", "b")
-    refuse(core, "delete", monkeypatch, "a")
-    assert [(r.name, r.error_code) for r in delete(client, "a", "b")] == [("a", 56), ("b", 0)]
-    assert core.topics.names() == ["a"]
+    refuse(core, "delete_several", monkeypatch)
+    assert [(r.name, r.error_code) for r in delete(client, "a", "x", "b")] == [("x", 3), ("a", 56), ("b", 56)]
+    assert core.topics.names() == ["a", "b"]
 
 
 def test_a_topic_whose_folders_stay_behind_is_deleted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +312,7 @@ def test_partitions_and_configurations_are_as_before_when_the_disk_refuses(
     core = make_core()
     client = CoreClient(core)
     create(client, "t")
-    refuse(core, "add_partitions", monkeypatch)
+    refuse(core, "grow_several", monkeypatch)
     refuse(core, "set_configs", monkeypatch)
     request = messages.CreatePartitionsRequest
     (grown,) = client.call(request([request.CreatePartitionsTopic("t", 4, None)]), 3).results

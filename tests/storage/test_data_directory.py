@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import DataDirectory, Topic
+from kafka_offsets.storage.data_directory import DataDirectory, NewTopic, Topic
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
 from tests.storage.batches import batch, content, fill, write
@@ -183,6 +183,48 @@ def test_a_deleted_topic_is_gone_with_its_folders_and_may_come_again(files: File
     restarted = DataDirectory(files)
     assert restarted.topics["t"].topic_id == again.topic_id
     restarted.close()
+
+
+def test_several_topics_are_created_changed_and_deleted_together_or_not_at_all() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files)
+    a, b = directory.create_topics([NewTopic("a", 1), NewTopic("b", 2, {"cleanup.policy": "compact"})])
+    assert a.topic_id != b.topic_id
+    with pytest.raises(ValueError, match="topic c exists"):
+        directory.create_topics([NewTopic("c", 1), NewTopic("c", 1)])
+    with pytest.raises(ValueError, match="cannot replace"):
+        directory.update_topics([a._replace(partition_count=3), b._replace(partition_count=1)])
+    with pytest.raises(KeyError):
+        directory.delete_topics(["a", "c"])
+    assert directory.topics == {"a": a, "b": b}
+    directory.update_topics([a._replace(partition_count=3), b._replace(configs={})])
+    assert [topic.partition_count for topic in directory.topics.values()] == [3, 2]
+    fill(directory.open_log("a", 0, SMALL), 1)
+    directory.delete_topics(["b", "a"])
+    assert directory.topics == {} and directory.logs == {}
+    assert not any(name.endswith("-delete") for name in files.list_directory(""))
+    directory.close()
+
+
+def test_a_deleted_log_that_cannot_be_closed_well_is_gone_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = DataDirectory(MemoryFiles())
+    directory.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
+    logs = [directory.open_log(name, 0, SMALL) for name in ("a", "b")]
+
+    original = logs[0].close
+
+    def refusing(*, sync: bool) -> None:
+        original(sync=sync)
+        raise StorageError("no space left", "a-0")
+
+    monkeypatch.setattr(logs[0], "close", refusing)
+    with pytest.raises(StorageError, match="no space left"):
+        directory.delete_topics(["a", "b"])
+    assert all(log.closed for log in logs)
+    assert directory.topics == {} and directory.logs == {}
+    assert not any(name.startswith(("a-", "b-")) for name in directory.files.list_directory(""))
 
 
 def test_what_a_crash_left_of_a_deletion_is_removed_at_start() -> None:

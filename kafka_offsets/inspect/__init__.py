@@ -11,6 +11,7 @@ nothing else of the package imports it.
     frame         requests and responses with their headers
     capture       wire captures as a timeline
     json_lines    the lines for machines
+    guess         the API of a frame that does not name it
     command       files, hex, options, output
 """
 

@@ -11,7 +11,8 @@ from typing import NoReturn
 from kafka_offsets.inspect.batches import INDEX_ENTRIES, explain_batches, explain_index
 from kafka_offsets.inspect.capture import CAPTURE_ENDINGS, HEADING, Event, Totals, timeline
 from kafka_offsets.inspect.declarations import InspectError
-from kafka_offsets.inspect.frame import explain_request, explain_response
+from kafka_offsets.inspect.frame import explain_response
+from kafka_offsets.inspect.guess import explain_frame
 from kafka_offsets.inspect.json_lines import JsonLines, json_error
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import OFFSETS_TOPIC, explain_record
@@ -114,7 +115,8 @@ def _parser() -> argparse.ArgumentParser:
         "--response",
         nargs=2,
         metavar=("API", "VERSION"),
-        help="the hex is the response to a request of this API, by name or key, and version",
+        help="the hex is the response to a request of this API, by name or key, and version; "
+        "else it is guessed when it is no request",
     )
     kinds.add_argument(
         "--record",
@@ -154,7 +156,7 @@ def _explain(options: argparse.Namespace) -> Iterable[Line]:
         return _explain_record(text)
     data = _from_hex(text)
     if options.response is None:
-        return explain_request(data, offsets_topic=offsets_topic)
+        return explain_frame(data, offsets_topic=offsets_topic)
     api, version = options.response
     if not re.fullmatch("[0-9]{1,5}", version):
         raise InspectError(f"{version!r} is no version number")

@@ -15,7 +15,7 @@ _SIZE_BYTES = 4
 _REQUEST_HEADER_BYTES = 8
 
 
-class _HeaderError(InspectError):
+class HeaderError(InspectError):
     """No header of a request stands where it was looked for."""
 
 
@@ -67,16 +67,17 @@ def _explain(data: bytes, read: Reading) -> list[Line]:
     if not data:
         raise InspectError("no bytes at all")
     size = int.from_bytes(data[:_SIZE_BYTES], signed=True)
-    sized = len(data) >= _SIZE_BYTES and size == len(data) - _SIZE_BYTES
+    sized = has_size(data)
     readings: list[tuple[list[Line], int, int]] = []
     problems: list[InspectError] = []
-    for start in (_SIZE_BYTES,) if sized else (0, _SIZE_BYTES):
+    # What looks like the size may be a correlation id.
+    for start in (_SIZE_BYTES, 0) if sized else (0, _SIZE_BYTES):
         try:
             readings.append((*read(start), start))
         except InspectError as error:
             problems.append(error)
     if not readings:
-        raise _refusal(data, problems)
+        raise problems[0] if sized else _refusal(data, problems)
     lines, end, start = next((reading for reading in readings if reading[1] == len(data)), readings[0])
     if start:
         wrong = "" if sized else f", but {len(data) - _SIZE_BYTES} bytes follow"
@@ -84,9 +85,17 @@ def _explain(data: bytes, read: Reading) -> list[Line]:
     return [*lines, *explain_rest(data, end, 0, 0)]
 
 
+def has_size(data: bytes) -> bool:
+    """Tell whether a frame begins with the number of the bytes that follow."""
+    return (
+        len(data) >= _SIZE_BYTES
+        and int.from_bytes(data[:_SIZE_BYTES], signed=True) == len(data) - _SIZE_BYTES
+    )
+
+
 def _refusal(data: bytes, problems: list[InspectError]) -> InspectError:
     """Say what is wrong with a frame that no reading fits: of two readings, the one that got as far as a header."""
-    if isinstance(problems[0], _HeaderError) and not isinstance(problems[-1], _HeaderError):
+    if isinstance(problems[0], HeaderError) and not isinstance(problems[-1], HeaderError):
         size = int.from_bytes(data[:_SIZE_BYTES], signed=True)
         follow = len(data) - _SIZE_BYTES
         return InspectError(f"a frame of {size} bytes, of which {follow} follow: {problems[-1]}")
@@ -100,7 +109,7 @@ def read_request(data: bytes, at: int, offsets_topic: bool = False) -> tuple[lis
     """
     left = len(data) - at
     if left < _REQUEST_HEADER_BYTES:
-        raise _HeaderError(
+        raise HeaderError(
             f"a request header takes {_REQUEST_HEADER_BYTES} bytes, and there are {max(left, 0)}"
         )
     key = int.from_bytes(data[at : at + 2], signed=True)
@@ -108,7 +117,7 @@ def read_request(data: bytes, at: int, offsets_topic: bool = False) -> tuple[lis
     try:
         schema = _schema(api_name(key), "Request", version)
     except InspectError as error:
-        raise _HeaderError(str(error)) from error
+        raise HeaderError(str(error)) from error
     header_version = 2 if version in schema.flexible else 1
     return _read(data, at, "RequestHeader", header_version, schema, version, offsets_topic)
 

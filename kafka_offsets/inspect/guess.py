@@ -1,0 +1,140 @@
+"""A frame that does not say what it is: a request names its API, a response only answers one."""
+
+from typing import NamedTuple
+
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.inspect.declarations import InspectError
+from kafka_offsets.inspect.frame import HeaderError, explain_request, explain_response, has_size
+from kafka_offsets.inspect.lines import Line, Uuid
+from kafka_offsets.protocol import messages
+
+_IMPLAUSIBLE = -64
+_MAX_THROTTLE_MS = 3_600_000
+_MAX_SMALL = 1 << 16
+_TEXT_BITS, _MAX_TEXT_BITS = 3, 60
+
+
+class Candidate(NamedTuple):
+    """A reading of a response that reaches exactly to its last byte.
+
+    versions  in which the API has this very reading
+    score     how much of the bytes speaks for it: the higher, the more specific
+    """
+
+    api: str
+    versions: list[int]
+    score: int
+    lines: list[Line]
+
+    def __str__(self) -> str:
+        first, last = self.versions[0], self.versions[-1]
+        whole = self.versions == list(range(first, last + 1))
+        span = f"{first}-{last}" if whole and last > first else ", ".join(map(str, self.versions))
+        return f"{self.api} {span}"
+
+
+def explain_frame(data: bytes, *, offsets_topic: bool = False) -> list[Line]:
+    """Explain a frame: as a request or, when it is none, as the likeliest response behind a list of all that fit.
+
+    Raises InspectError for bytes that are neither.
+    """
+    try:
+        request = explain_request(data, offsets_topic=offsets_topic)
+    except InspectError as refusal:
+        # Behind a good size, what names an API in one of its versions is a request, and wrong.
+        if has_size(data) and not isinstance(refusal, HeaderError):
+            raise
+        found = candidates(data, offsets_topic=offsets_topic)
+        if not found or found[0].score <= 0:
+            raise
+        return _guessed(found)
+    if _is_exact(request):
+        return request
+    found = candidates(data, offsets_topic=offsets_topic)
+    return _guessed(found) if found and found[0].score > 0 else request
+
+
+def _is_exact(lines: list[Line]) -> bool:
+    """Whether a frame ends with its last field: what is left over has a line of its own, a wrong size is damage."""
+    return not (lines[0].damage or (lines[-1].name == "(behind it)" and lines[-1].depth == 0))
+
+
+def _guessed(found: list[Candidate]) -> list[Line]:
+    count = sum(len(candidate.versions) for candidate in found)
+    readings = f"{len(found)} reading{'' if len(found) == 1 else 's'}"
+    listed = [
+        Line(0, 0, 1, f"candidate {number}", str(candidate)) for number, candidate in enumerate(found, 1)
+    ]
+    said = (
+        f"no request, but {count} response{'' if count == 1 else 's'} in {readings}; the first is explained"
+    )
+    return [Line(0, 0, 0, "(a guess)", said), *listed, *found[0].lines]
+
+
+def candidates(data: bytes, *, offsets_topic: bool = False) -> list[Candidate]:
+    """Return every response of any API and version that these bytes may be, the most specific first."""
+    found: list[Candidate] = []
+    schemas = [messages.find(name).SCHEMA for name in messages.names() if name.endswith("Response")]
+    for schema in sorted(schemas, key=lambda schema: schema.number or 0):
+        api = schema.name.removesuffix("Response")
+        of_api: list[Candidate] = []
+        for version in range(schema.versions.first, schema.versions.last + 1):
+            lines = _reading(data, api, version, offsets_topic)
+            same = next((other for other in of_api if _is_same(other.lines, lines)), None)
+            if same is not None:
+                same.versions.append(version)
+            elif lines:
+                of_api.append(Candidate(api, [version], _score(data, lines), lines))
+        found += of_api
+    return sorted(found, key=lambda candidate: -candidate.score)
+
+
+def _reading(data: bytes, api: str, version: int, offsets_topic: bool) -> list[Line]:
+    """The lines of a response that ends with its last field, or none."""
+    try:
+        lines = explain_response(data, api, version, offsets_topic=offsets_topic)
+    except InspectError:
+        return []
+    return lines if _is_exact(lines) else []
+
+
+def _is_same(lines: list[Line], others: list[Line]) -> bool:
+    """Whether two readings differ only in the versions that their headings name."""
+    if len(lines) != len(others):
+        return False
+    return all(
+        line == other if line.depth else line[:3] == other[:3]
+        for line, other in zip(lines, others, strict=True)
+    )
+
+
+def _score(data: bytes, lines: list[Line]) -> int:
+    return sum(_evidence(data, line) for line in lines)
+
+
+def _evidence(data: bytes, line: Line) -> int:
+    """About how many bits of a line are as they can hardly be by chance; negative when they hardly can be at all."""
+    value = line.content
+    if line.damage or line.name == "(unknown field)":
+        return _IMPLAUSIBLE
+    if line.name == "(count)":
+        return 2 * line.size
+    if isinstance(value, bool):
+        return 7 if data[line.position] <= 1 else _IMPLAUSIBLE
+    if isinstance(value, int):
+        return _evidence_of_number(line, value)
+    if isinstance(value, str) and not isinstance(value, Uuid):
+        if not value.isprintable():
+            return _IMPLAUSIBLE
+        return min(_TEXT_BITS * len(value), _MAX_TEXT_BITS)
+    return 0
+
+
+def _evidence_of_number(line: Line, value: int) -> int:
+    if line.name.endswith("error_code"):
+        return 9 if value in ErrorCode._value2member_map_ else _IMPLAUSIBLE
+    if line.name == "throttle_time_ms":
+        return 12 if 0 <= value <= _MAX_THROTTLE_MS else _IMPLAUSIBLE
+    if -1 <= value < _MAX_SMALL:
+        return line.size
+    return 0 if line.size == 8 else -8

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.config_keys import Described
-from kafka_offsets.broker.partitions import NO_TOPIC_ID, Topic
-from kafka_offsets.broker.runtime import OFFSETS_TOPIC
+from kafka_offsets.broker.partitions import Topic
 from kafka_offsets.broker.topic_config import TopicConfig, describe_topic
-from kafka_offsets.broker.topic_names import Collisions, invalid_topic_name
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.protocol import messages

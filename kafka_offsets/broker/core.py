@@ -19,12 +19,12 @@ from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.runtime import (
-    OFFSETS_TOPIC,
     CoordinatorRuntime,
     HostedShard,
     Read,
     coordinator_error,
 )
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import RequestContext, Result

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker import admin
-from kafka_offsets.broker.partitions import INTERNAL_TOPICS, NO_TOPIC_ID, Topic
-from kafka_offsets.broker.runtime import OFFSETS_TOPIC
-from kafka_offsets.broker.topic_names import Collisions, invalid_topic_name
+from kafka_offsets.broker.partitions import INTERNAL_TOPICS, Topic
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.topic_config import TopicConfig
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
 from kafka_offsets.storage.log import Log, LogConfig
@@ -21,10 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, "__transaction_state", "__share_group_state"))
 """Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
-
-NO_TOPIC_ID = bytes(16)
 
 
 class Partition:

@@ -20,8 +20,6 @@ from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch, read_records
 from kafka_offsets.storage.log import Log
 
-OFFSETS_TOPIC = "__consumer_offsets"
-
 _TARGET_BATCH_BYTES = 1 << 20
 """Decisions of one turn share a batch up to about this size; a single larger decision still has one to itself."""
 

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable
 
 from kafka_offsets.storage.data_directory import LONGEST_TOPIC_NAME
 
+OFFSETS_TOPIC = "__consumer_offsets"
+"""The topic of committed offsets and groups."""
+
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -22,7 +22,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-_NO_TOPIC_ID = bytes(16)
+NO_TOPIC_ID = bytes(16)
 
 _ROW = struct.Struct("=qiqq")
 _ROW_BYTES = _ROW.size
@@ -59,7 +59,7 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
     commit_timestamp: int = -1
     expire_timestamp: int = -1
-    topic_id: bytes = _NO_TOPIC_ID
+    topic_id: bytes = NO_TOPIC_ID
     log_offset: int = -1
 
 
@@ -193,7 +193,7 @@ class _Topic:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.topic_id = _NO_TOPIC_ID
+        self.topic_id = NO_TOPIC_ID
         self.pages = 0
 
     def shared_id(self, topic_id: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
@@ -193,7 +193,7 @@ def _fetch_all(shard: Shard, group_id: str, api_version: int, *, require_stable:
     fetched = []
     for name in shard.offsets.topics(group_id):
         topic_id = shard.topics.topic_id(name)
-        if api_version >= _TOPIC_IDS_SINCE and topic_id == stored.NO_TOPIC_ID:
+        if api_version >= _TOPIC_IDS_SINCE and topic_id == NO_TOPIC_ID:
             continue  # a topic without an id cannot be named in this version
         partitions = shard.offsets.partitions(group_id, name)
         answers = [_look_up(shard, group_id, name, p, require_stable) for p in partitions]

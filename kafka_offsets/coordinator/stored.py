@@ -23,12 +23,11 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
-NO_TOPIC_ID = bytes(16)
 LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
 """Record types: the first two hold offsets, the third the metadata of a classic group."""
 

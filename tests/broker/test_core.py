@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.runtime import OFFSETS_TOPIC, partition_for
+from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch

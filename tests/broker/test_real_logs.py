@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.runtime import OFFSETS_TOPIC
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles

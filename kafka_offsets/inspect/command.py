@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from kafka_offsets.inspect.batches import INDEX_ENTRIES, explain_batches, explain_index
+from kafka_offsets.inspect.batches import INDEX_ENTRIES, RecordExplainer, explain_batches, explain_index
 from kafka_offsets.inspect.capture import CAPTURE_ENDINGS, HEADING, Event, Totals, timeline
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_response
 from kafka_offsets.inspect.guess import explain_frame
 from kafka_offsets.inspect.json_lines import JsonLines, json_error
 from kafka_offsets.inspect.lines import Line
-from kafka_offsets.inspect.message import OFFSETS_TOPIC, explain_record
+from kafka_offsets.inspect.message import OFFSETS_TOPIC, STORED, explain_record
 
-_OFFSETS_TOPIC = "__consumer_offsets-"
 _MAX_HEX_BYTES = 1 << 28
 _SEGMENT_ENDINGS = (".deleted", ".cleaned", ".swap")
 _REFUSED = {
@@ -121,12 +120,20 @@ def _parser() -> argparse.ArgumentParser:
     kinds.add_argument(
         "--record",
         action="store_true",
-        help="the hex is a record of the offsets topic: its key, and on the next line its value, or nothing",
+        help="the hex is a record of the offsets topic or of --topic: its key, and in the next line its value",
     )
-    parser.add_argument(
+    topics = parser.add_mutually_exclusive_group()
+    topics.add_argument(
+        "--topic",
+        choices=list(STORED),
+        help="records are those of this topic (assumed of files in its folders; for --record: __consumer_offsets)",
+    )
+    topics.add_argument(
         "--offsets-topic",
-        action="store_true",
-        help=f"records are those of the offsets topic (assumed of files in a folder {_OFFSETS_TOPIC}N)",
+        dest="topic",
+        action="store_const",
+        const="__consumer_offsets",
+        help="the same as --topic __consumer_offsets",
     )
     parser.add_argument(
         "--frames", action="store_true", help="explain each frame of a capture below its line"
@@ -138,11 +145,11 @@ def _parser() -> argparse.ArgumentParser:
 def _explain(options: argparse.Namespace) -> Iterable[Line]:
     path: str = options.path
     ending = _ending(path)
-    offsets_topic: bool = options.offsets_topic
+    stored = STORED.get(options.topic)
     if ending == ".log":
-        offsets_topic = offsets_topic or Path(path).resolve().parent.name.startswith(_OFFSETS_TOPIC)
+        stored = stored or STORED.get(Path(path).resolve().parent.name.rpartition("-")[0])
         data = _read(path)
-        return explain_batches(data, explainer=OFFSETS_TOPIC if offsets_topic else None) if data else _EMPTY
+        return explain_batches(data, explainer=stored) if data else _EMPTY
     if ending in INDEX_ENTRIES:
         stem = Path(path).name.partition(".")[0]
         data = _read(path)
@@ -153,17 +160,17 @@ def _explain(options: argparse.Namespace) -> Iterable[Line]:
         )
     text = _hex_text(path)
     if options.record:
-        return _explain_record(text)
+        return _explain_record(text, stored or OFFSETS_TOPIC)
     data = _from_hex(text)
     if options.response is None:
-        return explain_frame(data, offsets_topic=offsets_topic)
+        return explain_frame(data, stored=stored)
     api, version = options.response
     if not re.fullmatch("[0-9]{1,5}", version):
         raise InspectError(f"{version!r} is no version number")
-    return explain_response(data, api, int(version), offsets_topic=offsets_topic)
+    return explain_response(data, api, int(version), stored=stored)
 
 
-def _explain_record(text: str) -> list[Line]:
+def _explain_record(text: str, stored: RecordExplainer) -> list[Line]:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise InspectError("the input is empty")
@@ -173,7 +180,7 @@ def _explain_record(text: str) -> list[Line]:
         lines = words
     if len(lines) > 2:
         raise InspectError(f"a record takes a line for its key and one for its value, these are {len(lines)}")
-    return explain_record(_from_hex(lines[0]), _from_hex(lines[1]) if len(lines) > 1 else None)
+    return explain_record(_from_hex(lines[0]), _from_hex(lines[1]) if len(lines) > 1 else None, stored)
 
 
 # -- files --------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.inspect.batches import explain_rest
+from kafka_offsets.inspect.batches import RecordExplainer, explain_rest
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import api_name, explain_message
@@ -23,25 +23,27 @@ Reading = Callable[[int], tuple[list[Line], int]]
 """(where the header begins) -> the lines of header and message, and the position behind. Raises InspectError."""
 
 
-def explain_request(data: bytes, *, offsets_topic: bool = False) -> list[Line]:
+def explain_request(data: bytes, *, stored: RecordExplainer | None = None) -> list[Line]:
     """Explain a request, with or without the four bytes of its size in front.
 
     Raises InspectError for bytes that are none.
     """
-    return _explain(data, lambda at: read_request(data, at, offsets_topic))
+    return _explain(data, lambda at: read_request(data, at, stored))
 
 
-def explain_response(data: bytes, api: str, version: int, *, offsets_topic: bool = False) -> list[Line]:
+def explain_response(
+    data: bytes, api: str, version: int, *, stored: RecordExplainer | None = None
+) -> list[Line]:
     """Explain the response to a request of an API, given by its name or key, in `version`.
 
     Raises InspectError for bytes that are none.
     """
     name = api_name(int(api)) if re.fullmatch("[0-9]{1,5}", api) else api
-    return _explain(data, lambda at: read_response(data, at, name, version, offsets_topic))
+    return _explain(data, lambda at: read_response(data, at, name, version, stored))
 
 
 def read_response(
-    data: bytes, at: int, api: str, version: int, offsets_topic: bool = False
+    data: bytes, at: int, api: str, version: int, stored: RecordExplainer | None = None
 ) -> tuple[list[Line], int]:
     """Explain header and message of a response at data[at]; return their lines and the position behind.
 
@@ -54,12 +56,12 @@ def read_response(
         schema = _schema(api, "Response", 0)
         error = data[at + _SIZE_BYTES : at + _SIZE_BYTES + 2]
         if error == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2):
-            lines, end = _read(data, at, "ResponseHeader", 0, schema, 0, offsets_topic)
+            lines, end = _read(data, at, "ResponseHeader", 0, schema, 0, stored)
             if end == len(data):
                 return lines, end
     schema = _schema(api, "Response", version)
     header_version = int(version in schema.flexible and api != "ApiVersions")
-    return _read(data, at, "ResponseHeader", header_version, schema, version, offsets_topic)
+    return _read(data, at, "ResponseHeader", header_version, schema, version, stored)
 
 
 def _explain(data: bytes, read: Reading) -> list[Line]:
@@ -102,7 +104,7 @@ def _refusal(data: bytes, problems: list[InspectError]) -> InspectError:
     return problems[0]
 
 
-def read_request(data: bytes, at: int, offsets_topic: bool = False) -> tuple[list[Line], int]:
+def read_request(data: bytes, at: int, stored: RecordExplainer | None = None) -> tuple[list[Line], int]:
     """Explain header and message of a request at data[at]; return their lines and the position behind.
 
     Raises InspectError for bytes that are none.
@@ -119,7 +121,7 @@ def read_request(data: bytes, at: int, offsets_topic: bool = False) -> tuple[lis
     except InspectError as error:
         raise HeaderError(str(error)) from error
     header_version = 2 if version in schema.flexible else 1
-    return _read(data, at, "RequestHeader", header_version, schema, version, offsets_topic)
+    return _read(data, at, "RequestHeader", header_version, schema, version, stored)
 
 
 def _schema(api: str, kind: str, version: int) -> Message:
@@ -133,10 +135,16 @@ def _schema(api: str, kind: str, version: int) -> Message:
 
 
 def _read(
-    data: bytes, at: int, header: str, header_version: int, schema: Message, version: int, offsets_topic: bool
+    data: bytes,
+    at: int,
+    header: str,
+    header_version: int,
+    schema: Message,
+    version: int,
+    stored: RecordExplainer | None,
 ) -> tuple[list[Line], int]:
     header_lines, middle = explain_message(header, header_version, data, at, 0, 1)
-    lines, end = explain_message(schema.name, version, data, middle, 0, 1, offsets_topic=offsets_topic)
+    lines, end = explain_message(schema.name, version, data, middle, 0, 1, stored=stored)
     header_line = Line(at, middle - at, 0, f"{header} version {header_version}")
     return [
         header_line,

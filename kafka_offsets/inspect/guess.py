@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.inspect.batches import RecordExplainer
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import HeaderError, explain_request, explain_response, has_size
 from kafka_offsets.inspect.lines import Line, Uuid
@@ -33,24 +34,24 @@ class Candidate(NamedTuple):
         return f"{self.api} {span}"
 
 
-def explain_frame(data: bytes, *, offsets_topic: bool = False) -> list[Line]:
+def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list[Line]:
     """Explain a frame: as a request or, when it is none, as the likeliest response behind a list of all that fit.
 
     Raises InspectError for bytes that are neither.
     """
     try:
-        request = explain_request(data, offsets_topic=offsets_topic)
+        request = explain_request(data, stored=stored)
     except InspectError as refusal:
         # Behind a good size, what names an API in one of its versions is a request, and wrong.
         if has_size(data) and not isinstance(refusal, HeaderError):
             raise
-        found = candidates(data, offsets_topic=offsets_topic)
+        found = candidates(data, stored=stored)
         if not found or found[0].score <= 0:
             raise
         return _guessed(found)
     if _is_exact(request):
         return request
-    found = candidates(data, offsets_topic=offsets_topic)
+    found = candidates(data, stored=stored)
     return _guessed(found) if found and found[0].score > 0 else request
 
 
@@ -71,7 +72,7 @@ def _guessed(found: list[Candidate]) -> list[Line]:
     return [Line(0, 0, 0, "(a guess)", said), *listed, *found[0].lines]
 
 
-def candidates(data: bytes, *, offsets_topic: bool = False) -> list[Candidate]:
+def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[Candidate]:
     """Return every response of any API and version that these bytes may be, the most specific first."""
     found: list[Candidate] = []
     schemas = [messages.find(name).SCHEMA for name in messages.names() if name.endswith("Response")]
@@ -79,7 +80,7 @@ def candidates(data: bytes, *, offsets_topic: bool = False) -> list[Candidate]:
         api = schema.name.removesuffix("Response")
         of_api: list[Candidate] = []
         for version in range(schema.versions.first, schema.versions.last + 1):
-            lines = _reading(data, api, version, offsets_topic)
+            lines = _reading(data, api, version, stored)
             same = next((other for other in of_api if _is_same(other.lines, lines)), None)
             if same is not None:
                 same.versions.append(version)
@@ -89,10 +90,10 @@ def candidates(data: bytes, *, offsets_topic: bool = False) -> list[Candidate]:
     return sorted(found, key=lambda candidate: -candidate.score)
 
 
-def _reading(data: bytes, api: str, version: int, offsets_topic: bool) -> list[Line]:
+def _reading(data: bytes, api: str, version: int, stored: RecordExplainer | None) -> list[Line]:
     """The lines of a response that ends with its last field, or none."""
     try:
-        lines = explain_response(data, api, version, offsets_topic=offsets_topic)
+        lines = explain_response(data, api, version, stored=stored)
     except InspectError:
         return []
     return lines if _is_exact(lines) else []

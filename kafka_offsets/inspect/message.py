@@ -1,7 +1,7 @@
-"""Messages in any version, and the records of the offsets topic that are made of them."""
+"""Messages in any version, and the records of the coordinators that are made of them."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kafka_offsets.inspect.batches import Cut, RecordExplainer, explain_batches, explain_rest
@@ -28,28 +28,28 @@ def explain_message(
     at: int = 0,
     depth: int = 0,
     *,
-    offsets_topic: bool = False,
+    stored: RecordExplainer | None = None,
 ) -> tuple[list[Line], int]:
     """Explain the message that begins at data[position]; return its lines and the position behind it.
 
-    at             where data[0] stands in the input
-    offsets_topic  whether record batches inside are explained as those of the offsets topic
+    at      where data[0] stands in the input
+    stored  explains what the records of batches inside hold
     Raises InspectError for bytes that are no such message.
     """
     parsed, end = parse(declaration(name, version), data, position, f"{name} version {version}", at)
-    explainer = _Explainer(name, version, at, offsets_topic)
+    explainer = _Explainer(name, version, at, stored)
     return list(explainer.struct(messages.find(name).SCHEMA.struct, parsed, depth, None)), end
 
 
 class _Explainer:
     """Walks a parsed message along its schema."""
 
-    def __init__(self, name: str, version: int, at: int, offsets_topic: bool) -> None:
+    def __init__(self, name: str, version: int, at: int, stored: RecordExplainer | None) -> None:
         self.name = name
         self.version = version
         self.flexible = version in messages.find(name).SCHEMA.flexible
         self.at = at
-        self.offsets_topic = offsets_topic
+        self.stored = stored
 
     def struct(self, struct: Struct, parsed: Any, depth: int, protocol_type: str | None) -> Iterator[Line]:
         """Explain the fields of a struct.
@@ -150,7 +150,7 @@ class _Explainer:
     ) -> list[Line]:
         """Explain what bytes hold, batches or what consumers write for each other; nothing if that is unknown."""
         if field.type == "records":
-            explainer = OFFSETS_TOPIC if self.offsets_topic else None
+            explainer = self.stored
             cut = Cut.ANSWER if self.name == "FetchResponse" else Cut.DAMAGE
             return list(explain_batches(content, at, depth, explainer, cut))
         if field.name not in _CONSUMER_PROTOCOL or protocol_type not in (None, "consumer"):
@@ -199,7 +199,10 @@ def _explain_consumer_protocol(name: str, data: bytes, at: int, depth: int, *, w
     return [first, *lines, *explain_rest(data, end, at, depth)]
 
 
-_OF_OTHER_TOPICS = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
+_OF_OTHER_TOPICS = {
+    "__transaction_state": {0: "TransactionLog"},
+    "__share_group_state": {0: "ShareSnapshot", 1: "ShareUpdate"},
+}
 """Stored records whose types are numbered anew, in the topics of transactions and of share groups."""
 
 
@@ -208,7 +211,8 @@ def _names_by_number(kind: str) -> dict[int, str]:
     """The names of all messages of a kind by API key or record type, without what they end with."""
     schemas = [messages.find(name).SCHEMA for name in messages.names()]
     named = [(s.number, s.name.removesuffix(kind.capitalize())) for s in schemas if s.kind == kind]
-    return {number: name for number, name in named if number is not None and name not in _OF_OTHER_TOPICS}
+    others = {name for records in _OF_OTHER_TOPICS.values() for name in records.values()}
+    return {number: name for number, name in named if number is not None and name not in others}
 
 
 def api_name(key: int) -> str:
@@ -219,7 +223,7 @@ def api_name(key: int) -> str:
         raise InspectError(f"API key {key} is not known here") from None
 
 
-# -- records of the offsets topic ---------------------------------------------------------------------------------
+# -- records of coordinators --------------------------------------------------------------------------------------
 
 
 class _Stored(NamedTuple):
@@ -227,17 +231,18 @@ class _Stored(NamedTuple):
     name: str | None
 
 
-def _stored(key: bytes) -> _Stored:
+def _stored(key: bytes, topic: str) -> _Stored:
     """The record type that a key begins with, and its name, None for one that is not known here."""
     if len(key) < 2:
         raise InspectError(f"a key of {len(key)} byte{'' if len(key) == 1 else 's'} has no record type")
     number = int.from_bytes(key[:2], signed=True)
-    return _Stored(number, _names_by_number("key").get(number))
+    names = _OF_OTHER_TOPICS[topic] if topic in _OF_OTHER_TOPICS else _names_by_number("key")
+    return _Stored(number, names.get(number))
 
 
-def explain_key(key: bytes, at: int = 0, depth: int = 0) -> Iterator[Line]:
-    """Explain the key of a record of the offsets topic. Raises InspectError."""
-    stored = _stored(key)
+def explain_key(key: bytes, at: int = 0, depth: int = 0, *, topic: str) -> Iterator[Line]:
+    """Explain the key of a record of a coordinator's topic. Raises InspectError."""
+    stored = _stored(key, topic)
     yield Line(at, 2, depth, "type", f"{stored.number} ({stored.name or 'not known here'})")
     if stored.name is None:
         yield from explain_rest(key, 2, at, depth)
@@ -247,9 +252,9 @@ def explain_key(key: bytes, at: int = 0, depth: int = 0) -> Iterator[Line]:
     yield from explain_rest(key, end, at, depth)
 
 
-def explain_value(key: bytes, value: bytes, at: int = 0, depth: int = 0) -> Iterator[Line]:
-    """Explain the value of a record of the offsets topic, of the type that its key names. Raises InspectError."""
-    stored = _stored(key)
+def explain_value(key: bytes, value: bytes, at: int = 0, depth: int = 0, *, topic: str) -> Iterator[Line]:
+    """Explain the value of a record of a coordinator's topic, of the type that its key names. Raises InspectError."""
+    stored = _stored(key, topic)
     if len(value) < 2:
         raise InspectError(f"a value of {len(value)} byte{'' if len(value) == 1 else 's'} has no version")
     version = int.from_bytes(value[:2], signed=True)
@@ -258,23 +263,29 @@ def explain_value(key: bytes, value: bytes, at: int = 0, depth: int = 0) -> Iter
         yield from explain_rest(value, 2, at, depth)
         return
     # Offsets were stored under record type 0 when the first versions of the value were current.
-    name = "OffsetCommitValue" if stored.number == 0 else f"{stored.name}Value"
+    name = "OffsetCommitValue" if stored.name == "LegacyOffsetCommit" else f"{stored.name}Value"
     yield Line(at, 2, depth, "version", f"{version} ({name})")
     lines, end = explain_message(name, version, value, 2, at, depth)
     yield from lines
     yield from explain_rest(value, end, at, depth)
 
 
-OFFSETS_TOPIC = RecordExplainer(explain_key, explain_value)
+STORED = {
+    topic: RecordExplainer(partial(explain_key, topic=topic), partial(explain_value, topic=topic))
+    for topic in ("__consumer_offsets", *_OF_OTHER_TOPICS)
+}
+"""Explains the records of the coordinators, by the topic that holds them."""
+
+OFFSETS_TOPIC = STORED["__consumer_offsets"]
 """Explains the records of the offsets topic."""
 
 
-def explain_record(key: bytes, value: bytes | None) -> list[Line]:
-    """Explain a record of the offsets topic given as key and value; each has its own positions. None: a tombstone.
+def explain_record(key: bytes, value: bytes | None, stored: RecordExplainer = OFFSETS_TOPIC) -> list[Line]:
+    """Explain a record of a coordinator given as key and value; each has its own positions. None: a tombstone.
 
     Raises InspectError.
     """
-    lines = [Line(0, len(key), 0, "key"), *explain_key(key, 0, 1)]
+    lines = [Line(0, len(key), 0, "key"), *stored.key(key, 0, 1)]
     if value is None:
         return [*lines, Line(0, 0, 0, "value", "null: a tombstone")]
-    return [*lines, Line(0, len(value), 0, "value"), *explain_value(key, value, 0, 1)]
+    return [*lines, Line(0, len(value), 0, "value"), *stored.value(key, value, 0, 1)]

@@ -11,7 +11,7 @@ from kafka_offsets.inspect.batches import Cut, explain_batches
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_request, explain_response
 from kafka_offsets.inspect.lines import Line
-from kafka_offsets.inspect.message import explain_message, explain_record
+from kafka_offsets.inspect.message import OFFSETS_TOPIC, explain_message, explain_record
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from tests.conftest import DATA
@@ -140,7 +140,7 @@ def test_records_of_a_fetch_are_explained_as_batches_and_a_cut_last_one_is_no_da
 
 def test_records_of_a_fetch_of_the_offsets_topic_are_explained_when_asked() -> None:
     stored = bytes(encode_batch([(bytes.fromhex("0002000167"), None, (), 1)]))
-    assert value_of(explain_response(fetched(stored), "Fetch", 4, offsets_topic=True), "group") == "'g'"
+    assert value_of(explain_response(fetched(stored), "Fetch", 4, stored=OFFSETS_TOPIC), "group") == "'g'"
 
 
 def test_what_is_no_batch_in_a_produce_is_damage() -> None:

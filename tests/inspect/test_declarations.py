@@ -145,3 +145,13 @@ def test_a_huge_count_of_a_large_frame_is_refused_at_once() -> None:
     with pytest.raises(InspectError, match="a count of 2147483647 with 1000000 bytes left"):
         explain_request(head + bytes(1_000_000))
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("name", messages.names())
+def test_every_message_there_is_is_explained_in_every_version(name: str) -> None:
+    cls = messages.find(name)
+    for version in range(cls.SCHEMA.versions.first, cls.SCHEMA.versions.last + 1):
+        data = messages.encode(cls(), version)
+        lines, end = explain_message(name, version, data)
+        assert end == len(data)
+        assert_tiled(lines, 0, len(data))

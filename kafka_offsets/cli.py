@@ -17,6 +17,7 @@ CANNOT = 2
 """Exit code of a command that cannot be carried out: a wrong option, key, file, directory or port."""
 
 _INTERRUPTED = 130
+_BROKEN_PIPE = 141
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,16 +33,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments  those of the process when not given, without the program's name
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     try:
-        return _run(words)
+        code = _run(words)
+        sys.stdout.flush()  # what cannot be written is told here, and not as the interpreter ends
     except KafkaOffsetsError as error:
         return _cannot(str(error))
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does; the interpreter must not flush into the pipe once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        _drop_output()
+        return _BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        return _cannot(f"cannot write what was asked for: {error.strerror or error}")
     except KeyboardInterrupt:
         return _INTERRUPTED
+    return code
+
+
+def _drop_output() -> None:
+    """Let what is still in the buffer of standard output go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:
@@ -65,11 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and end")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    serve = commands.add_parser("serve", help="run a broker until SIGINT or SIGTERM")
+    serve = commands.add_parser(
+        "serve", help="run a broker until SIGINT or SIGTERM; says on standard error where it listens"
+    )
     serve.add_argument("--port", type=_port, help="where to listen (9092); 0 takes a free port")
     serve.add_argument("--host", help="where to listen (127.0.0.1)")
     serve.add_argument(
-        "--data-dir", type=Path, help="where topics and offsets are kept; in memory when not given"
+        "--data-dir", type=_directory, help="where topics and offsets are kept; in memory when not given"
     )
     serve.add_argument("--config", type=Path, metavar="FILE", help="a server.properties file")
     serve.add_argument(
@@ -84,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
         "inspect", help="explain a segment file, a record or a frame, byte by byte", add_help=False
     )
     return parser
+
+
+def _directory(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the empty string is not a directory")
+    return Path(text)
 
 
 def _port(text: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
-from tests.conftest import REPOSITORY
+from tests.conftest import DATA, REPOSITORY
 
 SERVE = [sys.executable, "-m", "kafka_offsets.cli", "serve"]
 
@@ -192,7 +192,7 @@ def test_output_that_nobody_reads_any_more_is_no_error(tmp_path: Path) -> None:
             check=False,
         )
     assert done.stderr == b""
-    assert done.returncode == 1
+    assert done.returncode == 141
 
 
 def test_the_command_line_brings_in_no_more_than_it_needs() -> None:
@@ -203,3 +203,27 @@ def test_the_command_line_brings_in_no_more_than_it_needs() -> None:
     heavy = {"asyncio", "logging", "construct", "numpy", "cramjam", "hypothesis", "dataclasses", "inspect"}
     assert not heavy & set(done.stdout.split())
     assert not any(name.startswith("kafka_offsets.broker") for name in done.stdout.split())
+
+
+def test_an_empty_data_directory_is_refused() -> None:
+    assert "the empty string is not a directory" in served("--port", "0", "--data-dir", "")
+
+
+def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
+    path = DATA / "logs" / "classic" / "__consumer_offsets-0" / "00000000000000000000.log"
+    for sink, code in ((Path("/dev/full"), 2), (None, 0)):
+        with contextlib.ExitStack() as stack:
+            command = [sys.executable, "-m", "kafka_offsets.cli", "inspect", str(path)]
+            output = stack.enter_context(sink.open("w")) if sink else None
+            done = subprocess.run(
+                command if sink else ["sh", "-c", '"$@" >&-', "sh", *command],
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=REPOSITORY,
+                check=False,
+            )
+        assert done.returncode == code, done.stderr
+        assert done.stderr == (
+            "kafka-offsets: cannot write what was asked for: No space left on device\n" if sink else ""
+        )

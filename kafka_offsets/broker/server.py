@@ -20,7 +20,7 @@ from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.core import BrokerCore, Connection, sync_all
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log import Log
 
@@ -31,6 +31,7 @@ _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
 
 _BACKLOG = 1024
+_HIGHEST_PORT = 65535
 
 _ROUNDS_OF_ACCEPTING = 2
 """asyncio makes a transport in the round of the loop after it has accepted, and says so in the one behind that."""
@@ -315,6 +316,10 @@ class Broker:
         self._data_directory = (
             self.config.data_directory() if data_directory is None else Path(data_directory)
         )
+        if data_directory == "":
+            raise ConfigError("the empty string is not a data directory")
+        if not 0 <= self._port <= _HIGHEST_PORT:
+            raise ConfigError(f"{self._port} is not a port number")
         self._clock = clock
         self._state_lock = threading.Lock()
         self._stop_lock = threading.Lock()

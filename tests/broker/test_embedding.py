@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -544,3 +545,12 @@ def test_every_public_name_is_there() -> None:
         assert getattr(kafka_offsets, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Brokers'"):
         _ = kafka_offsets.Brokers
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [({"port": 65_536}, "65536"), ({"port": -1}, "-1"), ({"data_directory": ""}, "empty")],
+)
+def test_a_port_or_directory_that_cannot_be_is_a_config_error(wrong: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Broker(**wrong)

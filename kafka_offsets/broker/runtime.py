@@ -75,10 +75,6 @@ class Replies(Protocol):
         """Let an error go in place of an answer."""
         ...
 
-    def close_connection(self, connection: Any) -> None:
-        """Close a connection once its answers are out."""
-        ...
-
 
 Read = Callable[[ErrorCode], None]
 """A read that waits until the decisions before it have taken effect; called with the error when they will not."""
@@ -218,8 +214,6 @@ class HostedShard:
                     offset += 1
                 for context, response in result.replies:
                     answer(context, response)
-                for connection in result.close:
-                    self._replies.close_connection(connection)
 
     def fail(self, error: StorageError) -> None:
         """Undo everything that was appended and may never become durable; the shard serves no more."""

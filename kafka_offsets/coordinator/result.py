@@ -1,4 +1,4 @@
-"""What a decision asks for: records to append, replies to send, connections to close.
+"""What a decision asks for: records to append and replies to send.
 
 A handler of the coordinator reads state and returns a :class:`Result`. The runtime appends the records as one batch,
 waits until they are durable, replays them into the state and only then lets the replies go. When the append fails,
@@ -66,10 +66,8 @@ class Result(NamedTuple):
 
     undo   called when the append of the records fails, in place of their replay; each reply is then replaced by
            what the `fail` of its API makes of its request
-    close  connections to close once the replies are out
     """
 
     records: tuple[Record, ...] = ()
     replies: tuple[Reply, ...] = ()
     undo: Callable[[], None] = _nothing
-    close: tuple[Any, ...] = ()

@@ -25,7 +25,8 @@ from typing import NamedTuple
 NO_TOPIC_ID = bytes(16)
 
 _ROW = struct.Struct("=qiqq")
-_ROW_BYTES = _ROW.size
+ROW_BYTES = _ROW.size
+_ROW_BYTES = ROW_BYTES
 _OFFSET = struct.Struct("=q")
 _pack, _unpack_from = _ROW.pack, _ROW.unpack_from
 
@@ -61,6 +62,27 @@ class OffsetAndMetadata(NamedTuple):
     expire_timestamp: int = -1
     topic_id: bytes = NO_TOPIC_ID
     log_offset: int = -1
+
+
+class StoredPage(NamedTuple):
+    """All entries of up to 128 neighbouring partitions of one topic in one group, as they are kept; for snapshots.
+
+    number     first partition >> 7
+    topic_id   of the entries that have none of their own
+    present    bit set of the partitions less the first one; None when these are the first ones without a gap
+    rows       28 bytes for each, see the head of this module
+    metadata, topic_ids  of the entries that have their own, by partition less the first one
+    expires    an expiry for each row; None when no entry has one
+    """
+
+    topic: str
+    number: int
+    topic_id: bytes
+    present: int | None
+    rows: bytes | memoryview
+    metadata: dict[int, str]
+    topic_ids: dict[int, bytes]
+    expires: "array[int] | None"
 
 
 class _Rare:
@@ -329,6 +351,55 @@ class OffsetTable:
         self._groups.pop(group, None)
         self._count -= removed
         return removed
+
+    # ---- whole pages -------------------------------------------------------------------------------------------
+
+    def pages(self, group: str) -> Iterator[StoredPage]:
+        """Give copies of the pages that the group has now, each as it is when it is asked for.
+
+        The table may change meanwhile: a page that is gone by then is given with the last row that it had.
+        """
+        for page in [page for head in self._heads(group) for page in head.pages()]:
+            rare = page.rare
+            metadata, topic_ids, expires = (
+                ({}, {}, None) if rare is None else (dict(rare.metadata), dict(rare.topic_ids), rare.expires)
+            )
+            yield StoredPage(
+                page.topic,
+                page.number,
+                page.topic_id,
+                page.present,
+                bytes(page.rows),
+                metadata,
+                topic_ids,
+                None if expires is None else expires[:],
+            )
+
+    def put_page(self, group: str, stored: StoredPage) -> None:
+        """Store a page that the group does not have; ValueError when it has, or when this is no page."""
+        count, odd_bytes = divmod(len(stored.rows), _ROW_BYTES)
+        present = stored.present
+        if odd_bytes or not 0 < count <= _PAGE_MASK + 1:
+            raise ValueError(f"{len(stored.rows)} bytes are no rows of a page")
+        if present is not None and (present.bit_count() != count or present == _BELOW[count]):
+            raise ValueError(f"{count} rows for the partitions {present:x}")
+        if self._page(group, stored.topic, stored.number) is not None:
+            raise ValueError(f"page {stored.number} of {stored.topic} in group {group} is there already")
+        page = self._add_page(group, stored.topic, stored.number, stored.topic_id)
+        page.rows = bytearray(stored.rows)
+        page.present = present
+        self._count += count
+        if stored.metadata or stored.topic_ids or stored.expires is not None:
+            slots = frozenset(page.slots())
+            if not (slots.issuperset(stored.metadata) and slots.issuperset(stored.topic_ids)):
+                raise ValueError(
+                    f"metadata or topic ids of partitions that have no row in page {stored.number}"
+                )
+            rare = page.rare = _Rare()
+            rare.metadata = {slot: self._shared_metadata(text) for slot, text in stored.metadata.items()}
+            shared_id = self._topics[stored.topic].shared_id
+            rare.topic_ids = {slot: shared_id(id_) for slot, id_ in stored.topic_ids.items()}
+            rare.expires = None if stored.expires is None else stored.expires[:]
 
     @property
     def nbytes(self) -> int:

@@ -54,6 +54,8 @@ class Shard:
     new_member_id  prefix -> a member id that nobody has, `prefix-UUID`
     topics         the topics of the cluster
     is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
+    early_deletions  how many records of this run deleted a group while offsets of it stood: what came of the group
+                     then depends on the order of records with different keys
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Shard:
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
         self.unknown_records = 0
+        self.early_deletions = 0
         self.is_loading = True
 
     @property
@@ -100,6 +103,8 @@ class Shard:
             self._replay_offset(parsed, value, log_offset, producer_id)
         elif isinstance(parsed, stored.GroupKey):
             value_read = None if value is None else stored.parse_group_value(value)
+            if value is None and self.offsets.has_group(parsed.group):
+                self.early_deletions += 1
             rebalance.replay(self, parsed.group, value_read)
         else:
             self.unknown_records += 1
@@ -108,8 +113,11 @@ class Shard:
 
     def _forget_offsets_only(self, group_id: str) -> None:
         """Let go of a group that was known by its offsets alone: it was of a kind not served, and was deleted."""
+        if self.offsets.has_group(group_id):
+            self.early_deletions += 1
+            return
         group = self.groups.get(group_id)
-        if group is not None and group.protocol_type is None and not self.offsets.has_group(group_id):
+        if group is not None and group.durable is None and group.is_provisional:
             del self.groups[group_id]
 
     def replay_written(self, record: Record, log_offset: int) -> None:
@@ -152,6 +160,10 @@ class Shard:
             current = self.offsets.get(*key)
             if current is None or current.log_offset < entry.log_offset:
                 self.offsets.put(*key, entry)
+                if (
+                    key.group not in self.groups
+                ):  # deleted meanwhile: offsets without a group are out of reach
+                    self.groups[key.group] = ClassicGroup(key.group)
 
     def has_pending_offset(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has committed an offset of this partition."""

@@ -1,0 +1,513 @@
+"""A shard as bytes: everything that a replay of its log would restore, so that a start reads these and the log's end.
+
+A snapshot is a cache of the log and never more. It is written while records go on taking effect, a slice at a time,
+each slice as it stands when its turn comes: what it holds of a key is the key's state somewhere between two positions
+of the log, `replay_from` and `end_offset`. The replay of every record from `replay_from` on then gives the state of a
+full replay, because for one key each record either replaces what was there, or, a transaction marker, takes the later
+of what is there and what the transaction held, and open transactions are taken down at `replay_from` exactly. The
+existence of a group without a record and without offsets is the one thing that depends on more than one key: when a
+group is deleted while offsets of it stand, the snapshot under way is void, see `SnapshotWriter.is_void`.
+
+Layout, in the byte order of the machine, which `order` tells::
+
+    magic "KOffSnap" | version uint16 | order uint16 = 0x0102 | sections
+
+    section   tag 4 bytes | length uint32 | crc uint32 | payload
+              crc: CRC-32C of everything in the file up to here but for the other checksums, which would cancel out
+
+    HEAD      partition int32 | replay_from, log_start_offset, unknown_records int64 | topic_id 16 bytes
+              | cluster_id utf-8
+    OPEN      offsets of open transactions, each
+              producer_id, offset, commit_timestamp, expire_timestamp, log_offset int64 | partition, leader_epoch int32
+              | topic_id 16 bytes | lengths of group, topic, metadata uint32 | group, topic, metadata utf-8
+    GRPS      groups, each   lengths of id and value uint32 (value 0xFFFFFFFF: none) | id utf-8 | GroupMetadataValue v4
+    PAGE      pages of the offset table, in columns
+              counts uint32 of names, topic ids, pages | lengths of names uint32 | names utf-8 | topic ids 16 bytes
+              | group, topic, topic id uint32 (which of the names, of the ids) | number int32 | rows uint16
+              | flags uint8
+              | of pages with flag 1: slots that have a row, 16 bytes, lowest first
+              | rows, 28 bytes each | of pages with flag 2: what few entries have, see `_put_rare`
+    TAIL      end_offset, base_offset int64 | crc uint32 | leader_epoch int32 | groups, entries int64
+              the batch is the last one before `end_offset`; nothing follows this section
+
+A section of another tag, a newer version and anything that is not as it was written make a snapshot unusable, which
+is no error: :class:`UnusableSnapshotError` says why, and the log is read instead.
+"""
+
+import struct
+from array import array
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.offset_table import ROW_BYTES, OffsetAndMetadata, OffsetTable, StoredPage
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.stored import OffsetKey
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+
+FORMAT_VERSION = 1
+
+_MAGIC = b"KOffSnap"
+_ORDER = 0x0102
+_PROLOGUE = struct.Struct("=8sHH")
+_SECTION = struct.Struct("=4sI")
+_CRC = struct.Struct("=I")
+_HEAD = struct.Struct("=iqqq16s")
+_OPEN = struct.Struct("=5q2i16s3I")
+_GROUP = struct.Struct("=II")
+_PAGES = struct.Struct("=III")
+_RARE = struct.Struct("=BBB")
+_TAIL = struct.Struct("=qqIiqq")
+_NO_VALUE = 0xFFFFFFFF
+_GROUP_VALUE_VERSION = 4
+_HAS_GAPS, _HAS_RARE = 1, 2
+_BITMAP_BYTES = 16
+_TOPIC_ID_BYTES = 16
+
+_STEP = 250
+"""What one step may cost, in pages without metadata: about a millisecond."""
+
+_PER_GROUP = 1
+_PER_RECORDED_GROUP = 10
+_PER_MEMBER = 5
+_ENTRIES_PER_PAGE = 16
+"""The cost of other things in the same unit; the last: so many entries with metadata cost one."""
+
+
+class UnusableSnapshotError(Exception):
+    """Bytes that are no snapshot, or none that is beyond doubt; the message says why."""
+
+
+class SnapshotHead(NamedTuple):
+    """Whose state a snapshot holds, and from where on the log must be replayed over it.
+
+    topic_id          of the offsets topic, 16 bytes
+    replay_from       every record before it is contained
+    log_start_offset  of the log when the snapshot was begun
+    unknown_records   of types that are not kept, before `replay_from`
+    """
+
+    cluster_id: str
+    topic_id: bytes
+    partition: int
+    replay_from: int
+    log_start_offset: int
+    unknown_records: int
+
+
+class SnapshotTail(NamedTuple):
+    """Up to where a log must reach to be the one that a snapshot was taken of.
+
+    end_offset    no record from it on is contained in part either
+    base_offset, crc, leader_epoch  of the last batch before it
+    """
+
+    end_offset: int
+    base_offset: int
+    crc: int
+    leader_epoch: int
+
+
+class SnapshotWriter:
+    """Takes a shard down in steps of about a millisecond, between which it may change.
+
+    head  `replay_from` is where the shard stands now: every record before it has taken effect, none from it on
+    A step is as long as one group's record takes to encode when that is longer, 10 µs a member.
+    """
+
+    def __init__(self, shard: Shard, head: SnapshotHead) -> None:
+        self._shard = shard
+        self._early_deletions = shard.early_deletions
+        self._crc = 0
+        self._groups = 0
+        self._entries = 0
+        # Entries are never changed, only replaced: these are copies.
+        self._open = [(producer_id, list(offsets.items())) for producer_id, offsets in shard.pending.items()]
+        self._head = head
+
+    @property
+    def is_void(self) -> bool:
+        """Whether something happened meanwhile that a replay over this snapshot would not repeat."""
+        return self._shard.early_deletions != self._early_deletions
+
+    def sections(self) -> Iterator[bytes]:
+        """Give the bytes before the tail; each step is taken when the next ones are asked for."""
+        prologue = _PROLOGUE.pack(_MAGIC, FORMAT_VERSION, _ORDER)
+        self._crc = google_crc32c.value(prologue)
+        head = self._head
+        fields = (
+            head.partition,
+            head.replay_from,
+            head.log_start_offset,
+            head.unknown_records,
+            head.topic_id,
+        )
+        yield prologue + self._section(b"HEAD", _HEAD.pack(*fields) + head.cluster_id.encode())
+        for producer_id, offsets in self._open:
+            entries = iter(offsets)
+            while some := list(islice(entries, _STEP)):
+                yield self._section(b"OPEN", b"".join(_open_offset(producer_id, *each) for each in some))
+        yield from self._group_sections()
+        yield from self._page_sections()
+
+    def finish(self, tail: SnapshotTail) -> bytes:
+        """Return the last bytes, when all others have been asked for."""
+        return self._section(b"TAIL", _TAIL.pack(*tail, self._groups, self._entries))
+
+    def _section(self, tag: bytes, payload: bytes) -> bytes:
+        framed = _SECTION.pack(tag, len(payload))
+        self._crc = google_crc32c.extend(google_crc32c.extend(self._crc, framed), payload)
+        return b"".join((framed, _CRC.pack(self._crc), payload))
+
+    def _group_sections(self) -> Iterator[bytes]:
+        parts: list[bytes] = []
+        cost = 0
+        for group_id in list(self._shard.groups):
+            group = self._shard.groups.get(group_id)
+            # A group that a join has made is in the log by its record alone, which is still to take effect.
+            if group is None or (group.durable is None and group.is_recorded):
+                continue
+            parts.append(_group(group_id, group.durable))
+            self._groups += 1
+            cost += _PER_GROUP
+            if group.durable is not None:
+                cost += _PER_RECORDED_GROUP + _PER_MEMBER * len(group.durable.members)
+            if cost >= _STEP:
+                yield self._section(b"GRPS", b"".join(parts))
+                parts, cost = [], 0
+        if parts:
+            yield self._section(b"GRPS", b"".join(parts))
+
+    def _page_sections(self) -> Iterator[bytes]:
+        offsets = self._shard.offsets
+        pages = _PageColumns()
+        for group_id in offsets.groups():
+            for page in offsets.pages(group_id):
+                pages.add(group_id, page)
+                if pages.cost >= _STEP:
+                    self._entries += pages.entries
+                    yield self._section(b"PAGE", pages.encode())
+                    pages = _PageColumns()
+        if pages.cost:
+            self._entries += pages.entries
+            yield self._section(b"PAGE", pages.encode())
+
+
+def _open_offset(producer_id: int, key: OffsetKey, entry: OffsetAndMetadata) -> bytes:
+    group, topic, metadata = key.group.encode(), key.topic.encode(), entry.metadata.encode()
+    fixed = _OPEN.pack(
+        producer_id,
+        entry.offset,
+        entry.commit_timestamp,
+        entry.expire_timestamp,
+        entry.log_offset,
+        key.partition,
+        entry.leader_epoch,
+        entry.topic_id,
+        len(group),
+        len(topic),
+        len(metadata),
+    )
+    return b"".join((fixed, group, topic, metadata))
+
+
+def _group(group_id: str, value: messages.GroupMetadataValue | None) -> bytes:
+    name = group_id.encode()
+    if value is None:
+        return _GROUP.pack(len(name), _NO_VALUE) + name
+    body = messages.encode(value, _GROUP_VALUE_VERSION)
+    return b"".join((_GROUP.pack(len(name), len(body)), name, body))
+
+
+class _PageColumns:
+    """Pages on their way into one section."""
+
+    def __init__(self) -> None:
+        self.cost = 0
+        self.entries = 0
+        self._names: dict[str, int] = {}
+        self._topic_ids: dict[bytes, int] = {}
+        self._groups = array("I")
+        self._topics = array("I")
+        self._ids = array("I")
+        self._numbers = array("i")
+        self._counts = array("H")
+        self._flags = bytearray()
+        self._bitmaps: list[bytes] = []
+        self._rows: list[bytes | memoryview] = []
+        self._rare: list[bytes] = []
+
+    def add(self, group_id: str, page: StoredPage) -> None:
+        names = self._names
+        self._groups.append(names.setdefault(group_id, len(names)))
+        self._topics.append(names.setdefault(page.topic, len(names)))
+        self._ids.append(self._topic_ids.setdefault(page.topic_id, len(self._topic_ids)))
+        self._numbers.append(page.number)
+        count = len(page.rows) // ROW_BYTES
+        self._counts.append(count)
+        self._rows.append(page.rows)
+        flags = 0
+        if page.present is not None:
+            flags |= _HAS_GAPS
+            self._bitmaps.append(page.present.to_bytes(_BITMAP_BYTES, "little"))
+        if page.metadata or page.topic_ids or page.expires is not None:
+            flags |= _HAS_RARE
+            self._put_rare(page)
+            self.cost += count // _ENTRIES_PER_PAGE
+        self._flags.append(flags)
+        self.entries += count
+        self.cost += 1
+
+    def _put_rare(self, page: StoredPage) -> None:
+        """Note what only few entries have.
+
+        Counts uint8 of texts, of topic ids, whether there are expiries | slots uint8, texts uint32 | slots uint8,
+        ids uint32 | an expiry int64 for each row.
+        """
+        names, ids = self._names, self._topic_ids
+        texts = array("I", [names.setdefault(text, len(names)) for text in page.metadata.values()])
+        topic_ids = array("I", [ids.setdefault(id_, len(ids)) for id_ in page.topic_ids.values()])
+        self._rare += (
+            _RARE.pack(len(texts), len(topic_ids), page.expires is not None),
+            bytes(page.metadata),
+            texts.tobytes(),
+            bytes(page.topic_ids),
+            topic_ids.tobytes(),
+            b"" if page.expires is None else page.expires.tobytes(),
+        )
+
+    def encode(self) -> bytes:
+        names = [name.encode() for name in self._names]
+        return b"".join(
+            (
+                _PAGES.pack(len(names), len(self._topic_ids), len(self._groups)),
+                array("I", map(len, names)).tobytes(),
+                *names,
+                *self._topic_ids,
+                self._groups.tobytes(),
+                self._topics.tobytes(),
+                self._ids.tobytes(),
+                self._numbers.tobytes(),
+                self._counts.tobytes(),
+                self._flags,
+                *self._bitmaps,
+                *self._rows,
+                *self._rare,
+            )
+        )
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
+class Snapshot:
+    """A snapshot whose every byte is as it was written; `restore` takes it apart."""
+
+    def __init__(self, data: bytes) -> None:
+        """Check version and checksums; UnusableSnapshotError says what is wrong."""
+        self._sections = _split(data)
+        self.head = self._read_head()
+        self.tail, self._groups, self._entries = self._read_tail()
+
+    def _read_head(self) -> SnapshotHead:
+        tag, payload = self._sections[0]
+        if tag != b"HEAD":
+            raise UnusableSnapshotError("it has no head")
+        cursor = _Cursor(payload)
+        partition, replay_from, log_start_offset, unknown_records, topic_id = cursor.unpack(_HEAD)
+        cluster_id = cursor.text(cursor.left)
+        return SnapshotHead(cluster_id, topic_id, partition, replay_from, log_start_offset, unknown_records)
+
+    def _read_tail(self) -> tuple[SnapshotTail, int, int]:
+        cursor = _Cursor(self._sections[-1][1])
+        end_offset, base_offset, crc, leader_epoch, groups, entries = cursor.unpack(_TAIL)
+        cursor.expect_end()
+        return SnapshotTail(end_offset, base_offset, crc, leader_epoch), groups, entries
+
+    def restore(self, shard: Shard) -> None:
+        """Put everything into a shard that holds nothing and is loading.
+
+        UnusableSnapshotError when the content is none; the shard is then as before.
+        """
+        groups: dict[str, ClassicGroup] = {}
+        offsets = OffsetTable()
+        pending: dict[int, dict[OffsetKey, OffsetAndMetadata]] = {}
+        for tag, payload in self._sections[1:-1]:
+            if tag == b"PAGE":
+                _restore_pages(payload, offsets)
+            elif tag == b"GRPS":
+                _restore_groups(payload, groups)
+            else:
+                _restore_open(payload, pending)
+        if (len(groups), len(offsets)) != (self._groups, self._entries):
+            raise UnusableSnapshotError(
+                f"it announces {self._groups} groups and {self._entries} offsets, "
+                f"{len(groups)} and {len(offsets)} were found"
+            )
+        for group_id in offsets.groups():
+            if group_id not in groups:
+                groups[group_id] = ClassicGroup(group_id)
+        shard.groups, shard.offsets, shard.pending = groups, offsets, pending
+        shard.unknown_records = self.head.unknown_records
+
+
+_TAGS = frozenset((b"HEAD", b"OPEN", b"GRPS", b"PAGE", b"TAIL"))
+
+
+def _split(data: bytes) -> list[tuple[bytes, memoryview]]:
+    """Return tag and payload of each section; the last is the tail."""
+    if len(data) < _PROLOGUE.size or not data.startswith(_MAGIC):
+        raise UnusableSnapshotError("it does not begin as a snapshot")
+    _, version, order = _PROLOGUE.unpack_from(data)
+    if order != _ORDER:
+        raise UnusableSnapshotError("it was written on a machine of another byte order")
+    if version != FORMAT_VERSION:
+        raise UnusableSnapshotError(f"it has format version {version}, only {FORMAT_VERSION} is read")
+    view = memoryview(data)
+    crc = google_crc32c.value(data[: _PROLOGUE.size])
+    sections: list[tuple[bytes, memoryview]] = []
+    at = _PROLOGUE.size
+    tag = b""
+    while at < len(data):
+        start = at + _SECTION.size + _CRC.size
+        if start > len(data):
+            raise UnusableSnapshotError(f"it ends within a section, at byte {at}")
+        tag, length = _SECTION.unpack_from(data, at)
+        if start + length > len(data):
+            raise UnusableSnapshotError(f"it ends within a section, at byte {at}")
+        payload = view[start : start + length]
+        # The checksum takes bytes alone; a section is small.
+        crc = google_crc32c.extend(google_crc32c.extend(crc, data[at : at + _SECTION.size]), bytes(payload))
+        if crc != _CRC.unpack_from(data, start - _CRC.size)[0]:
+            raise UnusableSnapshotError(f"the checksum of its section at byte {at} is wrong")
+        if tag not in _TAGS or (tag == b"HEAD") != (not sections):
+            raise UnusableSnapshotError(f"it has a section {tag!r} that is not known here, at byte {at}")
+        sections.append((tag, payload))
+        at = start + length
+        if tag == b"TAIL":
+            break
+    if tag != b"TAIL" or at != len(data):
+        raise UnusableSnapshotError(f"it does not end with its tail, at byte {at}")
+    return sections
+
+
+class _Cursor:
+    """Reads on and on in the bytes of one section."""
+
+    def __init__(self, payload: memoryview) -> None:
+        self._payload = payload
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._payload) - self._at
+
+    def take(self, size: int) -> memoryview:
+        if not 0 <= size <= self.left:
+            raise UnusableSnapshotError(f"{size} bytes expected in a section, {self.left} are left")
+        taken = self._payload[self._at : self._at + size]
+        self._at += size
+        return taken
+
+    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+        return layout.unpack(self.take(layout.size))
+
+    def column(self, typecode: str, count: int) -> "array[int]":
+        values = array(typecode)
+        values.frombytes(self.take(count * values.itemsize))
+        return values
+
+    def text(self, size: int) -> str:
+        try:
+            return str(self.take(size), "utf-8")
+        except UnicodeDecodeError as error:
+            raise UnusableSnapshotError(f"a text in it does not decode: {error}") from error
+
+    def expect_end(self) -> None:
+        if self.left:
+            raise UnusableSnapshotError(f"{self.left} bytes too many in a section")
+
+
+def _restore_open(payload: memoryview, pending: dict[int, dict[OffsetKey, OffsetAndMetadata]]) -> None:
+    cursor = _Cursor(payload)
+    while cursor.left:
+        (
+            producer_id,
+            offset,
+            commit_timestamp,
+            expire_timestamp,
+            log_offset,
+            partition,
+            leader_epoch,
+            topic_id,
+            *lengths,
+        ) = cursor.unpack(_OPEN)
+        group, topic, metadata = map(cursor.text, lengths)
+        pending.setdefault(producer_id, {})[OffsetKey(group, topic, partition)] = OffsetAndMetadata(
+            offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset
+        )
+
+
+def _restore_groups(payload: memoryview, groups: dict[str, ClassicGroup]) -> None:
+    cursor = _Cursor(payload)
+    while cursor.left:
+        name_length, value_length = cursor.unpack(_GROUP)
+        group_id = cursor.text(name_length)
+        group = ClassicGroup(group_id)
+        if value_length != _NO_VALUE:
+            body = bytes(cursor.take(value_length))
+            try:
+                group.durable, end = messages.decode(messages.GroupMetadataValue, body, _GROUP_VALUE_VERSION)
+            except ProtocolError as error:
+                raise UnusableSnapshotError(f"group {group_id} in it: {error}") from error
+            if end != len(body):
+                raise UnusableSnapshotError(f"group {group_id} in it: {len(body) - end} bytes too many")
+        if group_id in groups:
+            raise UnusableSnapshotError(f"group {group_id} is in it twice")
+        groups[group_id] = group
+
+
+def _restore_pages(payload: memoryview, offsets: OffsetTable) -> None:
+    cursor = _Cursor(payload)
+    name_count, id_count, count = cursor.unpack(_PAGES)
+    names = [cursor.text(length) for length in cursor.column("I", name_count)]
+    topic_ids = [bytes(cursor.take(_TOPIC_ID_BYTES)) for _ in range(id_count)]
+    groups, topics, ids = (cursor.column("I", count) for _ in range(3))
+    numbers, counts, flags = cursor.column("i", count), cursor.column("H", count), cursor.take(count)
+    gaps = sum(1 for flag in flags if flag & _HAS_GAPS)
+    bitmaps = _Cursor(cursor.take(gaps * _BITMAP_BYTES))
+    rows = _Cursor(cursor.take(sum(counts) * ROW_BYTES))
+    try:
+        for group, topic, id_, number, row_count, flag in zip(
+            groups, topics, ids, numbers, counts, flags, strict=True
+        ):
+            present = (
+                int.from_bytes(bitmaps.take(_BITMAP_BYTES), "little", signed=False)
+                if flag & _HAS_GAPS
+                else None
+            )
+            page = StoredPage(
+                names[topic], number, topic_ids[id_], present, rows.take(row_count * ROW_BYTES), {}, {}, None
+            )
+            if flag & _HAS_RARE:
+                page = _with_rare(page, cursor, names, topic_ids, row_count)
+            offsets.put_page(names[group], page)
+    except (IndexError, ValueError) as error:
+        raise UnusableSnapshotError(f"a page of offsets in it is none: {error}") from error
+    cursor.expect_end()
+
+
+def _with_rare(
+    page: StoredPage, cursor: _Cursor, names: list[str], topic_ids: list[bytes], row_count: int
+) -> StoredPage:
+    text_count, id_count, has_expires = cursor.unpack(_RARE)
+    slots, texts = bytes(cursor.take(text_count)), cursor.column("I", text_count)
+    metadata = {slot: names[text] for slot, text in zip(slots, texts, strict=True)}
+    slots, ids = bytes(cursor.take(id_count)), cursor.column("I", id_count)
+    own_ids = {slot: topic_ids[id_] for slot, id_ in zip(slots, ids, strict=True)}
+    expires = cursor.column("q", row_count) if has_expires else None
+    return page._replace(metadata=metadata, topic_ids=own_ids, expires=expires)

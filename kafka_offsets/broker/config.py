@@ -199,6 +199,13 @@ class Config:
     fsync_interval_ms: int = setting(
         Kind.LONG, 1000, "With fsync=interval: how long a record may wait for it.", at_least=1, is_ours=True
     )
+    recovery: str = setting(
+        Kind.STRING,
+        "strict",
+        "What becomes of a log with a damaged batch: strict refuses it, keep-valid sets the batch aside.",
+        choices=("strict", "keep-valid"),
+        is_ours=True,
+    )
     coordinator_warm: bool = setting(
         Kind.BOOLEAN,
         True,

@@ -180,6 +180,7 @@ class BrokerCore:
         self.directory = DataDirectory(
             files if files is not None else MemoryFiles(),
             node_id=config.node_id if "node.id" in config.given else None,
+            keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config)
         self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id

@@ -185,6 +185,8 @@ class Topics:
                     log.recovery.position,
                     log.recovery.reason,
                 )
+            for damage in log.damages:
+                logger.error("damaged: %s", damage)
             partition = partitions[index] = Partition(topic.name, topic.topic_id, index, log)
         return partition
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
+from kafka_offsets.broker import rescue
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance
 from kafka_offsets.coordinator.result import RequestContext, Result
@@ -321,5 +322,8 @@ class CoordinatorRuntime:
             shard, self._open_log(partition), self._replies, self._compression, self._max_batch_bytes
         )
         hosted.load(now)
+        lost_to_damage = rescue.records_in_force(hosted.log, shard)
+        if lost_to_damage:
+            hosted.decide(Result(records=tuple(lost_to_damage)))
         self.shards[partition] = hosted
         return hosted

@@ -24,7 +24,7 @@ Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -122,6 +122,7 @@ class DataDirectory:
     node_id     None for the one in meta.properties, or 1
     cluster_id  None for the one in meta.properties, or a new one
     new_id      gives 16 random bytes: topic ids, cluster ids
+    keep_valid  damaged batches are taken out of their logs and set aside; otherwise such a log is refused
     Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, and,
     with file and position, when a file is damaged.
     """
@@ -133,14 +134,17 @@ class DataDirectory:
         node_id: int | None = None,
         cluster_id: str | None = None,
         new_id: Callable[[], bytes] = _random_id,
+        keep_valid: bool = False,
     ) -> None:
         """Lock and open the directory."""
         self.files = files
+        self._keep_valid = keep_valid
         self.node_id = DEFAULT_NODE_ID
         self.cluster_id = ""
         self._new_id = new_id
         self._logs: dict[tuple[str, int], Log] = {}
         self._written: dict[str, bytes] = {}
+        self._stored: dict[str, Offsets] = {}
         self._lines: dict[str, tuple[Topic, bytes]] = {}
         self._closed = False
         files.make_directory("")
@@ -161,10 +165,11 @@ class DataDirectory:
         self._recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT, names)
         self._high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
-        if not self.stopped_cleanly:
-            # A recovery point says where a log ended only after a clean stop. A log that is not opened in this run must
-            # not get that meaning back by the next clean stop: it may have grown since its point was written.
-            self._recovery_points = {}
+        # A recovery point says that all before it is on the disk. That the log ended there it says after a clean stop
+        # only. A log that is not opened in this run must not get that meaning by the next clean stop: it may have grown
+        # since its point was written.
+        self._synced = self._recovery_points
+        self._recovery_points = dict(self._synced) if self.stopped_cleanly else {}
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
             self.files.sync_directory("")  # it must not come back after a crash that follows new records
@@ -195,7 +200,9 @@ class DataDirectory:
             self.files.replace_atomically(META_PROPERTIES, encode_properties(stored | named))
 
     def _read_checkpoint(self, name: str, names: Iterable[str]) -> Offsets:
-        return decode_offsets(self.files.read_all(name), name) if name in names else {}
+        offsets = decode_offsets(self.files.read_all(name), name) if name in names else {}
+        self._stored[name] = offsets
+        return dict(offsets)
 
     # --- topics
 
@@ -275,15 +282,12 @@ class DataDirectory:
         deleting = (*self._catalogue.deleting, *doomed.items())
         self._store(self._catalogue._replace(topics=topics, deleting=deleting))
         errors = _close_all([self._logs.pop(key) for key in list(self._logs) if key[0] in doomed], sync=False)
-        for offsets in (self._log_starts, self._recovery_points, self._high_watermarks):
-            for key in [key for key in offsets if key[0] in doomed]:
-                del offsets[key]
         self._finish_deletions(self.files.list_directory(""))
         if errors:
             raise errors[0]
 
     def _finish_deletions(self, names: Iterable[str]) -> None:
-        """Rename the folders of deleted topics, then remove them and what earlier deletions left."""
+        """Rename the folders of deleted topics, forget their offsets, remove what all deletions left."""
         deleting = dict(self._catalogue.deleting)
         removable = [name for name in names if _DELETED_DIRECTORY.fullmatch(name)]
         for topic, partition, directory in _partitions(names):
@@ -292,10 +296,22 @@ class DataDirectory:
                 self.files.rename(directory, removable[-1])
         if deleting:
             self.files.sync_directory("")
+            self._forget_offsets(deleting)
             # Written with the next change: until then the same folders are looked for once more, by topic id.
             self._catalogue = self._catalogue._replace(deleting=())
         for name in removable:
             self.files.remove_tree(name)
+
+    def _forget_offsets(self, topics: Container[str]) -> None:
+        """Take deleted topics out of the checkpoints: a new one of the name does not start or end where the old did."""
+        known = (self._log_starts, self._synced, self._recovery_points, self._high_watermarks)
+        for offsets in known:
+            for key in [key for key in offsets if key[0] in topics]:
+                del offsets[key]
+        for name, stored in self._stored.items():
+            kept = {key: offset for key, offset in stored.items() if key[0] not in topics}
+            if len(kept) < len(stored):
+                self._write_checkpoint(name, kept)
 
     def _topic_id(self, directory: str) -> bytes | None:
         path = join(directory, PARTITION_METADATA)
@@ -372,6 +388,8 @@ class DataDirectory:
                 topic_id=known.topic_id,
                 log_start_offset=self._log_starts.get(key, 0),
                 clean_end_offset=self._recovery_points.get(key),
+                synced_offset=self._synced.get(key, 0),
+                keep_valid=self._keep_valid,
             )
         return log
 
@@ -399,6 +417,7 @@ class DataDirectory:
         if self._written.get(name) != content:
             self.files.replace_atomically(name, content)
             self._written[name] = content
+            self._stored[name] = known
 
     def close(self, *, sync: bool = True) -> None:
         """Close all logs, write the checkpoints and release the lock. A second call does nothing.

@@ -36,12 +36,16 @@ from kafka_offsets.storage.checkpoints import (
 )
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join
 from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
+from kafka_offsets.storage.salvage import Damage, damaged_files, salvage
 from kafka_offsets.storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
+    MAX_OFFSET,
     MAX_RELATIVE_OFFSET,
     NAME_DIGITS,
     BatchAt,
+    Known,
+    Limit,
     Recovery,
     Segment,
     segment_name,
@@ -92,6 +96,7 @@ class Log:
     log_end_offset    the offset that the next record gets
     recovery_point    every record before it is known to be on the disk
     recovery          the torn tail that opening cut off, or None
+    damages           what opening took out of the log, with `keep_valid`
     topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
     config            may be replaced at any time; the next roll follows it
     """
@@ -104,12 +109,14 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         self.recovery: Recovery | None = None
+        self.damages: list[Damage] = []
         self.topic_id: bytes | None = None
         self._files = files
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs()
         self._sealed_in_use: Segment | None = None
         self._unsynced_names = True
+        self._keep_valid = False
         self._failure: StorageError | None = None
         self._closed = False
         self._file_lock = threading.RLock()  # whoever syncs, closes or removes files; appending needs none
@@ -124,39 +131,46 @@ class Log:
         topic_id: bytes | None = None,
         log_start_offset: int = 0,
         clean_end_offset: int | None = None,
+        synced_offset: int = 0,
+        keep_valid: bool = False,
     ) -> "Log":
         """Open the log in `directory`, which is made when there is none, and repair what a crash left.
 
         topic_id          written to partition.metadata, or compared with it
         log_start_offset  as remembered outside, in Kafka's log-start-offset-checkpoint
         clean_end_offset  the log end offset of a clean stop, None after any other
-        A torn tail of the last segment is cut, see `recovery`, unless the stop was clean: then nothing is torn, and
-        a log that ends elsewhere is damaged. Index files and the leader epoch checkpoint are made again.
-        StorageError with file and position when anything else is not as it was written. Every header is read, and
-        every checksum in the last segment: two seconds for 100 MiB of small batches.
+        synced_offset     whatever lies before it was on the disk before the stop, clean or not
+        keep_valid        take what is damaged out of the log, see `damages`, in place of refusing it
+        A torn tail of the last segment is cut, see `recovery`, unless the stop was clean or it lies before
+        `synced_offset`: then nothing is torn, and a log that ends elsewhere is damaged. Index files and the leader
+        epoch checkpoint are made again. StorageError with file and position when anything else is not as it was
+        written. Every header is read, and every checksum in the last segment and, unless the stop was clean, from
+        `synced_offset` on: two seconds for 100 MiB of small batches.
         """
         log = cls(files, directory, config)
+        log._keep_valid = keep_valid
         try:
-            log._open(topic_id, log_start_offset, clean_end_offset)
+            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset)
         except StorageError:
             log.close(sync=False)
             raise
         return log
 
-    def _open(self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None) -> None:
+    def _open(
+        self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None, synced_offset: int
+    ) -> None:
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
         bases = self._tidy(names)
         self.topic_id = _restore_topic_id(self._files, self.directory, names, topic_id)
         if bases:
-            self._load_segments(bases, clean=clean_end_offset is not None)
-        if clean_end_offset is not None:
-            self._check_end(clean_end_offset, log_start_offset)
-        if not bases:
+            self._load_segments(bases, clean_end_offset, synced_offset)
+        self._check_end(clean_end_offset, synced_offset, log_start_offset)
+        if not self._segments:
             self._create_segment(log_start_offset)
         self._set_start(log_start_offset)
         synced = not bases or clean_end_offset is not None
-        self.recovery_point = self.log_end_offset if synced else self.log_start_offset
+        self.recovery_point = self.log_end_offset if synced else max(self.log_start_offset, synced_offset)
         self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
 
     @property
@@ -204,36 +218,75 @@ class Log:
                 self._files.remove(join(self.directory, name))
         return bases
 
-    def _load_segments(self, bases: Sequence[int], *, clean: bool) -> None:
-        for base_offset in bases:
+    def _load_segments(self, bases: Sequence[int], clean_end_offset: int | None, synced_offset: int) -> None:
+        clean = clean_end_offset is not None
+        ended = None if clean_end_offset is None else Limit(clean_end_offset, False)
+        for base_offset, following in zip(bases, (*bases[1:], None), strict=True):
             segment = Segment(self._files, self.directory, base_offset, self.config.index_interval_bytes)
             if base_offset < self.log_end_offset:
                 raise StorageError(
                     f"begins before the end of the segment before, {self.log_end_offset}", segment.path
                 )
-            least_epoch = max((run.epoch for run in self._epoch_runs()), default=NO_EPOCH)
-            last = base_offset == bases[-1]
-            self.recovery = segment.load(last=last, clean=clean, least_epoch=least_epoch)
+            last = following is None
+            known = Known(
+                verify_from=MAX_OFFSET if clean and not self._keep_valid else synced_offset,
+                synced_offset=synced_offset,
+                limit=Limit(following, True) if following is not None else ended,
+                least_epoch=max((run.epoch for run in self._epoch_runs()), default=NO_EPOCH),
+            )
+            self.recovery = self._load_segment(segment, last, clean, known)
             if not last:
                 segment.forget_recent()
             segment.write_index_files()
             self._segments.append(segment)
             self.log_end_offset = segment.end_offset
 
-    def _check_end(self, clean_end_offset: int, log_start_offset: int) -> None:
-        """Raise StorageError unless the log ends where a clean stop left it."""
-        if not self._segments and clean_end_offset > log_start_offset:
-            raise StorageError(
-                f"the log has no segment, and ended at offset {clean_end_offset} when it was closed",
-                self.directory,
+    def _load_segment(self, segment: Segment, last: bool, clean: bool, known: Known) -> Recovery | None:
+        """Load a segment; damaged, and wanted all the same, it is written again without the damage."""
+        if not self._keep_valid:
+            return segment.load(last=last, clean=clean, known=known)
+        known = known._replace(verify_from=0)
+        try:
+            return segment.load(last=last, clean=clean, known=known)
+        except StorageError:  # a disk that refuses to be read does so again
+            self.damages += salvage(
+                self._files,
+                segment.path,
+                segment.base_offset,
+                limit=known.limit,
+                least_epoch=known.least_epoch,
             )
-        if self._segments and self.log_end_offset != clean_end_offset:
+        return segment.load(last=last, clean=clean, known=known._replace(epochs_may_fall=True))
+
+    def _check_end(self, clean_end_offset: int | None, synced_offset: int, log_start_offset: int) -> None:
+        """Raise StorageError unless the log ends where a clean stop left it, or behind all that was synced.
+
+        With `keep_valid` it goes on at that offset: no offset is given to a second record.
+        """
+        known = "had been synced" if clean_end_offset is None else "when it was closed"
+        path: str
+        position: int | None
+        if not self._segments:
+            expected = max(clean_end_offset or 0, synced_offset)
+            if expected <= log_start_offset:
+                return
+            path, position = self.directory, None
+            problem = f"the log has no segment, and ended at offset {expected} {known}"
+        else:
+            expected = synced_offset if clean_end_offset is None else clean_end_offset
+            is_short = self.log_end_offset < expected
+            if not is_short and (clean_end_offset is None or self.log_end_offset == expected):
+                return
             active = self._segments[-1]
-            raise StorageError(
-                f"the log ends at offset {self.log_end_offset}, {clean_end_offset} when it was closed",
-                active.path,
-                active.position_of(clean_end_offset),
-            )
+            path, position = active.path, active.position_of(expected)
+            problem = f"the log ends at offset {self.log_end_offset}, {expected} {known}"
+        if not self._keep_valid:
+            raise StorageError(problem, path, position)
+        first = max(self.log_end_offset, log_start_offset)
+        if not any(damage.end_offset == expected for damage in self.damages):  # else it is said already
+            self.damages.append(Damage(path, position or 0, 0, first, max(first, expected), problem))
+        if self.log_end_offset < expected:
+            self._create_segment(expected)
 
     def _create_segment(self, base_offset: int) -> None:
         interval_bytes = self.config.index_interval_bytes
@@ -276,6 +329,11 @@ class Log:
     def _write_epochs(self) -> None:
         path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
         self._files.replace_atomically(path, encode_epochs(self._epochs.entries), sync=False)
+
+    def set_aside(self) -> list[tuple[int, bytes]]:
+        """Return the damaged bytes that any opening took out, each with the first offset that they may hold."""
+        found = damaged_files(self._files.list_directory(self.directory))
+        return [(first, self._files.read_all(join(self.directory, name))) for first, name in found]
 
     # --- writing
 

@@ -16,7 +16,7 @@ import threading
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import google_crc32c
@@ -36,6 +36,8 @@ NO_TIMESTAMP = -1
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Index entries hold offsets less the segment's base offset in an int32."""
 
+MAX_OFFSET = 2**63 - 1
+
 _HEADER = struct.Struct(">qiib6xi8xq")
 """Base offset, length, leader epoch, magic, (crc, attributes), last offset delta, (base timestamp), max timestamp."""
 
@@ -45,6 +47,8 @@ _CHECKED = struct.Struct(">h34xi")
 _CRC_POSITION = 17
 _CRC_START = 21
 _MAGIC_POSITION = 16
+WRONG_CHECKSUM = "the checksum of the batch is wrong"
+_LOWEST_EPOCH = -(2**31)
 _SCAN_BYTES = 1 << 20
 _LOOKUP_BYTES = 8 << 10
 _RECENT_BATCHES = 64
@@ -80,6 +84,37 @@ class Recovery(NamedTuple):
     position: int
     dropped_bytes: int
     reason: str
+
+
+class Limit(NamedTuple):
+    """An offset that no batch of a segment reaches, because the log goes on there.
+
+    is_certain  the next segment has it for a name. Else the log ended there as a checkpoint says, and batches whose
+                offsets are consecutive beyond it speak against the checkpoint
+    """
+
+    offset: int
+    is_certain: bool
+
+
+class Known(NamedTuple):
+    """What is known of a segment before it is read.
+
+    verify_from     batches that reach this offset have their checksums looked at; those of a last segment always
+    synced_offset   every batch that begins before it was on the disk: what is missing there was not torn by a crash
+    limit           what no batch reaches; None: unknown
+    least_epoch     the leader epoch of the batch before this segment
+    epochs_may_fall a leader epoch lower than the one before is not an error
+    """
+
+    verify_from: int = MAX_OFFSET
+    synced_offset: int = 0
+    limit: "Limit | None" = None
+    least_epoch: int = NO_EPOCH
+    epochs_may_fall: bool = False
+
+
+_UNKNOWN = Known()
 
 
 class DamagedBatchError(StorageError):
@@ -147,10 +182,12 @@ def has_valid_crc(buffer: bytes, at: int, size: int) -> bool:
     return bool(google_crc32c.value(buffer[at + _CRC_START : at + size]) == expected)
 
 
-def find_batch(file: File, position: int, stop: int, least_offset: int) -> BatchAt | None:
+def find_batch(
+    file: File, position: int, stop: int, is_possible: Callable[[BatchAt], bool]
+) -> BatchAt | None:
     """Look from `position` on, at every byte, for a whole batch with a valid checksum.
 
-    least_offset  batches that begin before it do not count: old data that the file system left behind
+    is_possible  others do not count, such as old data that the file system left behind
     Costs about a second per 100 MiB.
     """
     while position + HEADER_BYTES <= stop:
@@ -160,7 +197,7 @@ def find_batch(file: File, position: int, stop: int, least_offset: int) -> Batch
             at = magic_at - _MAGIC_POSITION
             if at + HEADER_BYTES > len(buffer):
                 break
-            found = _batch_at(file, buffer, at, position, stop, least_offset)
+            found = _batch_at(file, buffer, at, position, stop, is_possible)
             if found is not None:
                 return found
             magic_at = buffer.find(b"\x02", magic_at + 1)
@@ -169,24 +206,30 @@ def find_batch(file: File, position: int, stop: int, least_offset: int) -> Batch
 
 
 def _batch_at(
-    file: File, buffer: bytes, at: int, position: int, stop: int, least_offset: int
+    file: File, buffer: bytes, at: int, position: int, stop: int, is_possible: Callable[[BatchAt], bool]
 ) -> BatchAt | None:
     """Return the batch that begins at `at`, if all of it is there and right."""
     base_offset, length, leader_epoch, _, last_delta, max_timestamp = _HEADER.unpack_from(buffer, at)
     size = length + LOG_OVERHEAD
     start = position + at
-    if base_offset < least_offset or size < HEADER_BYTES or start + size > stop or last_delta < 0:
+    if base_offset < 0 or size < HEADER_BYTES or start + size > stop or last_delta < 0:
         return None
     attributes, count = _CHECKED.unpack_from(buffer, at + _CRC_START)
     if attributes & ~_KNOWN_ATTRIBUTES or count < 0:
         return None
-    if not has_valid_crc(read_exactly(file, start, size), 0, size):
+    batch = BatchAt(start, size, base_offset, base_offset + last_delta, leader_epoch, max_timestamp)
+    if not is_possible(batch) or not has_valid_crc(read_exactly(file, start, size), 0, size):
         return None
-    return BatchAt(start, size, base_offset, base_offset + last_delta, leader_epoch, max_timestamp)
+    return batch
+
+
+def refuse_old_format(file: File, position: int, stop: int) -> None:
+    """Raise StorageError if a whole message of format 0 or 1 stands here: not torn, only older than we read."""
+    if _is_old_format(file, position, stop):
+        raise StorageError("a message of format 0 or 1; only format 2 is read", file.path, position)
 
 
 def _is_old_format(file: File, position: int, stop: int) -> bool:
-    """Tell whether a whole message of format 0 or 1 stands here: not torn, only older than we read."""
     header = file.read(position, LOG_OVERHEAD + 5)
     if len(header) < LOG_OVERHEAD + 5 or header[_MAGIC_POSITION] not in (0, 1):
         return False
@@ -195,6 +238,21 @@ def _is_old_format(file: File, position: int, stop: int) -> bool:
         return False
     message = read_exactly(file, position + LOG_OVERHEAD, size)
     return zlib.crc32(message[4:]) == int.from_bytes(message[:4])
+
+
+def order_problem(batch: BatchAt, base_offset: int, end_offset: int, limit: Limit | None) -> str | None:
+    """Say why a batch cannot follow the one that ends at `end_offset` in the segment of `base_offset`, or None."""
+    if batch.base_offset < end_offset:
+        return f"offset {batch.base_offset} found, at least {end_offset} expected"
+    if batch.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+        return f"offset {batch.last_offset} is too far from the segment's {base_offset}"
+    if (
+        limit is not None
+        and batch.last_offset >= limit.offset
+        and (limit.is_certain or batch.base_offset > end_offset)
+    ):
+        return f"offset {batch.last_offset} found, and the log goes on at {limit.offset} behind the segment"
+    return None
 
 
 class Segment:
@@ -287,29 +345,39 @@ class Segment:
         self.size = position + size
         self.end_offset = last_offset + 1
 
-    def load(self, *, last: bool, clean: bool = False, least_epoch: int = NO_EPOCH) -> Recovery | None:
+    def load(self, *, last: bool, clean: bool = False, known: Known = _UNKNOWN) -> Recovery | None:
         """Read every header of the file, and in the last segment of a log every checksum.
 
-        clean        the log was closed well: what would be a torn tail is damage
-        least_epoch  the leader epoch of the batch before this segment
+        clean  the log was closed well: what would be a torn tail is damage
         A torn tail of the last segment is cut, and what was cut returned. DamagedBatchError, with the position, for
         anything else that is not what was written. The file is closed afterwards.
         """
         self._reset()
         try:
-            return self._load(last, clean, least_epoch)
+            return self._load(last, clean, known)
+        except DamagedBatchError:
+            if last or known.verify_from == 0:
+                raise
+            self._reset()
+            return self._load(
+                last, clean, known._replace(verify_from=0)
+            )  # it is a batch before that is wrong, often
         finally:
             self.close()
 
-    def _load(self, last: bool, clean: bool, least_epoch: int) -> Recovery | None:
+    def _load(self, last: bool, clean: bool, known: Known) -> Recovery | None:
         file = self.file
         stop = file.size
         before = self.base_offset, 0
+        verify_from = 0 if last else known.verify_from
+        least_epoch = _LOWEST_EPOCH if known.epochs_may_fall else known.least_epoch
         try:
             for batch, buffer, at in walk(file, 0, stop):
-                self._check_order(batch)
-                if last and not has_valid_crc(buffer, at, batch.size):
-                    raise DamagedBatchError("the checksum of the batch is wrong", self.path, batch.position)
+                problem = order_problem(batch, self.base_offset, self.end_offset, known.limit)
+                if problem is not None:
+                    raise DamagedBatchError(problem, self.path, batch.position)
+                if batch.last_offset >= verify_from and not has_valid_crc(buffer, at, batch.size):
+                    raise DamagedBatchError(WRONG_CHECKSUM, self.path, batch.position)
                 if batch.leader_epoch < least_epoch:
                     raise StorageError(
                         f"leader epoch {batch.leader_epoch} after {least_epoch}", self.path, batch.position
@@ -317,26 +385,13 @@ class Segment:
                 before = self.end_offset, batch.position
                 self.note(batch)
                 self._note_epoch(batch)
-                least_epoch = batch.leader_epoch
+                if not known.epochs_may_fall:
+                    least_epoch = batch.leader_epoch
         except DamagedBatchError as damage:
             if not last or clean:
                 raise
-            return self._cut_torn_tail(file, damage, *before)
+            return self._cut_torn_tail(file, damage, *before, known.synced_offset)
         return None
-
-    def _check_order(self, batch: BatchAt) -> None:
-        if batch.base_offset < self.end_offset:
-            raise DamagedBatchError(
-                f"offset {batch.base_offset} found, at least {self.end_offset} expected",
-                self.path,
-                batch.position,
-            )
-        if batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            raise DamagedBatchError(
-                f"offset {batch.last_offset} is too far from the segment's {self.base_offset}",
-                self.path,
-                batch.position,
-            )
 
     def _note_epoch(self, batch: BatchAt) -> None:
         runs = self.epoch_runs
@@ -348,21 +403,33 @@ class Segment:
         runs.append(EpochRun(batch.leader_epoch, first_offset, batch.last_offset))
 
     def _cut_torn_tail(
-        self, file: File, damage: DamagedBatchError, previous_end: int, previous_position: int
+        self,
+        file: File,
+        damage: DamagedBatchError,
+        previous_end: int,
+        previous_position: int,
+        synced_offset: int,
     ) -> Recovery:
         """Cut the file at its first bad batch, unless what follows shows that it was whole once.
 
         A crash tears the end of what was written: nothing valid and newer stands behind. A whole batch with a
-        later offset there means that something written, perhaps acknowledged, was damaged since.
+        later offset there means that something written, perhaps acknowledged, was damaged since. So does a batch that
+        was on the disk before the crash.
         previous_end, previous_position  of the last good batch: the offset expected there, and where it stands.
         A base offset lies outside the checksum: damaged upwards, it looks like a gap, and the batches behind it
         like old data. Their offsets in that gap give it away.
         """
         position, stop = damage.damaged_at, file.size
-        if _is_old_format(file, position, stop):
-            raise StorageError("a message of format 0 or 1; only format 2 is read", self.path, position)
-        following = find_batch(file, position, stop, min(previous_end, self.end_offset))
+        refuse_old_format(file, position, stop)
+        least_offset = min(previous_end, self.end_offset)
+        following = find_batch(file, position, stop, lambda batch: batch.base_offset >= least_offset)
         if following is None:
+            if self.end_offset < synced_offset:
+                raise DamagedBatchError(
+                    f"{damage.message}, and it was on the disk with all before offset {synced_offset}",
+                    self.path,
+                    position,
+                )
             file.truncate(position)
             return Recovery(self.path, position, stop - position, damage.message)
         if following.base_offset < self.end_offset:

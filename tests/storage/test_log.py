@@ -203,7 +203,7 @@ def test_a_checksum_is_verified_on_reading_batches(files: Files) -> None:
     data = bytearray(files.read_all("t-0/00000000000000000005.log"))
     data[95 + 70] ^= 1
     files.replace_atomically("t-0/00000000000000000005.log", bytes(data))
-    log = Log.open(files, "t-0", SMALL)
+    log = Log.open(files, "t-0", SMALL, clean_end_offset=12)
     assert len(list(log.batches(verify=False))) == 12
     with pytest.raises(StorageError, match="damaged batch") as caught:
         list(log.batches())
@@ -359,7 +359,7 @@ def test_segments_that_overlap_are_refused() -> None:
     fill(log, 7)
     log.close()
     files.rename("t-0/00000000000000000005.log", "t-0/00000000000000000004.log")
-    with pytest.raises(StorageError, match=r"00000000000000000004\.log: begins before the end"):
+    with pytest.raises(StorageError, match="offset 4 found, and the log goes on at 4 behind"):
         Log.open(files, "t-0", SMALL)
 
 

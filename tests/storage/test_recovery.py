@@ -231,7 +231,8 @@ def test_a_log_that_claims_more_than_at_its_clean_stop_is_refused() -> None:
     data[last + 7] ^= 0x10
     write(store, TWO, data)
     with pytest.raises(
-        StorageError, match=f"{TWO} at byte {last}: the log ends at offset 19, 3 when it was closed"
+        StorageError,
+        match=f"{TWO} at byte {last}: offset 18 found, and the log goes on at 3 behind the segment",
     ):
         store_content(store)
 

@@ -3,6 +3,7 @@
 # lint   style and types alone
 # bench  the benchmarks, beside their peers
 # stress the long forms of the tests that crash, mutate and search
+# crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
 # stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
@@ -18,7 +19,7 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 
-.PHONY: run test lint bench stress fuzz stub clean tools
+.PHONY: run test lint bench stress crash-states fuzz stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -53,6 +54,9 @@ bench: $(VENV)/test.stamp
 stress: $(VENV)/test.stamp tools
 	KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
+
+crash-states: $(VENV)/test.stamp
+	$(BIN)/python -m tests.storage.crash_states $(CRASH_ARGS)
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris

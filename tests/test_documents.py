@@ -88,8 +88,10 @@ def test_the_lines_for_kcat_print_what_stands_below_them(broker: Broker) -> None
 
 
 def test_the_make_targets_that_are_named_exist() -> None:
-    targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    named = set(re.findall(r"^\$ make (\w+)", README.read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(
+        re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    named = set(re.findall(r"^\$ make ([\w-]+)", README.read_text(encoding="utf-8"), re.MULTILINE))
     assert {"run", "test", "stress", "bench"} <= named <= targets
 
 

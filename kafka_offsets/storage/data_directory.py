@@ -37,6 +37,7 @@ from kafka_offsets.storage.checkpoints import (
     decode_properties,
     decode_uuid,
     encode_offsets,
+    encode_partition_metadata,
     encode_properties,
     encode_uuid,
 )
@@ -291,7 +292,7 @@ class DataDirectory:
         deleting = dict(self._catalogue.deleting)
         removable = [name for name in names if _DELETED_DIRECTORY.fullmatch(name)]
         for topic, partition, directory in _partitions(names):
-            if topic in deleting and self._topic_id(directory) in (None, deleting[topic]):
+            if topic in deleting and self._may_belong_to(directory, deleting[topic]):
                 removable.append(_deleted_name(topic, partition, self._new_id()))
                 self.files.rename(directory, removable[-1])
         if deleting:
@@ -312,6 +313,14 @@ class DataDirectory:
             kept = {key: offset for key, offset in stored.items() if key[0] not in topics}
             if len(kept) < len(stored):
                 self._write_checkpoint(name, kept)
+
+    def _may_belong_to(self, directory: str, topic_id: bytes) -> bool:
+        """Tell whether a folder is of this topic; its partition.metadata is not synced, and may be torn or missing."""
+        path = join(directory, PARTITION_METADATA)
+        stored = self.files.read_all(path) if self.files.exists(path) else b""
+        return encode_partition_metadata(topic_id).startswith(stored.rstrip(b"\0")) or (
+            decode_partition_metadata(stored, path) == topic_id
+        )
 
     def _topic_id(self, directory: str) -> bytes | None:
         path = join(directory, PARTITION_METADATA)

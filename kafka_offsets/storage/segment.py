@@ -52,6 +52,9 @@ _LOWEST_EPOCH = -(2**31)
 _SCAN_BYTES = 1 << 20
 _LOOKUP_BYTES = 8 << 10
 _RECENT_BATCHES = 64
+_SECTOR_BYTES = 512
+_LENGTH_ZEROS = 3
+"""Bytes of a batch's length that are zero as long as it is below 256; a whole length is not."""
 _KNOWN_ATTRIBUTES = 0x7F
 
 
@@ -255,6 +258,26 @@ def order_problem(batch: BatchAt, base_offset: int, end_offset: int, limit: Limi
     return None
 
 
+def _has_hole(file: File, position: int, stop: int, base_offset: int) -> bool:
+    """Tell whether a sector from `position` on was never written: zero up to its end, where a batch was to begin.
+
+    base_offset  of the batch that was to begin at `position`; its first bytes may be zero by nature
+    """
+    natural = base_offset.to_bytes(8) + bytes(_LENGTH_ZEROS)
+    head = read_exactly(file, position, min(-position % _SECTOR_BYTES, stop - position))
+    if not any(head) and (len(head) > len(natural) or any(natural[: len(head)])):
+        return True
+    unwritten = bytes(_SECTOR_BYTES)
+    position += len(head)
+    stop -= (stop - position) % _SECTOR_BYTES
+    while position < stop:
+        data = read_exactly(file, position, min(_SCAN_BYTES, stop - position))
+        if any(data[at : at + _SECTOR_BYTES] == unwritten for at in range(0, len(data), _SECTOR_BYTES)):
+            return True
+        position += len(data)
+    return False
+
+
 class Segment:
     """One segment, open or not: the file descriptor is taken on first use and given back by `close`.
 
@@ -413,8 +436,10 @@ class Segment:
         """Cut the file at its first bad batch, unless what follows shows that it was whole once.
 
         A crash tears the end of what was written: nothing valid and newer stands behind. A whole batch with a
-        later offset there means that something written, perhaps acknowledged, was damaged since. So does a batch that
-        was on the disk before the crash.
+        later offset there means that something written, perhaps acknowledged, was damaged since; unless a sector
+        before it was never written: of what was not synced, a power failure may keep later sectors and not earlier
+        ones. A batch that was on the disk before the crash was damaged since, whatever follows.
+        The cut is forced to the disk: what stood behind must not come back behind new batches.
         previous_end, previous_position  of the last good batch: the offset expected there, and where it stands.
         A base offset lies outside the checksum: damaged upwards, it looks like a gap, and the batches behind it
         like old data. Their offsets in that gap give it away.
@@ -423,7 +448,10 @@ class Segment:
         refuse_old_format(file, position, stop)
         least_offset = min(previous_end, self.end_offset)
         following = find_batch(file, position, stop, lambda batch: batch.base_offset >= least_offset)
-        if following is None:
+        if following is None or (
+            following.base_offset >= self.end_offset
+            and _has_hole(file, position, following.position, self.end_offset)
+        ):
             if self.end_offset < synced_offset:
                 raise DamagedBatchError(
                     f"{damage.message}, and it was on the disk with all before offset {synced_offset}",
@@ -431,6 +459,7 @@ class Segment:
                     position,
                 )
             file.truncate(position)
+            file.sync()
             return Recovery(self.path, position, stop - position, damage.message)
         if following.base_offset < self.end_offset:
             position = previous_position

@@ -72,10 +72,10 @@ _INT64 = struct.Struct(">q")
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _INT32_MAX = (1 << 31) - 1
 
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_DELETE_HORIZON = 0x40
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
 
 Buffer = bytes | bytearray | memoryview
 
@@ -149,22 +149,22 @@ class BatchHeader(NamedTuple):
     @property
     def is_log_append_time(self) -> bool:
         """Whether every record has the time of the append, the max timestamp, instead of its own."""
-        return self.attributes & _LOG_APPEND_TIME != 0
+        return self.attributes & LOG_APPEND_TIME != 0
 
     @property
     def is_transactional(self) -> bool:
         """Whether the records count only once a marker has committed them; markers have the bit too."""
-        return self.attributes & _TRANSACTIONAL != 0
+        return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
         """Whether the records are for brokers and consumers, not for the application."""
-        return self.attributes & _CONTROL != 0
+        return self.attributes & CONTROL != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
         """When the cleaner may remove the tombstones and markers of the batch; None before its first pass."""
-        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -400,12 +400,12 @@ def encode_batch(
     body, max_timestamp = _encode_records(records, base_timestamp)
     attributes = int(compression)
     if log_append_time is not None:
-        attributes |= _LOG_APPEND_TIME
+        attributes |= LOG_APPEND_TIME
         max_timestamp = log_append_time
     if transactional:
-        attributes |= _TRANSACTIONAL
+        attributes |= TRANSACTIONAL
     if control:
-        attributes |= _CONTROL
+        attributes |= CONTROL
     count = len(records)
     producer = producer_id, producer_epoch, base_sequence
     checked = attributes, count - 1, base_timestamp, max_timestamp, *producer, count
@@ -424,14 +424,14 @@ def rewrite_batch(
     Sources: KIP-534; MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader.
     """
     if not records:
-        attributes = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+        attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
         header = header._replace(attributes=attributes, base_timestamp=-1, record_count=0)
         return _assemble(header.base_offset, header.leader_epoch, header[5:], b"")
     attributes = header.attributes
     horizon = header.delete_horizon_ms
     if horizon is None and delete_horizon_ms is not None:
         horizon = delete_horizon_ms
-        attributes |= _DELETE_HORIZON
+        attributes |= DELETE_HORIZON
     base_timestamp = records[0].timestamp if horizon is None else horizon
     body = b"".join(
         _encode_record(offset - header.base_offset, timestamp - base_timestamp, key, value, headers)

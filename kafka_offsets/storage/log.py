@@ -51,12 +51,13 @@ from kafka_offsets.storage.segment import (
     segment_name,
     walk,
 )
+from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)")
-_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", ".cleaned")
+_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
 _FIELDS = struct.Struct(">8xi4xb6xi8xq")
 """Of a batch header: length, magic, last offset delta, max timestamp."""
 _BASE_OFFSET = struct.Struct(">q")
@@ -99,6 +100,7 @@ class Log:
     damages           what opening took out of the log, with `keep_valid`
     topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
     config            may be replaced at any time; the next roll follows it
+    files, file_lock  for the cleaner, which works on the files of sealed segments; the lock is held by removals
     """
 
     def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
@@ -111,7 +113,7 @@ class Log:
         self.recovery: Recovery | None = None
         self.damages: list[Damage] = []
         self.topic_id: bytes | None = None
-        self._files = files
+        self.files = self._files = files
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs()
         self._sealed_in_use: Segment | None = None
@@ -119,7 +121,8 @@ class Log:
         self._keep_valid = False
         self._failure: StorageError | None = None
         self._closed = False
-        self._file_lock = threading.RLock()  # whoever syncs, closes or removes files; appending needs none
+        # Whoever syncs, closes or removes files; appending needs none.
+        self.file_lock = self._file_lock = threading.RLock()
 
     @classmethod
     def open(
@@ -161,6 +164,9 @@ class Log:
     ) -> None:
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
+        if any(name.endswith(SWAP_SUFFIX) for name in names):
+            complete_swaps(self._files, self.directory, names, self.config.index_interval_bytes)
+            names = self._files.list_directory(self.directory)
         bases = self._tidy(names)
         self.topic_id = _restore_topic_id(self._files, self.directory, names, topic_id)
         if bases:
@@ -211,8 +217,6 @@ class Log:
         bases = sorted(int(match[1]) for _, match in found if match and match[2] == LOG_SUFFIX)
         known = set(bases)
         for name, match in found:
-            if name.endswith(".swap"):
-                raise StorageError("an unfinished compaction of Kafka", join(self.directory, name))
             orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in known
             if orphan or name.endswith(_LEFTOVERS):
                 self._files.remove(join(self.directory, name))
@@ -478,6 +482,24 @@ class Log:
                 self._segments.pop(0).remove()  # gone from memory first: no second try at half a removal
         self._epochs.trim_start(offset)
         self._write_epochs()
+
+    # --- compaction
+
+    def holds(self, segments: Sequence[Segment]) -> bool:
+        """Tell whether these segments, at least one, stand in the log, one after the other."""
+        if segments[0] not in self._segments:
+            return False
+        first = self._segments.index(segments[0])
+        return self._segments[first : first + len(segments)] == list(segments)
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Let one segment take the place of sealed ones that the log holds; the files are the caller's affair."""
+        assert self.holds(old) and old[-1] is not self._segments[-1]
+        first = self._segments.index(old[0])
+        new.forget_recent()
+        self._segments[first : first + len(old)] = [new]
+        for segment in old:
+            segment.close()
 
     # --- reading
 

@@ -29,6 +29,7 @@ from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 NAME_DIGITS = 20
 NO_TIMESTAMP = -1

@@ -1,0 +1,166 @@
+"""Compaction when the process dies or the disk refuses at any of its file operations; Kafka's unfinished swaps."""
+
+from itertools import count
+
+import pytest
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.compaction import CompactionConfig, compact
+from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.log import Log, LogConfig
+from tests.storage.batches import copy_of, write
+from tests.storage.faults import Crash, FaultyFiles
+from tests.storage.keyed import WALL, check_legal, mark, put, records, table
+
+CONFIG = CompactionConfig()
+LOG_CONFIG = LogConfig(segment_bytes=500)
+FIRST = "00000000000000000000"
+
+
+def fill(log: Log) -> None:
+    """Twelve segments that become two or three; the last sealed one ends in records that are void."""
+    for number in range(30):
+        put(log, (b"k%d" % (number % 4), b"%d" % number), (b"once-%d" % (number // 9), b"x" * 20))
+    put(log, (b"k1", b"t"), producer=7, sequence=0, transactional=True)
+    mark(log, 7, commit=False)
+    put(log, (b"k2", None))
+    log.roll()
+    put(log, (b"k0", b"active"))
+
+
+Table = dict[bytes, tuple[int, bytes]]
+
+
+def prepared(*, crash: bool, fail_at: int) -> tuple[FaultyFiles, Log, Table]:
+    files = FaultyFiles(crash=crash)
+    log = Log.open(files, "t-0", LOG_CONFIG)
+    fill(log)
+    before = table(log)
+    files.calls.clear()
+    files.fail_at = fail_at
+    return files, log, before
+
+
+def test_a_crash_at_any_file_operation_leaves_the_log_as_before_or_as_after() -> None:
+    _, log, before = prepared(crash=False, fail_at=0)
+    all_records = records(log)
+    compact(log, CONFIG, WALL)
+    after = records(log)
+    assert len(after) < len(all_records)
+    for fail_at in count(1):
+        files, log, _ = prepared(crash=True, fail_at=fail_at)
+        try:
+            compact(log, CONFIG, WALL)
+        except Crash:
+            pass
+        else:
+            assert fail_at > 30
+            return
+        survivors = files.survivors()
+        for _ in range(2):
+            log = Log.open(survivors, "t-0", LOG_CONFIG)
+            assert table(log) == before, fail_at
+            assert set(after) <= set(records(log)) <= set(all_records)
+            check_legal(log)
+            names = survivors.list_directory("t-0")
+            assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
+        (_,) = compact(log, CONFIG, WALL)
+        assert records(log) == after
+        put(log, (b"new", b"1"))
+        log = Log.open(survivors, "t-0", LOG_CONFIG)
+        assert table(log).items() > before.items()
+
+
+def test_a_crash_while_a_swap_is_completed_leaves_it_to_the_next_start() -> None:
+    for first_crash in count(1):
+        files, log, before = prepared(crash=True, fail_at=first_crash)
+        try:
+            compact(log, CONFIG, WALL)
+        except Crash:
+            pass
+        else:
+            return
+        left = files.survivors()
+        if not [name for name in left.list_directory("t-0") if name.endswith(".swap")]:
+            continue
+        for second_crash in count(1):
+            again = FaultyFiles(crash=True, fail_at=second_crash)
+            again._directories = {path: set(names) for path, names in left._directories.items()}
+            again._contents = {path: bytearray(content) for path, content in left._contents.items()}
+            try:
+                log = Log.open(again, "t-0", LOG_CONFIG)
+            except Crash:
+                log = Log.open(again.survivors(), "t-0", LOG_CONFIG)
+                assert table(log) == before, (first_crash, second_crash)
+                check_legal(log)
+            else:
+                assert not again.failed
+                again.fail_at = 0
+                assert table(log) == before
+                break
+
+
+def test_a_refusal_at_any_file_operation_leaves_a_log_that_serves_on() -> None:
+    for fail_at in count(1):
+        files, log, before = prepared(crash=False, fail_at=fail_at)
+        try:
+            compact(log, CONFIG, WALL)
+        except StorageError:
+            assert files.failed
+        if not files.failed:
+            assert fail_at > 30
+            return
+        assert log.failure is None
+        assert table(log) == before, fail_at
+        put(log, (b"new", b"1"))
+        now = before | {b"new": (log.log_end_offset - 1, b"1")}
+        unfinished = [segment for segment in log.segments if segment.path.endswith(".swap")]
+        if unfinished:  # its file is the only one: another cleaning must not touch it
+            with pytest.raises(StorageError, match="its swap was not finished"):
+                compact(log, CONFIG, WALL)
+        else:
+            compact(log, CONFIG, WALL)
+        assert table(log) == now
+        log = Log.open(files, "t-0", LOG_CONFIG)
+        assert table(log) == now, fail_at
+        compact(log, CONFIG, WALL)
+        assert table(log) == now
+        check_legal(log)
+
+
+def kafkas_swap(*suffixes: str) -> tuple[MemoryFiles, MemoryFiles, list[str]]:
+    """A log with its cleaned files beside it, named as said; one that was cleaned; the names of the old segments."""
+    files, cleaned = MemoryFiles(), MemoryFiles()
+    for made in (files, cleaned):
+        log = Log.open(made, "t-0", LogConfig(segment_bytes=500))
+        fill(log)
+        log.config = LogConfig()
+        log.close() if made is files else compact(log, CONFIG, WALL)
+    old = [name for name in files.list_directory("t-0") if name.endswith(".log")][:-1]
+    for name, suffix in zip((".log", ".index", ".timeindex", ".txnindex"), suffixes, strict=True):
+        write(files, f"t-0/{FIRST}{name}{suffix}", cleaned.read_all(f"t-0/{FIRST}{name}"))
+    return files, cleaned, old
+
+
+def content(files: MemoryFiles) -> dict[str, bytes]:
+    return {name: data for name, data in copy_of(files, "t-0").items() if name.endswith((".log", "index"))}
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2, "all"])
+def test_an_unfinished_swap_of_kafka_is_completed(removed: int | str) -> None:
+    files, cleaned, old = kafkas_swap(".swap", ".swap", ".swap", ".swap")
+    for name in old[: len(old) if removed == "all" else int(removed)]:
+        files.rename(f"t-0/{name}", f"t-0/{name}.deleted")
+    log = Log.open(files, "t-0", LOG_CONFIG)
+    after = Log.open(cleaned, "t-0", LOG_CONFIG)
+    assert table(log) == table(after)
+    assert content(files) == content(cleaned)
+    assert not [name for name in files.list_directory("t-0") if name.endswith((".swap", ".deleted"))]
+
+
+def test_a_swap_of_which_not_all_files_were_renamed_never_was() -> None:
+    files, _, old = kafkas_swap(".swap", ".cleaned", ".cleaned", ".cleaned")
+    before = {name: files.read_all(f"t-0/{name}") for name in old}
+    Log.open(files, "t-0", LOG_CONFIG)
+    assert {name: files.read_all(f"t-0/{name}") for name in old} == before
+    assert not [name for name in files.list_directory("t-0") if name.endswith((".swap", ".cleaned"))]

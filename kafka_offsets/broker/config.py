@@ -206,6 +206,14 @@ class Config:
         choices=("strict", "keep-valid"),
         is_ours=True,
     )
+    offsets_snapshot_interval_bytes: int = setting(
+        Kind.LONG,
+        16_777_216,
+        "On disk: how much a partition of the offsets topic grows until a snapshot of it is taken, from which the "
+        "next start goes on. 0: no snapshots.",
+        at_least=0,
+        is_ours=True,
+    )
     coordinator_warm: bool = setting(
         Kind.BOOLEAN,
         True,

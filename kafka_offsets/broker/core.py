@@ -24,6 +24,7 @@ from kafka_offsets.broker.runtime import (
     Read,
     coordinator_error,
 )
+from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
@@ -149,6 +150,7 @@ class BrokerCore:
     files   where its data is; in memory when not given
     clock   the only source of time
     sync    how logs are made durable when the `fsync` policy asks for it
+    background  how files are written for which nobody waits
     Raises StorageError when the data cannot be read or another broker has it.
     """
 
@@ -158,12 +160,14 @@ class BrokerCore:
         files: Files | None = None,
         clock: Clock | None = None,
         sync: Sync = sync_inline,
+        background: Background = run_inline,
     ) -> None:
         self.config = config
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.host, self.port = "127.0.0.1", 0
         self.apis: Apis = served_apis(config.profile)
-        self._sync = sync
+        self.sync = sync
+        self.background = background
         self._deadlines: list[tuple[int, int, Deadline]] = []
         self._most_deadlines = _FEWEST_DEADLINES
         self._order = 0
@@ -184,6 +188,7 @@ class BrokerCore:
         )
         self.topics = Topics(self.directory, config)
         self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id
+        self.snapshots = Snapshots(self, config.offsets_snapshot_interval_bytes)
         self.runtime = CoordinatorRuntime(
             GroupSettings(
                 group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -198,6 +203,7 @@ class BrokerCore:
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
             Compression(config.offsets_topic_compression_codec),
             config.message_max_bytes,
+            self.snapshots.restore,
         )
         try:
             self._load_groups()
@@ -207,6 +213,7 @@ class BrokerCore:
 
     def _load_groups(self) -> None:
         """Replay the offsets topic, if there is one, and append what the replay decided."""
+        self.snapshots.start(self.clock.now())
         topic = self.topics.get(OFFSETS_TOPIC)
         if topic is None:
             return
@@ -321,9 +328,10 @@ class BrokerCore:
 
     def close(self) -> None:
         """Write what is decided, close all files and give the data directory free."""
-        self._sync = sync_inline
+        self.sync, self.background = sync_inline, run_inline
         try:
             self.end_turn()
+            self.snapshots.stop()
         finally:
             self.topics.close()
             self.directory.close()
@@ -624,7 +632,7 @@ class BrokerCore:
         ends = {hosted: hosted.log.log_end_offset for hosted in unsynced.values() if hosted is not None}
         replies, self._durable_replies = self._durable_replies, []
         self._syncing = True
-        self._sync(list(unsynced), lambda failed: self._synced(ends, replies, failed))
+        self.sync(list(unsynced), lambda failed: self._synced(ends, replies, failed))
 
     def _synced(
         self,

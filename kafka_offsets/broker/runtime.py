@@ -104,6 +104,7 @@ class HostedShard:
 
     durable_offset  decisions whose records end at or below it have taken effect or may
     failed          the log takes no more writes: the shard answers nobody until the broker is started again
+    refusals        how often decisions were undone because the log did not take their records
     deadline        when the shard's tick is due
     """
 
@@ -117,21 +118,32 @@ class HostedShard:
         self._max_batch_bytes = max_batch_bytes
         self.durable_offset = log.log_end_offset
         self.failed = False
+        self.refusals = 0
         self.deadline: Deadline | None = None
         self._decided: list[Result | Read] = []
         self._appended: deque[_Appended] = deque()
+
+    @property
+    def applied_offset(self) -> int:
+        """Every record before it has taken effect, and none from it on."""
+        return self._appended[0].base_offset if self._appended else self.log.log_end_offset
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether some decision has not been offered to the log yet."""
+        return bool(self._decided)
 
     @property
     def has_pending(self) -> bool:
         """Whether some decision has not taken effect yet."""
         return bool(self._decided or self._appended)
 
-    def load(self, now: Now) -> None:
-        """Replay the whole log into the shard.
+    def load(self, now: Now, start_offset: int | None = None) -> None:
+        """Replay the log into the shard: the whole of it, or from the offset on before which the shard has it already.
 
         Raises StorageError, with file and position, when a record of a known type does not parse.
         """
-        for batch in self.log.batches():
+        for batch in self.log.batches(start_offset):
             producer_id = batch.header.producer_id if batch.header.is_transactional else -1
             for record in read_records(batch.data):
                 try:
@@ -236,6 +248,7 @@ class HostedShard:
             self._replies.reply(context, response)
 
     def _refuse(self, results: list[Result | Read], error: ErrorCode) -> None:
+        self.refusals += 1
         for result in reversed(results):
             if isinstance(result, Result):
                 result.undo()
@@ -269,6 +282,7 @@ class CoordinatorRuntime:
     open_log       partition -> its log
     new_member_id  prefix -> a member id that nobody has
     compression, max_batch_bytes  of the batches that are written
+    restore        puts what it knows of a log into its empty shard; the offset to replay from, None for all of it
     """
 
     def __init__(
@@ -280,6 +294,7 @@ class CoordinatorRuntime:
         new_member_id: Callable[[str], str],
         compression: Compression,
         max_batch_bytes: int,
+        restore: Callable[[HostedShard], int | None] = lambda hosted: None,
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -288,6 +303,7 @@ class CoordinatorRuntime:
         self._new_member_id = new_member_id
         self._compression = compression
         self._max_batch_bytes = max_batch_bytes
+        self._restore = restore
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
 
@@ -321,7 +337,7 @@ class CoordinatorRuntime:
         hosted = HostedShard(
             shard, self._open_log(partition), self._replies, self._compression, self._max_batch_bytes
         )
-        hosted.load(now)
+        hosted.load(now, self._restore(hosted))
         lost_to_damage = rescue.records_in_force(hosted.log, shard)
         if lost_to_damage:
             hosted.decide(Result(records=tuple(lost_to_damage)))

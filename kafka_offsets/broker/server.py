@@ -18,6 +18,7 @@ from typing import Self, TypeVar
 
 from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.core import BrokerCore, Connection, sync_all
+from kafka_offsets.broker.snapshots import Done, Work
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
@@ -136,6 +137,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._clock = clock if clock is not None else SystemClock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
         self._peers: set[_Peer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
@@ -144,9 +146,9 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._closed = asyncio.Event()
         self._stopping = False
-        self._syncs = 0
+        self._tasks = 0
         self._config = config
-        self.core = BrokerCore(config, files, self._clock, self._sync)
+        self.core = BrokerCore(config, files, self._clock, self._sync, self._background)
 
     async def start(self, host: str, port: int) -> None:
         """Listen on host and port (0: any free one). Raises OSError."""
@@ -180,13 +182,14 @@ class Server:
             if self._listener is not None:
                 self._listener.close()
             self._worker.shutdown(wait=True)
+            self._writer.shutdown(wait=True)
             for handle in (self._turn, self._timer):
                 if handle is not None:
                     handle.cancel()
             self.core.close()
 
     async def _disconnect_all(self) -> None:
-        """Return when no socket is open and no sync is under way."""
+        """Return when no socket is open and no thread is at work."""
         listening = () if self._listener is None else self._listener.sockets
         for accepting in listening:
             self._loop.remove_reader(accepting.fileno())
@@ -197,7 +200,7 @@ class Server:
             await asyncio.sleep(0)
         if self._listener is not None:
             self._listener.close()
-        while self._peers or self._syncs:
+        while self._peers or self._tasks:
             self._closed.clear()
             await self._closed.wait()
         if self._listener is not None:
@@ -274,12 +277,27 @@ class Server:
 
     def _sync(self, logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
         """Sync logs in the worker thread; `done` is called in the loop."""
-        self._syncs += 1
+        self._tasks += 1
         future = self._loop.run_in_executor(self._worker, sync_all, logs)
 
         def finished(result: "asyncio.Future[dict[Log, StorageError]]") -> None:
-            self._syncs -= 1
+            self._tasks -= 1
             done(result.result())
+            self.request_turn()
+            self._closed.set()
+
+        future.add_done_callback(finished)
+
+    def _background(self, work: Work, done: Done) -> None:
+        """Carry out `work` in another thread than the one that clients wait for; `done` is called in the loop."""
+        self._tasks += 1
+        future = self._loop.run_in_executor(self._writer, work)
+
+        def finished(result: "asyncio.Future[None]") -> None:
+            self._tasks -= 1
+            error = result.exception()
+            assert error is None or isinstance(error, StorageError), error
+            done(error)
             self.request_turn()
             self._closed.set()
 

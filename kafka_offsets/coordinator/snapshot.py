@@ -15,8 +15,8 @@ Layout, in the byte order of the machine, which `order` tells::
     section   tag 4 bytes | length uint32 | crc uint32 | payload
               crc: CRC-32C of everything in the file up to here but for the other checksums, which would cancel out
 
-    HEAD      partition int32 | replay_from, log_start_offset, unknown_records int64 | topic_id 16 bytes
-              | cluster_id utf-8
+    HEAD      partition, damaged_files int32 | replay_from, log_start_offset, unknown_records int64
+              | topic_id 16 bytes | cluster_id utf-8
     OPEN      offsets of open transactions, each
               producer_id, offset, commit_timestamp, expire_timestamp, log_offset int64 | partition, leader_epoch int32
               | topic_id 16 bytes | lengths of group, topic, metadata uint32 | group, topic, metadata utf-8
@@ -56,7 +56,7 @@ _ORDER = 0x0102
 _PROLOGUE = struct.Struct("=8sHH")
 _SECTION = struct.Struct("=4sI")
 _CRC = struct.Struct("=I")
-_HEAD = struct.Struct("=iqqq16s")
+_HEAD = struct.Struct("=iiqqq16s")
 _OPEN = struct.Struct("=5q2i16s3I")
 _GROUP = struct.Struct("=II")
 _PAGES = struct.Struct("=III")
@@ -86,6 +86,7 @@ class SnapshotHead(NamedTuple):
     """Whose state a snapshot holds, and from where on the log must be replayed over it.
 
     topic_id          of the offsets topic, 16 bytes
+    damaged_files     how often damage was taken out of the log before
     replay_from       every record before it is contained
     log_start_offset  of the log when the snapshot was begun
     unknown_records   of types that are not kept, before `replay_from`
@@ -94,6 +95,7 @@ class SnapshotHead(NamedTuple):
     cluster_id: str
     topic_id: bytes
     partition: int
+    damaged_files: int
     replay_from: int
     log_start_offset: int
     unknown_records: int
@@ -141,6 +143,7 @@ class SnapshotWriter:
         head = self._head
         fields = (
             head.partition,
+            head.damaged_files,
             head.replay_from,
             head.log_start_offset,
             head.unknown_records,
@@ -318,9 +321,8 @@ class Snapshot:
         if tag != b"HEAD":
             raise UnusableSnapshotError("it has no head")
         cursor = _Cursor(payload)
-        partition, replay_from, log_start_offset, unknown_records, topic_id = cursor.unpack(_HEAD)
-        cluster_id = cursor.text(cursor.left)
-        return SnapshotHead(cluster_id, topic_id, partition, replay_from, log_start_offset, unknown_records)
+        partition, damaged_files, *offsets, topic_id = cursor.unpack(_HEAD)
+        return SnapshotHead(cursor.text(cursor.left), topic_id, partition, damaged_files, *offsets)
 
     def _read_tail(self) -> tuple[SnapshotTail, int, int]:
         cursor = _Cursor(self._sections[-1][1])

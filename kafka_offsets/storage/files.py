@@ -74,10 +74,12 @@ class Lock(ABC):
 class Files(ABC):
     """A tree of directories and files.
 
-    root  how an operator knows the tree: its absolute path, or "memory"
+    root              how an operator knows the tree: its absolute path, or "memory"
+    outlives_process  whether what is written can be read by another process later
     """
 
     root: str
+    outlives_process = True
 
     @abstractmethod
     def open(self, path: str, create: bool = False) -> File:
@@ -399,6 +401,7 @@ class MemoryFiles(Files):
     """A tree that lives and dies with this object."""
 
     root = "memory"
+    outlives_process = False
 
     def __init__(self) -> None:
         self._directories: dict[str, set[str]] = {"": set()}

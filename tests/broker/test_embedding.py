@@ -19,6 +19,7 @@ import pytest
 
 from kafka_offsets import Broker, ConfigError, OffsetAndMetadata, StorageError
 from kafka_offsets.broker import server as server_module
+from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
 from tests.conftest import REPOSITORY
 from tests.interop import wire
 from tests.interop.wire import Connection
@@ -266,6 +267,25 @@ def test_two_threads_may_stop_one_broker() -> None:
         for thread in stopping:
             thread.join(timeout=20)
         assert "kafka-offsets" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_snapshot_is_written_while_the_broker_serves(tmp_path: Path) -> None:
+    written = [tmp_path / f"__consumer_offsets-{partition}" / SNAPSHOT_FILE for partition in range(2)]
+    config = {"offsets.snapshot.interval.bytes": 1, "offsets.topic.num.partitions": 2}
+    with Broker(config, data_directory=tmp_path) as broker:
+        assert broker._loop is not None
+        for number in range(4):
+            commit(broker, f"group-{number}", number)
+        snapshots = broker._server.core.snapshots  # type: ignore[union-attr]
+        for hosted in broker._server.core.runtime.all_shards():  # type: ignore[union-attr]
+            broker._loop.call_soon_threadsafe(snapshots.want, hosted)
+        number = 4
+        while not all(path.exists() for path in written):  # ended by the timeout of the test
+            commit(broker, f"group-{number % 9}", number)
+            number += 1
+        expected = {group: broker.committed(f"group-{group}") for group in range(9)}
+    with Broker(config, data_directory=tmp_path) as broker:
+        assert {group: broker.committed(f"group-{group}") for group in range(9)} == expected
 
 
 def test_a_stop_that_cannot_write_ends_the_thread_and_says_why(

@@ -79,7 +79,7 @@ def state(shard: Shard) -> dict[str, Any]:
 
 
 def head(shard: Shard, replay_from: int = 0) -> SnapshotHead:
-    return SnapshotHead("cluster", TOPIC_ID, 7, replay_from, 0, shard.unknown_records)
+    return SnapshotHead("cluster", TOPIC_ID, 7, 0, replay_from, 0, shard.unknown_records)
 
 
 def snapshot_of(shard: Shard) -> bytes:
@@ -284,7 +284,7 @@ def test_everything_is_read_back_as_it_was(rng: random.Random) -> None:
     data = snapshot_of(shard)
     assert state(restored(data)) == state(shard)
     taken = Snapshot(data)
-    assert (taken.head, taken.tail) == (SnapshotHead("cluster", TOPIC_ID, 7, 42, 0, 11), TAIL)
+    assert (taken.head, taken.tail) == (SnapshotHead("cluster", TOPIC_ID, 7, 0, 42, 0, 11), TAIL)
     assert state(restored(snapshot_of(restored(data)))) == state(shard)
 
 

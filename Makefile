@@ -3,6 +3,8 @@
 # lint   style and types alone
 # bench  the benchmarks, beside their peers
 # stress the long forms of the tests that crash, mutate and search
+# kill-loop     kill -9 under load, 1,000 times for each policy of fsync; goes on where it stopped, in .crash
+# kfake-loss    the proof that the test of torn tails can fail: it finds that kfake loses commits; needs Go
 # crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
 # stub   makes protocol/messages.pyi again from the schemas
@@ -19,7 +21,7 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 
-.PHONY: run test lint bench stress crash-states fuzz stub clean tools
+.PHONY: run test lint bench stress kill-loop crash-states kfake-loss fuzz stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -54,6 +56,14 @@ bench: $(VENV)/test.stamp
 stress: $(VENV)/test.stamp tools
 	KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
+
+kill-loop: $(VENV)/test.stamp
+	$(BIN)/python -m tests.interop.kill_loop $(CRASH_ARGS)
+
+kfake-loss: $(VENV)/test.stamp
+	@command -v go >/dev/null || { echo "make: Go is missing; install it from https://go.dev/dl" >&2; exit 1; }
+	cd benchmarks/peers/kfake && go build -o $(CURDIR)/$(VENV)/kfake .
+	KAFKA_OFFSETS_KFAKE=$(CURDIR)/$(VENV)/kfake $(BIN)/python -m pytest -rA tests/interop/test_torn_tail.py
 
 crash-states: $(VENV)/test.stamp
 	$(BIN)/python -m tests.storage.crash_states $(CRASH_ARGS)

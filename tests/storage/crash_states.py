@@ -6,9 +6,7 @@ python -m tests.storage.crash_states NAME            one state again, by the nam
 
 import argparse
 import functools
-import hashlib
 import itertools
-import json
 import logging
 import math
 import random
@@ -16,13 +14,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore, sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
-from tests.conftest import REPOSITORY
+from tests.slices import DoneSlices
 from tests.storage.crash_files import CrashPoint, Cut, RecordingFiles, Sync, Tree, Write, parts
 from tests.storage.crash_story import (
     CONFIGS,
@@ -256,21 +253,15 @@ def replay(name: StateName) -> None:
 
 
 class Progress:
-    """The slices that are done, a line each in a file; those of other sources do not count."""
+    """The slices that are done, and those that come next."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._sources = _fingerprint_of_sources()
-        self.done: dict[Slice, Count] = {}
-        for line in path.read_text().splitlines() if path.exists() else ():
-            entry = json.loads(line)
-            if entry["sources"] == self._sources:
-                self.done[Slice(*entry["slice"])] = Count(*entry["count"])
+    def __init__(self) -> None:
+        self._file = DoneSlices("states")
+        self.done = {Slice(*entry["slice"]): Count(*entry["count"]) for entry in self._file.read()}
 
     def add(self, slice_: Slice, count: Count) -> None:
         self.done[slice_] = count
-        with self._path.open("a") as file:
-            file.write(json.dumps({"sources": self._sources, "slice": slice_, "count": count}) + "\n")
+        self._file.add(slice=slice_, count=count)
 
     def total(self) -> Count:
         return functools.reduce(Count.plus, self.done.values(), Count())
@@ -284,16 +275,9 @@ class Progress:
                     yield slice_
 
 
-def _fingerprint_of_sources() -> str:
-    sources = [*REPOSITORY.glob("kafka_offsets/**/*.py"), *Path(__file__).parent.glob("crash_*.py")]
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sorted(sources))).hexdigest()[:16]
-
-
 def run_all(target: int, seconds: float, processes: int) -> int:
     """Run slices until `target` states are done or the time is over; 1 when one of them fails."""
-    folder = REPOSITORY / ".crash"
-    folder.mkdir(exist_ok=True)
-    progress = Progress(folder / "slices.jsonl")
+    progress = Progress()
     stop_at = time.monotonic() + seconds
     slices = progress.missing()
     with ProcessPoolExecutor(processes) as pool:

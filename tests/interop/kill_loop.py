@@ -1,0 +1,174 @@
+"""kill -9 while eight clients commit, over and over on one data directory.
+
+Every round recovers what the last one left, writes on, and crashes again. Each client has a group of its own and
+commits 1, 2, 3, … to all partitions of a topic: after a start every partition of a group has the same offset, the last
+one acknowledged or a later one that was sent. The frames are made by hand, so that our codecs do not judge themselves.
+
+    python -m tests.interop.kill_loop    the full form: 1,000 rounds for each policy of fsync; goes on where it stopped
+"""
+
+import argparse
+import random
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, deque
+from pathlib import Path
+
+from tests.interop import wire
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import until
+from tests.slices import DoneSlices
+
+POLICIES = ("never", "interval", "commit")
+ROUNDS = 1000
+ROUNDS_OF_A_SLICE = 25
+CLIENTS = 8
+WINDOW = 8
+PARTITIONS = 3
+TOPIC = "kill-loop"
+KILL_AFTER_S = (0.005, 0.200)
+# Small segments, so that rounds also crash beside a roll; Kafka refuses less. An interval that ends within a round.
+SETTINGS = {"offsets.topic.segment.bytes": "1048576"}
+INTERVAL = {"fsync.interval.ms": "20"}
+
+
+class Committer:
+    """One client with a group of its own that commits 1, 2, 3, … and remembers what was sent and acknowledged."""
+
+    def __init__(self, number: int) -> None:
+        self.group = f"kill-loop-{number}"
+        self.sent = 0
+        self.acknowledged = 0
+        self.refused: set[int] = set()
+        self.under_way = threading.Event()
+
+    def run(self, address: str) -> None:
+        """Commit with a window of requests in flight until the broker is gone."""
+        self.under_way.clear()
+        pending: deque[int] = deque()
+        try:
+            with wire.Connection(address) as connection:
+                while True:
+                    while len(pending) < WINDOW:
+                        self.sent += 1
+                        pending.append(self.sent)
+                        commit = wire.offset_commit(self.sent, self.group, TOPIC, self.sent, PARTITIONS)
+                        connection.socket.sendall(commit)
+                    self._acknowledge(connection.receive(), pending.popleft())
+        except (wire.WireError, ConnectionError):
+            pass  # it was killed, as it should be
+
+    def _acknowledge(self, answer: bytes, number: int) -> None:
+        assert struct.unpack_from(">i", answer)[0] == number, "answers come in the order of the requests"
+        errors = wire.offset_commit_errors(answer, TOPIC)
+        if errors == {0}:
+            self.acknowledged = number
+            self.under_way.set()
+        else:
+            self.refused |= errors
+
+    def check(self, connection: wire.Connection) -> None:
+        """Compare what the broker has with what it acknowledged and with what it was sent."""
+        found = until(lambda: self._fetch(connection), f"offsets of {self.group} are served")
+        offsets = {offset for offset, _ in found.values()}
+        story = f"{self.group}: found {found}, acknowledged {self.acknowledged}, sent {self.sent}"
+        assert len(found) == PARTITIONS, story
+        assert len(offsets) == 1, f"a commit was found in part: {story}"
+        (offset,) = offsets
+        assert offset >= self.acknowledged, f"an acknowledged commit is lost: {story}"
+        assert offset <= self.sent, f"a commit was invented: {story}"
+        assert {metadata for _, metadata in found.values()} == {str(offset)}, (
+            f"metadata of another commit: {story}"
+        )
+
+    def _fetch(self, connection: wire.Connection) -> dict[int, tuple[int, str]]:
+        """Partition to offset and metadata; nothing while the group is being loaded."""
+        answer = connection.fetch_offsets(self.group, TOPIC, PARTITIONS)
+        if isinstance(answer, int):
+            assert answer in {14, 15, 16}, f"error {answer}"
+            return {}
+        return answer
+
+
+def prepare(address: str, committers: list[Committer]) -> None:
+    """The topic exists, and every group has a coordinator that takes its first commit."""
+    with wire.Connection(address) as connection:
+        assert connection.create_topic(TOPIC, PARTITIONS) in {0, 36}
+        for committer in committers:
+            until(lambda group=committer.group: connection.find_coordinator(group) == 0, "a coordinator")  # type: ignore[misc]
+            commit = wire.offset_commit(0, committer.group, TOPIC, 0, PARTITIONS)
+
+            def accepted(commit: bytes = commit) -> bool:
+                connection.socket.sendall(commit)
+                return wire.offset_commit_errors(connection.receive(), TOPIC) == {0}
+
+            until(accepted, "the first commit is accepted")
+
+
+def commit_until_killed(broker: BrokerProcess, committers: list[Committer], delay_s: float) -> None:
+    """All clients commit; the broker is killed `delay_s` after each of them had an acknowledgement."""
+    threads = [threading.Thread(target=committer.run, args=(broker.address,)) for committer in committers]
+    for thread in threads:
+        thread.start()
+    started = all(committer.under_way.wait(20) for committer in committers)
+    threading.Event().wait(delay_s)  # not a wait for anything: the moment of the crash is the random input
+    broker.kill()
+    for thread in threads:
+        thread.join()
+    assert started
+    assert not any(committer.refused for committer in committers), [one.refused for one in committers]
+
+
+def run(data_dir: Path, fsync: str, rounds: int, seed: int) -> int:
+    """Kill a broker so many times; return how many commits were acknowledged. AssertionError when one is lost."""
+    chance = random.Random(seed)
+    settings = SETTINGS | {"fsync": fsync} | (INTERVAL if fsync == "interval" else {})
+    broker = BrokerProcess(data_dir, settings)
+    committers = [Committer(number) for number in range(CLIENTS)]
+    prepare(broker.start(), committers)
+    for number in range(rounds):
+        try:
+            commit_until_killed(broker, committers, chance.uniform(*KILL_AFTER_S))
+            broker.assert_clean_log()
+            address = broker.start()
+            with wire.Connection(address) as connection:
+                for committer in committers:
+                    committer.check(connection)
+        except BaseException:
+            print(f"round {number} of seed {seed}, fsync={fsync}", file=sys.stderr)
+            raise
+    broker.stop()
+    return sum(committer.acknowledged for committer in committers)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="for each policy")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    options = parser.parse_args()
+    done = DoneSlices("kill-loop")
+    rounds, acknowledged = Counter[str](), Counter[str]()
+    for entry in done.read():
+        rounds[entry["fsync"]] += entry["rounds"]
+        acknowledged[entry["fsync"]] += entry["acknowledged"]
+    stop_at = time.monotonic() + options.seconds
+    while min(rounds[fsync] for fsync in POLICIES) < options.rounds and time.monotonic() < stop_at:
+        fsync = min(POLICIES, key=lambda fsync: rounds[fsync])
+        seed = random.SystemRandom().randrange(1 << 32)
+        with tempfile.TemporaryDirectory() as folder:
+            found = run(Path(folder) / "data", fsync, ROUNDS_OF_A_SLICE, seed)
+        done.add(fsync=fsync, seed=seed, rounds=ROUNDS_OF_A_SLICE, acknowledged=found)
+        rounds[fsync] += ROUNDS_OF_A_SLICE
+        acknowledged[fsync] += found
+        print(
+            f"fsync={fsync}: {rounds[fsync]} rounds, {acknowledged[fsync]} commits acknowledged, none lost",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

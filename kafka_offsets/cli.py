@@ -69,7 +69,7 @@ def _run(words: list[str]) -> int:
         return 0
     if options.command is None:
         parser.error("which command?")
-    return _serve(options)
+    return _check(options) if options.command == "check" else _serve(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,6 +95,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="set a key of docs/configuration.md, over the file; may be given several times",
     )
+    check = commands.add_parser(
+        "check",
+        help="verify a data directory, or the folder of one partition, without changing it",
+        epilog="Exit code: 0 when there is no damage, 1 when there is, 2 when it cannot be read or a broker uses it.",
+    )
+    check.add_argument("directory", type=_directory, metavar="DIR")
+    check.add_argument("--json", action="store_true", help="print an object a line")
     commands.add_parser(
         "inspect", help="explain a segment file, a record or a frame, byte by byte", add_help=False
     )
@@ -151,6 +158,16 @@ def _serve(options: argparse.Namespace) -> int:
     except UnicodeError as error:  # of a name that no host can have
         return _cannot(f"cannot listen on {host}:{port}: {error}")
     return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from kafka_offsets.broker.check import check
+
+    code = 0
+    for line, is_damage in check(options.directory, as_json=options.json):
+        print(line)
+        code |= is_damage
+    return code
 
 
 def os_error_text(error: OSError, host: str, port: int) -> str:

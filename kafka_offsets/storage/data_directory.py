@@ -101,7 +101,7 @@ class NewTopic(NamedTuple):
     topic_id: bytes | None = None
 
 
-class _Catalogue(NamedTuple):
+class Catalogue(NamedTuple):
     """All of the catalogue: replaced as a whole, in memory as on disk.
 
     deleting  names and topic ids whose folders may still be there
@@ -174,20 +174,18 @@ class DataDirectory:
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
             self.files.sync_directory("")  # it must not come back after a crash that follows new records
-        self._catalogue = _Catalogue()
+        self._catalogue = Catalogue()
         if CATALOGUE in names:
-            self._catalogue = _decode_catalogue(self.files.read_all(CATALOGUE), CATALOGUE)
+            self._catalogue = decode_catalogue(self.files.read_all(CATALOGUE), CATALOGUE)
         self._finish_deletions(names)
         self._adopt(self.files.list_directory(""))
 
     def _open_meta_properties(self, exists: bool, node_id: int | None, cluster_id: str | None) -> None:
-        stored = decode_properties(self.files.read_all(META_PROPERTIES), META_PROPERTIES) if exists else {}
+        stored = (
+            decode_meta_properties(self.files.read_all(META_PROPERTIES), META_PROPERTIES) if exists else {}
+        )
         stored_node = stored.get("node.id", stored.get("broker.id"))
         stored_cluster = stored.get("cluster.id")
-        if stored.get("version", "1") not in ("0", "1"):
-            raise StorageError(f"version={stored['version']}, only 0 and 1 are known", META_PROPERTIES, 0)
-        if stored_node is not None and not re.fullmatch(r"[0-9]{1,10}", stored_node):
-            raise StorageError(f"node.id={stored_node} is no number", META_PROPERTIES, 0)
         if stored_node is not None and node_id not in (None, int(stored_node)):
             raise StorageError(f"the directory belongs to node {stored_node}, not {node_id}", META_PROPERTIES)
         if stored_cluster is not None and cluster_id not in (None, stored_cluster):
@@ -291,7 +289,7 @@ class DataDirectory:
         """Rename the folders of deleted topics, forget their offsets, remove what all deletions left."""
         deleting = dict(self._catalogue.deleting)
         removable = [name for name in names if _DELETED_DIRECTORY.fullmatch(name)]
-        for topic, partition, directory in _partitions(names):
+        for topic, partition, directory in partition_folders(names):
             if topic in deleting and self._may_belong_to(directory, deleting[topic]):
                 removable.append(_deleted_name(topic, partition, self._new_id()))
                 self.files.rename(directory, removable[-1])
@@ -333,7 +331,7 @@ class DataDirectory:
         """Enter the folders that the catalogue does not know; a topic has as many partitions as folders show."""
         counts: dict[str, int] = {}
         ids: dict[str, bytes] = {}
-        for topic, partition, directory in _partitions(names):
+        for topic, partition, directory in partition_folders(names):
             if not self._holds_log(directory):
                 continue  # a folder of the operator's, such as backup-2024
             counts[topic] = max(counts.get(topic, 0), partition + 1)
@@ -367,7 +365,7 @@ class DataDirectory:
     def _store_topics(self, topics: Mapping[str, Topic]) -> None:
         self._store(self._catalogue._replace(topics=topics))
 
-    def _store(self, catalogue: _Catalogue) -> None:
+    def _store(self, catalogue: Catalogue) -> None:
         self.files.replace_atomically(CATALOGUE, _encode_catalogue(catalogue, self._lines))
         self._catalogue = catalogue
 
@@ -454,6 +452,17 @@ class DataDirectory:
             self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 
 
+def decode_meta_properties(data: bytes, path: str) -> dict[str, str]:
+    """Read meta.properties; StorageError when it is damaged, of an unknown version, or names no node."""
+    stored = decode_properties(data, path)
+    node_id = stored.get("node.id", stored.get("broker.id"))
+    if stored.get("version", "1") not in ("0", "1"):
+        raise StorageError(f"version={stored['version']}, only 0 and 1 are known", path, 0)
+    if node_id is not None and not re.fullmatch(r"[0-9]{1,10}", node_id):
+        raise StorageError(f"node.id={node_id} is no number", path, 0)
+    return stored
+
+
 def _close_all(logs: Iterable[Log], *, sync: bool) -> list[StorageError]:
     """Close every log, and return what the disk refused."""
     errors = []
@@ -465,7 +474,7 @@ def _close_all(logs: Iterable[Log], *, sync: bool) -> list[StorageError]:
     return errors
 
 
-def _partitions(names: Iterable[str]) -> list[tuple[str, int, str]]:
+def partition_folders(names: Iterable[str]) -> list[tuple[str, int, str]]:
     """Return topic, partition and name of each folder of a partition."""
     found = []
     for name in names:
@@ -481,7 +490,7 @@ def _deleted_name(topic: str, partition: int, unique: bytes) -> str:
     return topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
 
 
-def _encode_catalogue(catalogue: _Catalogue, known: dict[str, tuple[Topic, bytes]]) -> bytes:
+def _encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[Topic, bytes]]) -> bytes:
     """Return the bytes of the catalogue file.
 
     known  lines of topics that were encoded before; brought up to date, so that one change encodes one topic
@@ -509,7 +518,7 @@ def _checksummed(row: dict[str, Any]) -> bytes:
     return b"%s %08x\n" % (line, google_crc32c.value(line))
 
 
-def _decode_catalogue(data: bytes, path: str) -> _Catalogue:
+def decode_catalogue(data: bytes, path: str) -> Catalogue:
     """Read a catalogue; StorageError with the position of the line that is not as it was written."""
     rows: list[dict[str, Any]] = []
     position = 0
@@ -528,6 +537,6 @@ def _decode_catalogue(data: bytes, path: str) -> _Catalogue:
     try:
         topics = [Topic(**(row | {"topic_id": decode_uuid(row["topic_id"])})) for row in rows]
         deleting = tuple((name, decode_uuid(topic_id)) for name, topic_id in head["deleting"])
-        return _Catalogue({topic.name: topic for topic in topics}, head["next_producer_id"], deleting)
+        return Catalogue({topic.name: topic for topic in topics}, head["next_producer_id"], deleting)
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error

@@ -333,21 +333,91 @@ class DiskFiles(Files):
         """Take an flock on the file `path`, made if needed.
 
         An flock belongs to the open file, not to the process: a second broker of this very process is refused
-        like one of another process.
+        like one of another process. Kafka takes an fcntl lock, so that is taken as well.
         """
         try:
             descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise _refused(error, "open", path) from error
+        return _take_lock(descriptor, fcntl.LOCK_EX, self.root, path)
+
+
+class ReadOnlyFiles(DiskFiles):
+    """The files below one directory, for reading alone: whatever would change one is refused."""
+
+    def open(self, path: str, create: bool = False) -> File:
+        """Open a file for reading."""
+        if create:
+            raise self._read_only(path)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise _locked(self.root, path) from error
+            descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            os.close(descriptor)
-            raise _refused(error, "lock", path) from error
-        return DiskLock(descriptor)
+            raise _refused(error, "open", path) from error
+        return ReadOnlyFile(path, os.fstat(descriptor).st_size, descriptor)
+
+    def make_directory(self, path: str) -> None:
+        """Raise StorageError."""
+        raise self._read_only(path)
+
+    def remove(self, path: str) -> None:
+        """Raise StorageError."""
+        raise self._read_only(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Raise StorageError."""
+        raise self._read_only(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Raise StorageError."""
+        raise self._read_only(source)
+
+    def sync_directory(self, path: str) -> None:
+        """Raise StorageError."""
+        raise self._read_only(path)
+
+    def lock(self, path: str) -> Lock:
+        """Share the lock of a directory with other readers, or raise StorageError at once if a broker holds it.
+
+        No file is made: where there is none, nobody holds it.
+        """
+        try:
+            descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return DiskLock(-1)
+        except OSError as error:
+            raise _refused(error, "open", path) from error
+        return _take_lock(descriptor, fcntl.LOCK_SH, self.root, path)
+
+    def _read_only(self, path: str) -> StorageError:
+        return StorageError("opened for reading only", path or ".")
+
+
+class ReadOnlyFile(DiskFile):
+    """A file on disk that is only read."""
+
+    __slots__ = ()
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Raise StorageError."""
+        raise StorageError("opened for reading only", self.path)
+
+    def truncate(self, size: int) -> None:
+        """Raise StorageError."""
+        raise StorageError("opened for reading only", self.path)
+
+
+def _take_lock(descriptor: int, kind: int, root: str, path: str) -> DiskLock:
+    """Lock an open file in both ways there are: flock against brokers like this one, fcntl against Kafka's."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        os.close(descriptor)
+        raise _locked(root, path) from error
+    except OSError as error:
+        os.close(descriptor)
+        raise _refused(error, "lock", path) from error
+    return DiskLock(descriptor)
 
 
 def _locked(root: str, path: str) -> StorageError:

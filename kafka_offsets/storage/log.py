@@ -287,7 +287,10 @@ class Log:
         if not self._keep_valid:
             raise StorageError(problem, path, position)
         first = max(self.log_end_offset, log_start_offset)
-        if not any(damage.end_offset == expected for damage in self.damages):  # else it is said already
+        told = self.damages[-1] if self.damages else None
+        if told is not None and told.end_offset is None:
+            self.damages[-1] = told._replace(end_offset=max(expected, first))
+        elif told is None or told.end_offset != expected:
             self.damages.append(Damage(path, position or 0, 0, first, max(first, expected), problem))
         if self.log_end_offset < expected:
             self._create_segment(expected)

@@ -1,0 +1,78 @@
+"""`kafka-offsets check`: a data directory, or the folder of one partition, verified by reading alone.
+
+Joins what the storage knows of files with what the coordinator knows of records.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.coordinator import stored
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol.records import Record
+from kafka_offsets.storage.checking import Checker, Finding, Kind
+from kafka_offsets.storage.data_directory import LOCK, partition_folders
+from kafka_offsets.storage.files import ReadOnlyFiles
+from kafka_offsets.storage.log import PARTITION_METADATA
+from kafka_offsets.storage.segment import LOG_SUFFIX
+
+
+def check_offsets_record(record: Record) -> None:
+    """Raise ProtocolError unless a record of the offsets topic parses; one of an unknown type does."""
+    if record.key is None:
+        raise ProtocolError("it has no key")
+    key = stored.parse_key(record.key)
+    if record.value is None:
+        return
+    if isinstance(key, stored.OffsetKey):
+        stored.parse_offset_value(record.value, record.offset)
+    elif isinstance(key, stored.GroupKey):
+        stored.parse_group_value(record.value)
+
+
+def _is_partition_folder(directory: Path) -> bool:
+    if not partition_folders([directory.name]):
+        return False
+    return (directory / PARTITION_METADATA).exists() or any(directory.glob(f"*{LOG_SUFFIX}"))
+
+
+def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
+    """Check a directory; give a line for each finding and one for all, and whether it speaks of damage.
+
+    as_json  an object a line
+    Raises StorageError when it cannot be read or a broker uses it.
+    """
+    directory = directory.resolve()
+    if not directory.is_dir():
+        raise StorageError("no such directory", str(directory))
+    is_folder = _is_partition_folder(directory)
+    files = ReadOnlyFiles(directory.parent if is_folder else directory)
+    lock = files.lock(LOCK)
+    try:
+        checker = Checker(files, {OFFSETS_TOPIC: check_offsets_record})
+        findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
+        found = dict.fromkeys(Kind, 0)
+        for finding in findings:
+            found[finding.kind] += 1
+            yield _line(finding, as_json=as_json), finding.kind is not Kind.ADVICE
+        if not is_folder and not checker.counts.partitions:
+            raise StorageError("no partition of a topic is in it", str(directory))
+        yield _summary(checker, found, as_json=as_json), False
+    finally:
+        lock.release()
+
+
+def _line(finding: Finding, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps(finding._asdict())
+    where = finding.path if finding.position is None else f"{finding.path} at byte {finding.position}"
+    return f"{where}: {finding.kind.value}: {finding.message}"
+
+
+def _summary(checker: Checker, found: dict[Kind, int], *, as_json: bool) -> str:
+    counts = checker.counts.as_dict()
+    if as_json:
+        return json.dumps(counts | {kind.value: number for kind, number in found.items()})
+    read = ", ".join(f"{number} {name}" for name, number in counts.items())
+    return f"{read}; " + ", ".join(f"{kind.value}: {number}" for kind, number in found.items())

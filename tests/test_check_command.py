@@ -1,0 +1,169 @@
+"""`kafka-offsets check`: a line for each finding, an exit code, and not one byte changed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import cli
+from kafka_offsets.broker.check import check
+from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.log import LogConfig
+from tests.broker.core_client import CoreClient, make_core
+from tests.conftest import DATA, REPOSITORY
+from tests.storage.batches import batch
+
+SEGMENT = "__consumer_offsets-0/00000000000000000000.log"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory with a topic and a group, closed well."""
+    root = tmp_path / "data"
+    core = make_core(DiskFiles(root), offsets_topic_num_partitions=1)
+    core.create_topic("t", 1, {})
+    client = CoreClient(core)
+    for number in range(3):
+        client.commit("g", {("t", 0): number})
+    core.close()
+    return root
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[str]]:
+    code = cli.main(["check", *map(str, words)])
+    said = capsys.readouterr()
+    assert said.err == ""
+    return code, said.out.splitlines()
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert cli.main(["check", *map(str, words)]) == cli.CANNOT
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    return said.err.strip()
+
+
+def contents(root: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(root.rglob("*"))}
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_whole_directory_is_counted_with_exit_code_0(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (directory / ".lock").unlink()
+    before = contents(directory)
+    size = (directory / SEGMENT).stat().st_size
+    assert run(capsys, directory) == (
+        0,
+        [f"1 partitions, 1 segments, 3 batches, 3 records, {size} bytes; damage: 0, torn: 0, advice: 0"],
+    )
+    assert run(capsys, directory / "__consumer_offsets-0")[0] == 0
+    assert contents(directory) == before, "no lock file is left, and nothing else"
+
+
+def test_damage_is_a_line_with_file_and_position_and_exit_code_1(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = (directory / SEGMENT).stat().st_size // 3
+    flip(directory / SEGMENT, size + 70)
+    before = contents(directory)
+    message = f"{size} bytes, offset 1: the checksum of the batch is wrong"
+    code, lines = run(capsys, directory)
+    assert (code, lines[0]) == (1, f"{SEGMENT} at byte {size}: damage: {message}")
+    assert lines[1].endswith("damage: 1, torn: 0, advice: 0")
+    code, lines = run(capsys, "--json", directory)
+    assert code == 1
+    assert json.loads(lines[0]) == {"kind": "damage", "path": SEGMENT, "position": size, "message": message}
+    assert json.loads(lines[1])["damage"] == 1
+    code, lines = run(capsys, directory / "__consumer_offsets-0")
+    assert (code, lines[0]) == (1, f"{SEGMENT} at byte {size}: damage: {message}")
+    assert contents(directory) == before
+
+
+def test_a_record_of_the_offsets_topic_that_does_not_parse_is_damage(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = DataDirectory(DiskFiles(directory))
+    log = data.open_log("__consumer_offsets", 0, LogConfig())
+    log.append(batch([b"no key"]))
+    data.close()
+    code, lines = run(capsys, directory)
+    assert code == 1
+    assert "damage: batch of offsets 3 to 3: record 3: it has no key" in lines[0]
+
+
+def test_advice_alone_leaves_exit_code_0(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (directory / "__consumer_offsets-0" / "00000000000000000000.index").write_bytes(b"\1" * 8)
+    code, lines = run(capsys, directory)
+    assert code == 0
+    assert lines[0].startswith("__consumer_offsets-0/00000000000000000000.index at byte 0: advice: ")
+
+
+def test_a_directory_that_a_broker_uses_is_refused(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = DataDirectory(DiskFiles(directory))
+    try:
+        for path in (directory, directory / "__consumer_offsets-0"):
+            assert refusal(capsys, path).endswith(
+                f"the data directory {directory} is in use by another broker"
+            )
+    finally:
+        data.close()
+    assert run(capsys, directory)[0] == 0
+
+
+def test_two_checks_share_a_directory_and_give_it_free(directory: Path) -> None:
+    first, second = check(directory, as_json=False), check(directory, as_json=False)
+    next(first)
+    next(second)
+    first.close()
+    second.close()
+    DataDirectory(DiskFiles(directory)).close()
+
+
+@pytest.mark.parametrize("make", [lambda path: path / "missing", lambda path: path], ids=["missing", "empty"])
+def test_what_holds_no_log_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: object
+) -> None:
+    line = refusal(capsys, make(tmp_path))  # type: ignore[operator]
+    assert line.startswith(f"kafka-offsets: {tmp_path}")
+    assert line.endswith(("no such directory", "no partition of a topic is in it"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_directory_that_is_mounted_read_only_can_be_checked(directory: Path) -> None:
+    script = (
+        f"mount --bind {directory} {directory} && mount -o remount,ro,bind {directory} && "
+        f"! touch {directory}/x 2>/dev/null && {sys.executable} -m kafka_offsets.cli check {directory}"
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=False,
+        timeout=60,
+    )
+    if done.stderr.startswith(("mount:", "unshare:")):
+        pytest.skip(f"mounts are not allowed here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("damage: 0, torn: 0, advice: 0\n")
+
+
+@pytest.mark.parametrize(
+    "scenario", ["classic", "consumer", "share", "streams", "txn", "compact-after", "codec-zstd"]
+)
+def test_records_that_kafka_wrote_are_whole(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = run(capsys, DATA / "logs" / scenario)
+    assert (code, len(lines)) == (0, 1)

@@ -6,18 +6,19 @@ project. Nothing is read before it is asked for.
 
 from functools import cache
 from os import listdir
-from pathlib import Path
+from os.path import dirname, isfile, join
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = dirname(__file__)
 
 
 @cache
-def folder() -> Path:
+def folder() -> str:
     """Return the folder that holds the ``*.schema`` files; FileNotFoundError when there is none."""
-    for candidate in (_PACKAGE / "schemas", _PACKAGE.parent / "schemas"):
-        if (candidate / "headers.schema").is_file():
+    candidates = join(_PACKAGE, "schemas"), join(dirname(_PACKAGE), "schemas")
+    for candidate in candidates:
+        if isfile(join(candidate, "headers.schema")):
             return candidate
-    raise FileNotFoundError(f"no schema files beside {_PACKAGE} or in {_PACKAGE.parent / 'schemas'}")
+    raise FileNotFoundError(f"no schema files in {' or '.join(candidates)}")
 
 
 @cache
@@ -28,4 +29,5 @@ def names() -> tuple[str, ...]:
 
 def read(name: str) -> str:
     """Return the text of one schema file, named without its ending."""
-    return (folder() / f"{name}.schema").read_text(encoding="utf-8")
+    with open(join(folder(), f"{name}.schema"), encoding="utf-8") as file:
+        return file.read()

@@ -146,6 +146,16 @@ def parse_versions(text: str) -> Versions:
     return Versions(int(first), int(last or first))
 
 
+@cache
+def _type(text: str) -> tuple[bool, str, Versions]:
+    """Read `[]int32?4+`: whether it is an array, the name, and the versions in which it may be null."""
+    matched = _TYPE.match(text)
+    if matched is None:
+        raise ValueError(f"{text!r} is not a type")
+    nullable = parse_versions(matched["versions"] or "0+") if matched["nullable"] else NO_VERSIONS
+    return matched["array"] is not None, matched["name"], nullable
+
+
 def parse(text: str, source: str = "<schema>", only: str | None = None) -> dict[str, Message]:
     """Read a schema file; return its messages by name.
 
@@ -245,23 +255,22 @@ class _Parser:
         if not self.open or self.open[-1][0] != indent:
             raise self._error("this indentation fits no struct above")
         parent = self.open[-1][1]
-        matched = _TYPE.match(words[1])
-        if matched is None:
-            raise self._error(f"{words[1]!r} is not a type")
-        options = _field_options(words[2:])
-        versions = parse_versions(options.get("versions", "0+")) & parent.versions
-        type_, struct = matched["name"], None
-        if type_ not in SCALARS:
-            type_, struct = "struct", self.structs.get(matched["name"])
+        array, name, nullable = _type(words[1])
+        options = _field_options(words[2:]) if len(words) > 2 else {}
+        versions = parent.versions
+        if "versions" in options:
+            versions &= parse_versions(options["versions"])
+        type_, struct = name, None
+        if name not in SCALARS:
+            type_, struct = "struct", self.structs.get(name)
             if struct is None:
-                struct = self.structs[matched["name"]] = Struct(matched["name"], versions)
+                struct = self.structs[name] = Struct(name, versions)
                 self.open.append((indent + 2, struct))
-        nullable = parse_versions(matched["versions"] or "0+") if matched["nullable"] else NO_VERSIONS
         made = Field(
             name=words[0],
             type=type_,
             struct=struct,
-            array=matched["array"] is not None,
+            array=array,
             versions=versions,
             nullable=nullable,
             ignorable="ignorable" in options,

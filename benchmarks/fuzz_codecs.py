@@ -222,13 +222,17 @@ def fuzz(arguments: list[str]) -> None:
     import atheris  # type: ignore[import-untyped]
 
     with atheris.instrument_imports(include=["kafka_offsets"], enable_loader_override=False):
-        from kafka_offsets.protocol import codec
-    compile_plain = codec._Source.compile
+        from kafka_offsets.protocol import codec_text
+    run_plain = codec_text.Source.run
 
-    def compile_instrumented(self: Any, text: str, title: str) -> Any:
-        return atheris.instrument_func(compile_plain(self, text, title))
+    def run_instrumented(self: Any, text: str, title: str) -> dict[str, Any]:
+        namespace = run_plain(self, text, title)
+        for function in namespace.values():  # in place, so that they call each other's instrumented code
+            if getattr(getattr(function, "__code__", None), "co_filename", None) == f"<{title}>":
+                atheris.instrument_func(function)
+        return namespace
 
-    codec._Source.compile = compile_instrumented  # type: ignore[method-assign]
+    codec_text.Source.run = run_instrumented  # type: ignore[method-assign]
     with atheris.instrument_imports(include=["kafka_offsets"], enable_loader_override=False):
         chooser = Chooser(targets())
     atheris.Setup([sys.argv[0], *arguments], chooser.run)

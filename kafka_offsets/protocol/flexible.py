@@ -1,10 +1,18 @@
-"""Unsigned varints and tagged fields: what all messages of flexible versions have in common. Source: KIP-482.
+"""What compiled codecs call for all that is not short and plain: longer varints, arrays of strings, tagged fields.
 
-The compiled codecs read and write varints of one byte themselves and call these functions for longer ones, and for
-sections of tagged fields that are not empty.
+The compiled codecs read and write varints of one byte themselves. In flexible versions (KIP-482) lengths and counts are
+unsigned varints of one more, with 0 for null; the functions here are given the first byte, which is read already. All
+of them raise ProtocolError for what the protocol does not allow, and IndexError at the end of the buffer.
 """
 
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
 from kafka_offsets.errors import ProtocolError
+
+Unpacks = Mapping[int, Callable[[bytes, int], tuple[Any, ...]]]
+Packs = Mapping[int, Callable[..., bytes]]
+ReadStruct = Callable[[bytes, int], tuple[Any, int]]
 
 
 def uvarint(buffer: bytes, position: int, first: int) -> tuple[int, int]:
@@ -42,8 +50,312 @@ def encode_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def encode_tags(out: bytearray, tags: dict[int, bytes]) -> None:
+# Lengths and what they announce.
+
+
+def null(field: str, position: int) -> ProtocolError:
+    """The error for a null where none is allowed; `position` is behind it."""
+    return ProtocolError(f"{field} is null", position)
+
+
+def many(field: str, count: int, position: int) -> ProtocolError:
+    """The error for a count of elements that do not fit into what is left."""
+    return ProtocolError(f"{field} announces {count} elements, more than bytes are left", position)
+
+
+def other_size(field: str, position: int) -> ProtocolError:
+    """The error for a tagged field that does not end where its length says."""
+    return ProtocolError(f"tagged field {field} has another size than announced", position)
+
+
+def long_length(buffer: bytes, position: int, first: int, ahead: int) -> tuple[int, int]:
+    """Finish a varint above 127 at `position + ahead`; return it and the position that is `ahead` before its end."""
+    byte = buffer[position + ahead]
+    if byte < 128:  # as in most record batches
+        return first & 127 | byte << 7, position + 1
+    number, end = uvarint(buffer, position + ahead, first)
+    return number, end - ahead
+
+
+def length(buffer: bytes, position: int, first: int, ahead: int, field: str) -> tuple[int, int]:
+    """Finish a length that is above 127 as `long_length` does, and refuse 0, which stands for null."""
+    if first:
+        byte = buffer[position + ahead]
+        if 0 < byte < 128:
+            return first & 127 | byte << 7, position + 1
+        first, position = long_length(buffer, position, first, ahead)
+    if not first:
+        raise null(field, position + ahead)
+    return first, position
+
+
+def strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list[str], int]:
+    """Read so many strings with compact lengths; return them and the position behind."""
+    found = []
+    for _ in range(number):
+        size = buffer[position]
+        if not size or size > 127:
+            size, position = length(buffer, position, size, 1, field)
+        found.append(buffer[position + 1 : (position := position + size)].decode())
+    if position > len(buffer):
+        raise ProtocolError(f"{field} ends behind the message", position)
+    return found, position
+
+
+def plain_strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list[str], int]:
+    """Read so many strings with lengths of two bytes; return them and the position behind."""
+    found = []
+    for _ in range(number):
+        size = buffer[position] << 8 | buffer[position + 1]
+        position += 2
+        if size > 0x7FFF:
+            raise null(field, position)
+        found.append(buffer[position : (position := position + size)].decode())
+    if position > len(buffer):
+        raise ProtocolError(f"{field} ends behind the message", position)
+    return found, position
+
+
+def uuids(buffer: bytes, position: int, number: int, field: str) -> tuple[list[bytes], int]:
+    """Read so many UUIDs; return them and the position behind."""
+    end = position + 16 * number
+    if end > len(buffer):
+        raise many(field, number, position)
+    return [buffer[start : start + 16] for start in range(position, end, 16)], end
+
+
+# Whole fields, length included. `nullable_` gives None for null where `brief_` refuses it.
+
+
+def nullable_octets(buffer: bytes, position: int, field: str) -> tuple[bytes | None, int]:
+    """Read bytes; return them and the position behind."""
+    size = buffer[position]
+    if size > 127:
+        size, position = long_length(buffer, position, size, 1)
+    if not size:
+        return None, position + 1
+    end = position + size
+    if end > len(buffer):
+        raise ProtocolError(f"{field} ends behind the message", position + 1)
+    return buffer[position + 1 : end], end
+
+
+def brief_octets(buffer: bytes, position: int, field: str) -> tuple[bytes, int]:
+    """Read bytes; return them and the position behind."""
+    value, end = nullable_octets(buffer, position, field)
+    if value is None:
+        raise null(field, end)
+    return value, end
+
+
+def nullable_string(buffer: bytes, position: int, field: str) -> tuple[str | None, int]:
+    """Read a string; return it and the position behind."""
+    value, end = nullable_octets(buffer, position, field)
+    return None if value is None else value.decode(), end
+
+
+def brief_string(buffer: bytes, position: int, field: str) -> tuple[str, int]:
+    """Read a string; return it and the position behind."""
+    value, end = nullable_octets(buffer, position, field)
+    if value is None:
+        raise null(field, end)
+    return value.decode(), end
+
+
+def _count(buffer: bytes, position: int, field: str, minimal: int) -> tuple[int, int]:
+    number = buffer[position]
+    if number > 127:
+        number, position = long_length(buffer, position, number, 1)
+    if position + (number - 1) * minimal >= len(buffer):
+        raise many(field, number - 1, position + 1)
+    return number - 1, position
+
+
+def nullable_structs(
+    buffer: bytes, position: int, field: str, read: ReadStruct, minimal: int
+) -> tuple[list[Any] | None, int]:
+    """Read an array of structs; return it and the position of its last byte.
+
+    read     reads one; it too is given the position of the byte before and returns that of the last
+    minimal  the fewest bytes of one
+    """
+    number, position = _count(buffer, position, field, minimal)
+    if number < 0:
+        return None, position
+    found = []
+    for _ in range(number):
+        value, position = read(buffer, position)
+        found.append(value)
+    return found, position
+
+
+def brief_structs(
+    buffer: bytes, position: int, field: str, read: ReadStruct, minimal: int
+) -> tuple[list[Any], int]:
+    """Read an array of structs, as `nullable_structs` does."""
+    found, position = nullable_structs(buffer, position, field, read, minimal)
+    if found is None:
+        raise null(field, position + 1)
+    return found, position
+
+
+def nullable_strings(buffer: bytes, position: int, field: str) -> tuple[list[str] | None, int]:
+    """Read an array of strings; return it and the position behind."""
+    number, position = _count(buffer, position, field, 1)
+    return (None, position + 1) if number < 0 else strings(buffer, position + 1, number, field)
+
+
+def brief_strings(buffer: bytes, position: int, field: str) -> tuple[list[str], int]:
+    """Read an array of strings; return it and the position behind."""
+    found, position = nullable_strings(buffer, position, field)
+    if found is None:
+        raise null(field, position)
+    return found, position
+
+
+def nullable_numbers(
+    buffer: bytes, position: int, field: str, unpacks: Unpacks, size: int
+) -> tuple[list[Any] | None, int]:
+    """Read an array of a fixed type; return it and the position behind.
+
+    unpacks  the functions that read so many of them
+    size     of one
+    """
+    number, position = _count(buffer, position, field, size)
+    if number < 0:
+        return None, position + 1
+    return [*unpacks[number](buffer, position + 1)], position + 1 + number * size
+
+
+def brief_numbers(
+    buffer: bytes, position: int, field: str, unpacks: Unpacks, size: int
+) -> tuple[list[Any], int]:
+    """Read an array of a fixed type, as `nullable_numbers` does."""
+    found, position = nullable_numbers(buffer, position, field, unpacks, size)
+    if found is None:
+        raise null(field, position)
+    return found, position
+
+
+def brief_tags(buffer: bytes, position: int, value: Any) -> int:
+    """Read the section of tagged fields of a struct that knows none, as `read_unknown_tags` does."""
+    value.unknown_tags = None
+    return read_unknown_tags(buffer, position, value) if buffer[position] else position
+
+
+# Encoding, likewise.
+
+
+class _Lengths(dict[int, bytes]):
+    """The compact form of lengths and counts: the varint of one more. Those of short values are kept."""
+
+    __slots__ = ()
+
+    def __missing__(self, size: int) -> bytes:
+        encoded = encode_uvarint(size + 1)
+        if size < 4096:
+            self[size] = encoded
+        return encoded
+
+
+LENGTHS = _Lengths()
+"""The compact form of lengths and counts, by themselves."""
+
+
+def put_octets(out: bytearray, value: bytes) -> None:
+    """Append bytes with their compact length."""
+    out += LENGTHS[len(value)]
+    out += value
+
+
+def put_string(out: bytearray, value: str) -> None:
+    """Append a string with its compact length."""
+    encoded = value.encode()
+    out += LENGTHS[len(encoded)]
+    out += encoded
+
+
+def put_strings(out: bytearray, values: list[str]) -> None:
+    """Append an array of strings."""
+    out += LENGTHS[len(values)]
+    for value in values:
+        put_string(out, value)
+
+
+def put_numbers(out: bytearray, values: list[Any], packs: Packs) -> None:
+    """Append an array of a fixed type.
+
+    packs  the functions that write so many of them
+    """
+    out += LENGTHS[len(values)]
+    out += packs[len(values)](*values)
+
+
+def put_structs(out: bytearray, values: list[Any], put: Callable[[Any, bytearray], None]) -> None:
+    """Append an array of structs, each by `put`."""
+    out += LENGTHS[len(values)]
+    for value in values:
+        put(value, out)
+
+
+def put_tags(out: bytearray, tags: Mapping[int, bytes] | None) -> None:
+    """Append the section of tagged fields of a struct that knows none."""
+    if tags:
+        encode_tags(out, tags)
+    else:
+        out.append(0)
+
+
+# Tagged fields.
+
+
+class UnknownTags(Mapping[int, bytes]):
+    """The tagged fields of a struct that its schema does not know, by number.
+
+    This is what `unknown_tags` of a decoded value is. Immutable; it compares equal to a dict of the same items. It is
+    kept as the bytes of the section, in the order of the numbers: a sender can put one into every element of an array
+    for three bytes, where a dict would take 250.
+    """
+
+    __slots__ = ("section",)
+
+    def __init__(self, section: bytes) -> None:
+        self.section = section
+
+    @classmethod
+    def of(cls, tags: Mapping[int, bytes]) -> "UnknownTags":
+        """Hold these items."""
+        out = bytearray()
+        encode_tags(out, tags)
+        return cls(bytes(out))
+
+    def __getitem__(self, tag: int) -> bytes:
+        for known, value in self._items():
+            if known == tag:
+                return value
+        raise KeyError(tag)
+
+    def __iter__(self) -> Iterator[int]:
+        return (tag for tag, _ in self._items())
+
+    def __len__(self) -> int:
+        return tag_count(self.section, 0)[0]
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def _items(self) -> Iterator[tuple[int, bytes]]:
+        number, position = tag_count(self.section, 0)
+        for _ in range(number):
+            tag, start, position = read_tag(self.section, position)
+            yield tag, self.section[start:position]
+
+
+def encode_tags(out: bytearray, tags: Mapping[int, bytes]) -> None:
     """Append a section of tagged fields, in the order of their numbers (KIP-482)."""
+    if tags.__class__ is UnknownTags:
+        out += tags.section
+        return
     out += encode_uvarint(len(tags))
     for tag in sorted(tags):
         out += encode_uvarint(tag)
@@ -51,21 +363,34 @@ def encode_tags(out: bytearray, tags: dict[int, bytes]) -> None:
         out += tags[tag]
 
 
-def read_unknown_tags(buffer: bytes, position: int, count: int) -> tuple[dict[int, bytes] | None, int]:
-    """Read a section of tagged fields of a struct that knows none (KIP-482); return them and the position behind.
-
-    count     the first byte of the section, not 0; it stands before `position`
-    """
-    if count > 127:
-        count, position = uvarint(buffer, position, count)
-    if count > (len(buffer) - position) // 2:
+def tag_count(buffer: bytes, position: int) -> tuple[int, int]:
+    """Read how many fields the section of tagged fields at `position` has; return it and the position behind."""
+    number = buffer[position]
+    position += 1
+    if number > 127:
+        number, position = uvarint(buffer, position, number)
+    if number > (len(buffer) - position) // 2:
         raise ProtocolError("more tagged fields announced than bytes are left", position)
-    tags = {}
-    for _ in range(count):
-        tag, start, end = read_tag(buffer, position)
-        tags[tag] = buffer[start:end]
-        position = end
-    return tags or None, position  # a count of 0 may take more than one byte
+    return number, position
+
+
+def read_unknown_tags(buffer: bytes, position: int, value: Any) -> int:
+    """Read a section of tagged fields into the `unknown_tags` of a struct that knows none (KIP-482).
+
+    position  of the section's first byte
+    Returns the position of its last byte.
+    """
+    number, end = tag_count(buffer, position)
+    last = -1
+    is_sorted = True
+    for _ in range(number):
+        tag, _, end = read_tag(buffer, end)
+        is_sorted = is_sorted and tag > last
+        last = tag
+    if number:  # a count of 0 may take more than one byte
+        found = UnknownTags(buffer[position:end])
+        value.unknown_tags = found if is_sorted else UnknownTags.of(dict(found._items()))
+    return end - 1
 
 
 def read_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
@@ -74,10 +399,10 @@ def read_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
     position += 1
     if tag > 127:
         tag, position = uvarint(buffer, position, tag)
-    length = buffer[position]
+    size = buffer[position]
     position += 1
-    if length > 127:
-        length, position = uvarint(buffer, position, length)
-    if position + length > len(buffer):
+    if size > 127:
+        size, position = uvarint(buffer, position, size)
+    if position + size > len(buffer):
         raise ProtocolError("a tagged field ends behind the message", position)
-    return tag, position, position + length
+    return tag, position, position + size

@@ -32,9 +32,22 @@ _loaded: dict[str, type["Value"]] = {}
 
 
 class Value:
-    """The base of all value classes: mutable, slotted, equal by value."""
+    """The base of all value classes: mutable, slotted, equal by value.
+
+    STRUCT    the Struct that the class was made from
+    SIBLINGS  all value classes of the message, by name of their struct
+    """
 
     __slots__ = ()
+    STRUCT: ClassVar[Struct]
+    SIBLINGS: ClassVar[dict[str, type]]
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        # Most classes are decoded and never called, so a constructor is compiled by the first call; it takes this
+        # one's place in its class.
+        cls = next(base for base in type(self).__mro__ if "STRUCT" in base.__dict__)
+        _add_constructor(cls)
+        cls.__init__(self, *arguments, **named)
 
     def __eq__(self, other: object) -> bool:
         if self.__class__ is not other.__class__:
@@ -138,10 +151,11 @@ def _file_of(name: str) -> str | None:
         ("Value", "record_"),
     ):
         if name.endswith(ending):
-            wanted = snake_case(name.removesuffix(ending))
+            wanted = "_" + snake_case(name.removesuffix(ending))
             for file in schema_files.names():
-                number, _, rest = file.removeprefix(prefix).partition("_")
-                if file.startswith(prefix) and number.isdigit() and rest == wanted:
+                if not file.endswith(wanted) or not file.startswith(prefix):
+                    continue
+                if file[len(prefix) : -len(wanted)].isdigit():
                     return file
     alone = snake_case(name)
     return alone if alone in schema_files.names() else None
@@ -155,19 +169,15 @@ def snake_case(name: str) -> str:
 def _message_class(message: Message) -> type[MessageValue]:
     """Make the classes of a message and of the structs inside it."""
     prefixes: dict[str, str] = {}
-    structs = _inner_first(message.struct, message.name, prefixes)
     classes: dict[str, type] = {}
-    namespace: dict[str, Any] = {"ABSENT": ABSENT, "classes": classes}
-    text = "\n".join(_constructor(struct, number) for number, struct in enumerate(structs))
-    exec(compile(text, f"<{message.name}>", "exec"), namespace)  # noqa: S102 - our own text, made from schemas
-    for number, struct in enumerate(structs):
+    for struct in _inner_first(message.struct, message.name, prefixes):
         members = {
             "__slots__": (*[field.name for field in struct.fields], "unknown_tags"),
-            "__init__": namespace[f"init_{number}"],
             "__module__": __name__,
             "__qualname__": prefixes[struct.name],
+            "STRUCT": struct,
+            "SIBLINGS": classes,
         }
-        namespace[f"init_{number}"].__qualname__ = f"{prefixes[struct.name]}.__init__"  # for its errors
         base = MessageValue if struct is message.struct else Value
         classes[struct.name] = type(struct.name, (base,), members)
     made = classes[message.struct.name]
@@ -192,14 +202,19 @@ def _inner_first(struct: Struct, prefix: str, prefixes: dict[str, str]) -> list[
     return [*found, struct]
 
 
-def _constructor(struct: Struct, number: int) -> str:
+def _add_constructor(cls: type[Value]) -> None:
+    """Compile the constructor of a class: its fields in order, all of them optional."""
     arguments, body = [], []
-    for field in struct.fields:
+    for field in cls.STRUCT.fields:
         default, expression = _initial(field)
         arguments.append(f"{field.name}={default}")
         body.append(f"    self.{field.name} = {expression}")
-    head = f"def init_{number}(self, {', '.join([*arguments, 'unknown_tags=None'])}):"
-    return "\n".join([head, *body, "    self.unknown_tags = unknown_tags"])
+    head = f"def __init__(self, {', '.join([*arguments, 'unknown_tags=None'])}):"
+    text = "\n".join([head, *body, "    self.unknown_tags = unknown_tags"])
+    namespace: dict[str, Any] = {"ABSENT": ABSENT, "classes": cls.SIBLINGS}
+    exec(compile(text, f"<{cls.__qualname__}>", "exec"), namespace)  # noqa: S102 - our own text, made from schemas
+    namespace["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"  # for its errors
+    cls.__init__ = namespace["__init__"]  # type: ignore[method-assign]
 
 
 def _initial(field: Field) -> tuple[str, str]:

@@ -1,14 +1,17 @@
 """Made by kafka_offsets.protocol.stub from the schema files; do not edit."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from kafka_offsets.protocol import codec
-from kafka_offsets.protocol.schema import Message
+from kafka_offsets.protocol.schema import Message, Struct
 
 ABSENT: Any
 
 class Value:
-    unknown_tags: dict[int, bytes] | None
+    STRUCT: ClassVar[Struct]
+    SIBLINGS: ClassVar[dict[str, type]]
+    unknown_tags: Mapping[int, bytes] | None
 
 class MessageValue(Value):
     SCHEMA: ClassVar[Message]
@@ -34,7 +37,7 @@ class ProduceRequest(MessageValue):
             self,
             index: int = ...,
             records: bytes | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicProduceData(Value):
         name: str
@@ -45,7 +48,7 @@ class ProduceRequest(MessageValue):
             name: str = ...,
             topic_id: bytes = ...,
             partition_data: list[ProduceRequest.PartitionProduceData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     transactional_id: str | None
     acks: int
@@ -57,7 +60,7 @@ class ProduceRequest(MessageValue):
         acks: int = ...,
         timeout_ms: int = ...,
         topic_data: list[ProduceRequest.TopicProduceData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ProduceResponse(MessageValue):
@@ -68,7 +71,7 @@ class ProduceResponse(MessageValue):
             self,
             batch_index: int = ...,
             batch_index_error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class LeaderIdAndEpoch(Value):
         leader_id: int
@@ -77,7 +80,7 @@ class ProduceResponse(MessageValue):
             self,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionProduceResponse(Value):
         index: int
@@ -98,7 +101,7 @@ class ProduceResponse(MessageValue):
             record_errors: list[ProduceResponse.BatchIndexAndErrorMessage] = ...,
             error_message: str | None = ...,
             current_leader: ProduceResponse.LeaderIdAndEpoch = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicProduceResponse(Value):
         name: str
@@ -109,7 +112,7 @@ class ProduceResponse(MessageValue):
             name: str = ...,
             topic_id: bytes = ...,
             partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -122,7 +125,7 @@ class ProduceResponse(MessageValue):
             host: str = ...,
             port: int = ...,
             rack: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     responses: list[ProduceResponse.TopicProduceResponse]
     throttle_time_ms: int
@@ -132,7 +135,7 @@ class ProduceResponse(MessageValue):
         responses: list[ProduceResponse.TopicProduceResponse] = ...,
         throttle_time_ms: int = ...,
         node_endpoints: list[ProduceResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FetchRequest(MessageValue):
@@ -143,7 +146,7 @@ class FetchRequest(MessageValue):
             self,
             replica_id: int = ...,
             replica_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class FetchPartition(Value):
         partition: int
@@ -164,7 +167,7 @@ class FetchRequest(MessageValue):
             partition_max_bytes: int = ...,
             replica_directory_id: bytes = ...,
             high_watermark: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class FetchTopic(Value):
         topic: str
@@ -175,7 +178,7 @@ class FetchRequest(MessageValue):
             topic: str = ...,
             topic_id: bytes = ...,
             partitions: list[FetchRequest.FetchPartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ForgottenTopic(Value):
         topic: str
@@ -186,7 +189,7 @@ class FetchRequest(MessageValue):
             topic: str = ...,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str | None
     replica_id: int
@@ -214,7 +217,7 @@ class FetchRequest(MessageValue):
         topics: list[FetchRequest.FetchTopic] = ...,
         forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ...,
         rack_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FetchResponse(MessageValue):
@@ -225,7 +228,7 @@ class FetchResponse(MessageValue):
             self,
             epoch: int = ...,
             end_offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class LeaderIdAndEpoch(Value):
         leader_id: int
@@ -234,7 +237,7 @@ class FetchResponse(MessageValue):
             self,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class SnapshotId(Value):
         end_offset: int
@@ -243,7 +246,7 @@ class FetchResponse(MessageValue):
             self,
             end_offset: int = ...,
             epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AbortedTransaction(Value):
         producer_id: int
@@ -252,7 +255,7 @@ class FetchResponse(MessageValue):
             self,
             producer_id: int = ...,
             first_offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionData(Value):
         partition_index: int
@@ -279,7 +282,7 @@ class FetchResponse(MessageValue):
             aborted_transactions: list[FetchResponse.AbortedTransaction] | None = ...,
             preferred_read_replica: int = ...,
             records: bytes | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class FetchableTopicResponse(Value):
         topic: str
@@ -290,7 +293,7 @@ class FetchResponse(MessageValue):
             topic: str = ...,
             topic_id: bytes = ...,
             partitions: list[FetchResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -303,7 +306,7 @@ class FetchResponse(MessageValue):
             host: str = ...,
             port: int = ...,
             rack: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -317,7 +320,7 @@ class FetchResponse(MessageValue):
         session_id: int = ...,
         responses: list[FetchResponse.FetchableTopicResponse] = ...,
         node_endpoints: list[FetchResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListOffsetsRequest(MessageValue):
@@ -330,7 +333,7 @@ class ListOffsetsRequest(MessageValue):
             partition_index: int = ...,
             current_leader_epoch: int = ...,
             timestamp: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ListOffsetsTopic(Value):
         name: str
@@ -339,7 +342,7 @@ class ListOffsetsRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     replica_id: int
     isolation_level: int
@@ -351,7 +354,7 @@ class ListOffsetsRequest(MessageValue):
         isolation_level: int = ...,
         topics: list[ListOffsetsRequest.ListOffsetsTopic] = ...,
         timeout_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListOffsetsResponse(MessageValue):
@@ -368,7 +371,7 @@ class ListOffsetsResponse(MessageValue):
             timestamp: int = ...,
             offset: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ListOffsetsTopicResponse(Value):
         name: str
@@ -377,7 +380,7 @@ class ListOffsetsResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[ListOffsetsResponse.ListOffsetsTopicResponse]
@@ -385,7 +388,7 @@ class ListOffsetsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class MetadataRequest(MessageValue):
@@ -396,7 +399,7 @@ class MetadataRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             name: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[MetadataRequest.Topic] | None
     allow_auto_topic_creation: bool
@@ -408,7 +411,7 @@ class MetadataRequest(MessageValue):
         allow_auto_topic_creation: bool = ...,
         include_cluster_authorized_operations: bool = ...,
         include_topic_authorized_operations: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class MetadataResponse(MessageValue):
@@ -423,7 +426,7 @@ class MetadataResponse(MessageValue):
             host: str = ...,
             port: int = ...,
             rack: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Partition(Value):
         error_code: int
@@ -442,7 +445,7 @@ class MetadataResponse(MessageValue):
             replica_nodes: list[int] = ...,
             isr_nodes: list[int] = ...,
             offline_replicas: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         error_code: int
@@ -459,7 +462,7 @@ class MetadataResponse(MessageValue):
             is_internal: bool = ...,
             partitions: list[MetadataResponse.Partition] = ...,
             topic_authorized_operations: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     brokers: list[MetadataResponse.Broker]
@@ -477,7 +480,7 @@ class MetadataResponse(MessageValue):
         topics: list[MetadataResponse.Topic] = ...,
         cluster_authorized_operations: int = ...,
         error_code: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetCommitRequest(MessageValue):
@@ -494,7 +497,7 @@ class OffsetCommitRequest(MessageValue):
             commit_timestamp: int = ...,
             committed_leader_epoch: int = ...,
             committed_metadata: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         name: str
@@ -505,7 +508,7 @@ class OffsetCommitRequest(MessageValue):
             name: str = ...,
             topic_id: bytes = ...,
             partitions: list[OffsetCommitRequest.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     generation_id_or_member_epoch: int
@@ -521,7 +524,7 @@ class OffsetCommitRequest(MessageValue):
         group_instance_id: str | None = ...,
         retention_time_ms: int = ...,
         topics: list[OffsetCommitRequest.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetCommitResponse(MessageValue):
@@ -532,7 +535,7 @@ class OffsetCommitResponse(MessageValue):
             self,
             partition_index: int = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         name: str
@@ -543,7 +546,7 @@ class OffsetCommitResponse(MessageValue):
             name: str = ...,
             topic_id: bytes = ...,
             partitions: list[OffsetCommitResponse.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[OffsetCommitResponse.Topic]
@@ -551,7 +554,7 @@ class OffsetCommitResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         topics: list[OffsetCommitResponse.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetFetchRequest(MessageValue):
@@ -562,7 +565,7 @@ class OffsetFetchRequest(MessageValue):
             self,
             name: str = ...,
             partition_indexes: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topics(Value):
         name: str
@@ -573,7 +576,7 @@ class OffsetFetchRequest(MessageValue):
             name: str = ...,
             topic_id: bytes = ...,
             partition_indexes: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Group(Value):
         group_id: str
@@ -586,7 +589,7 @@ class OffsetFetchRequest(MessageValue):
             member_id: str | None = ...,
             member_epoch: int = ...,
             topics: list[OffsetFetchRequest.Topics] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[OffsetFetchRequest.Topic] | None
@@ -598,7 +601,7 @@ class OffsetFetchRequest(MessageValue):
         topics: list[OffsetFetchRequest.Topic] | None = ...,
         groups: list[OffsetFetchRequest.Group] = ...,
         require_stable: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetFetchResponse(MessageValue):
@@ -615,7 +618,7 @@ class OffsetFetchResponse(MessageValue):
             committed_leader_epoch: int = ...,
             metadata: str | None = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         name: str
@@ -624,7 +627,7 @@ class OffsetFetchResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[OffsetFetchResponse.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Partitions(Value):
         partition_index: int
@@ -639,7 +642,7 @@ class OffsetFetchResponse(MessageValue):
             committed_leader_epoch: int = ...,
             metadata: str | None = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topics(Value):
         name: str
@@ -650,7 +653,7 @@ class OffsetFetchResponse(MessageValue):
             name: str = ...,
             topic_id: bytes = ...,
             partitions: list[OffsetFetchResponse.Partitions] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Group(Value):
         group_id: str
@@ -661,7 +664,7 @@ class OffsetFetchResponse(MessageValue):
             group_id: str = ...,
             topics: list[OffsetFetchResponse.Topics] = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[OffsetFetchResponse.Topic]
@@ -673,7 +676,7 @@ class OffsetFetchResponse(MessageValue):
         topics: list[OffsetFetchResponse.Topic] = ...,
         error_code: int = ...,
         groups: list[OffsetFetchResponse.Group] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FindCoordinatorRequest(MessageValue):
@@ -685,7 +688,7 @@ class FindCoordinatorRequest(MessageValue):
         key: str = ...,
         key_type: int = ...,
         coordinator_keys: list[str] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FindCoordinatorResponse(MessageValue):
@@ -704,7 +707,7 @@ class FindCoordinatorResponse(MessageValue):
             port: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -722,7 +725,7 @@ class FindCoordinatorResponse(MessageValue):
         host: str = ...,
         port: int = ...,
         coordinators: list[FindCoordinatorResponse.Coordinator] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class JoinGroupRequest(MessageValue):
@@ -733,7 +736,7 @@ class JoinGroupRequest(MessageValue):
             self,
             name: str = ...,
             metadata: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     session_timeout_ms: int
@@ -753,7 +756,7 @@ class JoinGroupRequest(MessageValue):
         protocol_type: str = ...,
         protocols: list[JoinGroupRequest.Protocol] = ...,
         reason: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class JoinGroupResponse(MessageValue):
@@ -766,7 +769,7 @@ class JoinGroupResponse(MessageValue):
             member_id: str = ...,
             group_instance_id: str | None = ...,
             metadata: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -788,7 +791,7 @@ class JoinGroupResponse(MessageValue):
         skip_assignment: bool = ...,
         member_id: str = ...,
         members: list[JoinGroupResponse.Member] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class HeartbeatRequest(MessageValue):
@@ -802,7 +805,7 @@ class HeartbeatRequest(MessageValue):
         generation_id: int = ...,
         member_id: str = ...,
         group_instance_id: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class HeartbeatResponse(MessageValue):
@@ -812,7 +815,7 @@ class HeartbeatResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         error_code: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class LeaveGroupRequest(MessageValue):
@@ -825,7 +828,7 @@ class LeaveGroupRequest(MessageValue):
             member_id: str = ...,
             group_instance_id: str | None = ...,
             reason: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     member_id: str
@@ -835,7 +838,7 @@ class LeaveGroupRequest(MessageValue):
         group_id: str = ...,
         member_id: str = ...,
         members: list[LeaveGroupRequest.MemberIdentity] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class LeaveGroupResponse(MessageValue):
@@ -848,7 +851,7 @@ class LeaveGroupResponse(MessageValue):
             member_id: str = ...,
             group_instance_id: str | None = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -858,7 +861,7 @@ class LeaveGroupResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         members: list[LeaveGroupResponse.MemberResponse] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SyncGroupRequest(MessageValue):
@@ -869,7 +872,7 @@ class SyncGroupRequest(MessageValue):
             self,
             member_id: str = ...,
             assignment: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     generation_id: int
@@ -887,7 +890,7 @@ class SyncGroupRequest(MessageValue):
         protocol_type: str | None = ...,
         protocol_name: str | None = ...,
         assignments: list[SyncGroupRequest.Assignment] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SyncGroupResponse(MessageValue):
@@ -903,7 +906,7 @@ class SyncGroupResponse(MessageValue):
         protocol_type: str | None = ...,
         protocol_name: str | None = ...,
         assignment: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeGroupsRequest(MessageValue):
@@ -913,7 +916,7 @@ class DescribeGroupsRequest(MessageValue):
         self,
         groups: list[str] = ...,
         include_authorized_operations: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeGroupsResponse(MessageValue):
@@ -932,7 +935,7 @@ class DescribeGroupsResponse(MessageValue):
             client_host: str = ...,
             member_metadata: bytes = ...,
             member_assignment: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribedGroup(Value):
         error_code: int
@@ -953,7 +956,7 @@ class DescribeGroupsResponse(MessageValue):
             protocol_data: str = ...,
             members: list[DescribeGroupsResponse.DescribedGroupMember] = ...,
             authorized_operations: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     groups: list[DescribeGroupsResponse.DescribedGroup]
@@ -961,7 +964,7 @@ class DescribeGroupsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         groups: list[DescribeGroupsResponse.DescribedGroup] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListGroupsRequest(MessageValue):
@@ -971,7 +974,7 @@ class ListGroupsRequest(MessageValue):
         self,
         states_filter: list[str] = ...,
         types_filter: list[str] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListGroupsResponse(MessageValue):
@@ -986,7 +989,7 @@ class ListGroupsResponse(MessageValue):
             protocol_type: str = ...,
             group_state: str = ...,
             group_type: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -996,7 +999,7 @@ class ListGroupsResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         groups: list[ListGroupsResponse.ListedGroup] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SaslHandshakeRequest(MessageValue):
@@ -1004,7 +1007,7 @@ class SaslHandshakeRequest(MessageValue):
     def __init__(
         self,
         mechanism: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SaslHandshakeResponse(MessageValue):
@@ -1014,7 +1017,7 @@ class SaslHandshakeResponse(MessageValue):
         self,
         error_code: int = ...,
         mechanisms: list[str] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ApiVersionsRequest(MessageValue):
@@ -1024,7 +1027,7 @@ class ApiVersionsRequest(MessageValue):
         self,
         client_software_name: str = ...,
         client_software_version: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ApiVersionsResponse(MessageValue):
@@ -1037,7 +1040,7 @@ class ApiVersionsResponse(MessageValue):
             api_key: int = ...,
             min_version: int = ...,
             max_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class SupportedFeatureKey(Value):
         name: str
@@ -1048,7 +1051,7 @@ class ApiVersionsResponse(MessageValue):
             name: str = ...,
             min_version: int = ...,
             max_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class FinalizedFeatureKey(Value):
         name: str
@@ -1059,7 +1062,7 @@ class ApiVersionsResponse(MessageValue):
             name: str = ...,
             max_version_level: int = ...,
             min_version_level: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     error_code: int
     api_keys: list[ApiVersionsResponse.ApiVersion]
@@ -1077,7 +1080,7 @@ class ApiVersionsResponse(MessageValue):
         finalized_features_epoch: int = ...,
         finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = ...,
         zk_migration_ready: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreateTopicsRequest(MessageValue):
@@ -1088,7 +1091,7 @@ class CreateTopicsRequest(MessageValue):
             self,
             partition_index: int = ...,
             broker_ids: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class CreatableTopicConfig(Value):
         name: str
@@ -1097,7 +1100,7 @@ class CreateTopicsRequest(MessageValue):
             self,
             name: str = ...,
             value: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class CreatableTopic(Value):
         name: str
@@ -1112,7 +1115,7 @@ class CreateTopicsRequest(MessageValue):
             replication_factor: int = ...,
             assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ...,
             configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[CreateTopicsRequest.CreatableTopic]
     timeout_ms: int
@@ -1122,7 +1125,7 @@ class CreateTopicsRequest(MessageValue):
         topics: list[CreateTopicsRequest.CreatableTopic] = ...,
         timeout_ms: int = ...,
         validate_only: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreateTopicsResponse(MessageValue):
@@ -1139,7 +1142,7 @@ class CreateTopicsResponse(MessageValue):
             read_only: bool = ...,
             config_source: int = ...,
             is_sensitive: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class CreatableTopicResult(Value):
         name: str
@@ -1160,7 +1163,7 @@ class CreateTopicsResponse(MessageValue):
             num_partitions: int = ...,
             replication_factor: int = ...,
             configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[CreateTopicsResponse.CreatableTopicResult]
@@ -1168,7 +1171,7 @@ class CreateTopicsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         topics: list[CreateTopicsResponse.CreatableTopicResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteTopicsRequest(MessageValue):
@@ -1179,7 +1182,7 @@ class DeleteTopicsRequest(MessageValue):
             self,
             name: str | None = ...,
             topic_id: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[DeleteTopicsRequest.DeleteTopicState]
     topic_names: list[str]
@@ -1189,7 +1192,7 @@ class DeleteTopicsRequest(MessageValue):
         topics: list[DeleteTopicsRequest.DeleteTopicState] = ...,
         topic_names: list[str] = ...,
         timeout_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteTopicsResponse(MessageValue):
@@ -1204,7 +1207,7 @@ class DeleteTopicsResponse(MessageValue):
             topic_id: bytes = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     responses: list[DeleteTopicsResponse.DeletableTopicResult]
@@ -1212,7 +1215,7 @@ class DeleteTopicsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         responses: list[DeleteTopicsResponse.DeletableTopicResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteRecordsRequest(MessageValue):
@@ -1223,7 +1226,7 @@ class DeleteRecordsRequest(MessageValue):
             self,
             partition_index: int = ...,
             offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DeleteRecordsTopic(Value):
         name: str
@@ -1232,7 +1235,7 @@ class DeleteRecordsRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[DeleteRecordsRequest.DeleteRecordsTopic]
     timeout_ms: int
@@ -1240,7 +1243,7 @@ class DeleteRecordsRequest(MessageValue):
         self,
         topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ...,
         timeout_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteRecordsResponse(MessageValue):
@@ -1253,7 +1256,7 @@ class DeleteRecordsResponse(MessageValue):
             partition_index: int = ...,
             low_watermark: int = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DeleteRecordsTopicResult(Value):
         name: str
@@ -1262,7 +1265,7 @@ class DeleteRecordsResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult]
@@ -1270,7 +1273,7 @@ class DeleteRecordsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class InitProducerIdRequest(MessageValue):
@@ -1288,7 +1291,7 @@ class InitProducerIdRequest(MessageValue):
         producer_epoch: int = ...,
         enable2_pc: bool = ...,
         keep_prepared_txn: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class InitProducerIdResponse(MessageValue):
@@ -1306,7 +1309,7 @@ class InitProducerIdResponse(MessageValue):
         producer_epoch: int = ...,
         ongoing_txn_producer_id: int = ...,
         ongoing_txn_producer_epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetForLeaderEpochRequest(MessageValue):
@@ -1319,7 +1322,7 @@ class OffsetForLeaderEpochRequest(MessageValue):
             partition: int = ...,
             current_leader_epoch: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class OffsetForLeaderTopic(Value):
         topic: str
@@ -1328,7 +1331,7 @@ class OffsetForLeaderEpochRequest(MessageValue):
             self,
             topic: str = ...,
             partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     replica_id: int
     topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic]
@@ -1336,7 +1339,7 @@ class OffsetForLeaderEpochRequest(MessageValue):
         self,
         replica_id: int = ...,
         topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetForLeaderEpochResponse(MessageValue):
@@ -1351,7 +1354,7 @@ class OffsetForLeaderEpochResponse(MessageValue):
             partition: int = ...,
             leader_epoch: int = ...,
             end_offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class OffsetForLeaderTopicResult(Value):
         topic: str
@@ -1360,7 +1363,7 @@ class OffsetForLeaderEpochResponse(MessageValue):
             self,
             topic: str = ...,
             partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult]
@@ -1368,7 +1371,7 @@ class OffsetForLeaderEpochResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AddPartitionsToTxnRequest(MessageValue):
@@ -1379,7 +1382,7 @@ class AddPartitionsToTxnRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AddPartitionsToTxnTransaction(Value):
         transactional_id: str
@@ -1394,7 +1397,7 @@ class AddPartitionsToTxnRequest(MessageValue):
             producer_epoch: int = ...,
             verify_only: bool = ...,
             topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction]
     v3_and_below_transactional_id: str
@@ -1408,7 +1411,7 @@ class AddPartitionsToTxnRequest(MessageValue):
         v3_and_below_producer_id: int = ...,
         v3_and_below_producer_epoch: int = ...,
         v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AddPartitionsToTxnResponse(MessageValue):
@@ -1419,7 +1422,7 @@ class AddPartitionsToTxnResponse(MessageValue):
             self,
             partition_index: int = ...,
             partition_error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AddPartitionsToTxnTopicResult(Value):
         name: str
@@ -1428,7 +1431,7 @@ class AddPartitionsToTxnResponse(MessageValue):
             self,
             name: str = ...,
             results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AddPartitionsToTxnResult(Value):
         transactional_id: str
@@ -1437,7 +1440,7 @@ class AddPartitionsToTxnResponse(MessageValue):
             self,
             transactional_id: str = ...,
             topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -1449,7 +1452,7 @@ class AddPartitionsToTxnResponse(MessageValue):
         error_code: int = ...,
         results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = ...,
         results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AddOffsetsToTxnRequest(MessageValue):
@@ -1463,7 +1466,7 @@ class AddOffsetsToTxnRequest(MessageValue):
         producer_id: int = ...,
         producer_epoch: int = ...,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AddOffsetsToTxnResponse(MessageValue):
@@ -1473,7 +1476,7 @@ class AddOffsetsToTxnResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         error_code: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EndTxnRequest(MessageValue):
@@ -1487,7 +1490,7 @@ class EndTxnRequest(MessageValue):
         producer_id: int = ...,
         producer_epoch: int = ...,
         committed: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EndTxnResponse(MessageValue):
@@ -1501,7 +1504,7 @@ class EndTxnResponse(MessageValue):
         error_code: int = ...,
         producer_id: int = ...,
         producer_epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class WriteTxnMarkersRequest(MessageValue):
@@ -1512,7 +1515,7 @@ class WriteTxnMarkersRequest(MessageValue):
             self,
             name: str = ...,
             partition_indexes: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class WritableTxnMarker(Value):
         producer_id: int
@@ -1529,13 +1532,13 @@ class WriteTxnMarkersRequest(MessageValue):
             topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = ...,
             coordinator_epoch: int = ...,
             transaction_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     markers: list[WriteTxnMarkersRequest.WritableTxnMarker]
     def __init__(
         self,
         markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class WriteTxnMarkersResponse(MessageValue):
@@ -1546,7 +1549,7 @@ class WriteTxnMarkersResponse(MessageValue):
             self,
             partition_index: int = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class WritableTxnMarkerTopicResult(Value):
         name: str
@@ -1555,7 +1558,7 @@ class WriteTxnMarkersResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class WritableTxnMarkerResult(Value):
         producer_id: int
@@ -1564,13 +1567,13 @@ class WriteTxnMarkersResponse(MessageValue):
             self,
             producer_id: int = ...,
             topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult]
     def __init__(
         self,
         markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class TxnOffsetCommitRequest(MessageValue):
@@ -1585,7 +1588,7 @@ class TxnOffsetCommitRequest(MessageValue):
             committed_offset: int = ...,
             committed_leader_epoch: int = ...,
             committed_metadata: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         name: str
@@ -1594,7 +1597,7 @@ class TxnOffsetCommitRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[TxnOffsetCommitRequest.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     transactional_id: str
     group_id: str
@@ -1614,7 +1617,7 @@ class TxnOffsetCommitRequest(MessageValue):
         member_id: str = ...,
         group_instance_id: str | None = ...,
         topics: list[TxnOffsetCommitRequest.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class TxnOffsetCommitResponse(MessageValue):
@@ -1625,7 +1628,7 @@ class TxnOffsetCommitResponse(MessageValue):
             self,
             partition_index: int = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         name: str
@@ -1634,7 +1637,7 @@ class TxnOffsetCommitResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[TxnOffsetCommitResponse.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[TxnOffsetCommitResponse.Topic]
@@ -1642,7 +1645,7 @@ class TxnOffsetCommitResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         topics: list[TxnOffsetCommitResponse.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeAclsRequest(MessageValue):
@@ -1662,7 +1665,7 @@ class DescribeAclsRequest(MessageValue):
         host_filter: str | None = ...,
         operation: int = ...,
         permission_type: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeAclsResponse(MessageValue):
@@ -1677,7 +1680,7 @@ class DescribeAclsResponse(MessageValue):
             host: str = ...,
             operation: int = ...,
             permission_type: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribeAclsResource(Value):
         resource_type: int
@@ -1690,7 +1693,7 @@ class DescribeAclsResponse(MessageValue):
             resource_name: str = ...,
             pattern_type: int = ...,
             acls: list[DescribeAclsResponse.AclDescription] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -1702,7 +1705,7 @@ class DescribeAclsResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         resources: list[DescribeAclsResponse.DescribeAclsResource] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreateAclsRequest(MessageValue):
@@ -1723,13 +1726,13 @@ class CreateAclsRequest(MessageValue):
             host: str = ...,
             operation: int = ...,
             permission_type: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     creations: list[CreateAclsRequest.AclCreation]
     def __init__(
         self,
         creations: list[CreateAclsRequest.AclCreation] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreateAclsResponse(MessageValue):
@@ -1740,7 +1743,7 @@ class CreateAclsResponse(MessageValue):
             self,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     results: list[CreateAclsResponse.AclCreationResult]
@@ -1748,7 +1751,7 @@ class CreateAclsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         results: list[CreateAclsResponse.AclCreationResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteAclsRequest(MessageValue):
@@ -1769,13 +1772,13 @@ class DeleteAclsRequest(MessageValue):
             host_filter: str | None = ...,
             operation: int = ...,
             permission_type: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     filters: list[DeleteAclsRequest.DeleteAclsFilter]
     def __init__(
         self,
         filters: list[DeleteAclsRequest.DeleteAclsFilter] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteAclsResponse(MessageValue):
@@ -1800,7 +1803,7 @@ class DeleteAclsResponse(MessageValue):
             host: str = ...,
             operation: int = ...,
             permission_type: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DeleteAclsFilterResult(Value):
         error_code: int
@@ -1811,7 +1814,7 @@ class DeleteAclsResponse(MessageValue):
             error_code: int = ...,
             error_message: str | None = ...,
             matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult]
@@ -1819,7 +1822,7 @@ class DeleteAclsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeConfigsRequest(MessageValue):
@@ -1832,7 +1835,7 @@ class DescribeConfigsRequest(MessageValue):
             resource_type: int = ...,
             resource_name: str = ...,
             configuration_keys: list[str] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     resources: list[DescribeConfigsRequest.DescribeConfigsResource]
     include_synonyms: bool
@@ -1842,7 +1845,7 @@ class DescribeConfigsRequest(MessageValue):
         resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ...,
         include_synonyms: bool = ...,
         include_documentation: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeConfigsResponse(MessageValue):
@@ -1855,7 +1858,7 @@ class DescribeConfigsResponse(MessageValue):
             name: str = ...,
             value: str | None = ...,
             source: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribeConfigsResourceResult(Value):
         name: str
@@ -1876,7 +1879,7 @@ class DescribeConfigsResponse(MessageValue):
             synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = ...,
             config_type: int = ...,
             documentation: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribeConfigsResult(Value):
         error_code: int
@@ -1891,7 +1894,7 @@ class DescribeConfigsResponse(MessageValue):
             resource_type: int = ...,
             resource_name: str = ...,
             configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     results: list[DescribeConfigsResponse.DescribeConfigsResult]
@@ -1899,7 +1902,7 @@ class DescribeConfigsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         results: list[DescribeConfigsResponse.DescribeConfigsResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterConfigsRequest(MessageValue):
@@ -1910,7 +1913,7 @@ class AlterConfigsRequest(MessageValue):
             self,
             name: str = ...,
             value: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AlterConfigsResource(Value):
         resource_type: int
@@ -1921,7 +1924,7 @@ class AlterConfigsRequest(MessageValue):
             resource_type: int = ...,
             resource_name: str = ...,
             configs: list[AlterConfigsRequest.AlterableConfig] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     resources: list[AlterConfigsRequest.AlterConfigsResource]
     validate_only: bool
@@ -1929,7 +1932,7 @@ class AlterConfigsRequest(MessageValue):
         self,
         resources: list[AlterConfigsRequest.AlterConfigsResource] = ...,
         validate_only: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterConfigsResponse(MessageValue):
@@ -1944,7 +1947,7 @@ class AlterConfigsResponse(MessageValue):
             error_message: str | None = ...,
             resource_type: int = ...,
             resource_name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     responses: list[AlterConfigsResponse.AlterConfigsResourceResponse]
@@ -1952,7 +1955,7 @@ class AlterConfigsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterReplicaLogDirsRequest(MessageValue):
@@ -1963,7 +1966,7 @@ class AlterReplicaLogDirsRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AlterReplicaLogDir(Value):
         path: str
@@ -1972,13 +1975,13 @@ class AlterReplicaLogDirsRequest(MessageValue):
             self,
             path: str = ...,
             topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir]
     def __init__(
         self,
         dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterReplicaLogDirsResponse(MessageValue):
@@ -1989,7 +1992,7 @@ class AlterReplicaLogDirsResponse(MessageValue):
             self,
             partition_index: int = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AlterReplicaLogDirTopicResult(Value):
         topic_name: str
@@ -1998,7 +2001,7 @@ class AlterReplicaLogDirsResponse(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult]
@@ -2006,7 +2009,7 @@ class AlterReplicaLogDirsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeLogDirsRequest(MessageValue):
@@ -2017,13 +2020,13 @@ class DescribeLogDirsRequest(MessageValue):
             self,
             topic: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None
     def __init__(
         self,
         topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeLogDirsResponse(MessageValue):
@@ -2038,7 +2041,7 @@ class DescribeLogDirsResponse(MessageValue):
             partition_size: int = ...,
             offset_lag: int = ...,
             is_future_key: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribeLogDirsTopic(Value):
         name: str
@@ -2047,7 +2050,7 @@ class DescribeLogDirsResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribeLogDirsResult(Value):
         error_code: int
@@ -2064,7 +2067,7 @@ class DescribeLogDirsResponse(MessageValue):
             total_bytes: int = ...,
             usable_bytes: int = ...,
             is_cordoned: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -2074,7 +2077,7 @@ class DescribeLogDirsResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SaslAuthenticateRequest(MessageValue):
@@ -2082,7 +2085,7 @@ class SaslAuthenticateRequest(MessageValue):
     def __init__(
         self,
         auth_bytes: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SaslAuthenticateResponse(MessageValue):
@@ -2096,7 +2099,7 @@ class SaslAuthenticateResponse(MessageValue):
         error_message: str | None = ...,
         auth_bytes: bytes = ...,
         session_lifetime_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreatePartitionsRequest(MessageValue):
@@ -2105,7 +2108,7 @@ class CreatePartitionsRequest(MessageValue):
         def __init__(
             self,
             broker_ids: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class CreatePartitionsTopic(Value):
         name: str
@@ -2116,7 +2119,7 @@ class CreatePartitionsRequest(MessageValue):
             name: str = ...,
             count: int = ...,
             assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[CreatePartitionsRequest.CreatePartitionsTopic]
     timeout_ms: int
@@ -2126,7 +2129,7 @@ class CreatePartitionsRequest(MessageValue):
         topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = ...,
         timeout_ms: int = ...,
         validate_only: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreatePartitionsResponse(MessageValue):
@@ -2139,7 +2142,7 @@ class CreatePartitionsResponse(MessageValue):
             name: str = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     results: list[CreatePartitionsResponse.CreatePartitionsTopicResult]
@@ -2147,7 +2150,7 @@ class CreatePartitionsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreateDelegationTokenRequest(MessageValue):
@@ -2158,7 +2161,7 @@ class CreateDelegationTokenRequest(MessageValue):
             self,
             principal_type: str = ...,
             principal_name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     owner_principal_type: str | None
     owner_principal_name: str | None
@@ -2170,7 +2173,7 @@ class CreateDelegationTokenRequest(MessageValue):
         owner_principal_name: str | None = ...,
         renewers: list[CreateDelegationTokenRequest.CreatableRenewers] = ...,
         max_lifetime_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class CreateDelegationTokenResponse(MessageValue):
@@ -2198,7 +2201,7 @@ class CreateDelegationTokenResponse(MessageValue):
         token_id: str = ...,
         hmac: bytes = ...,
         throttle_time_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RenewDelegationTokenRequest(MessageValue):
@@ -2208,7 +2211,7 @@ class RenewDelegationTokenRequest(MessageValue):
         self,
         hmac: bytes = ...,
         renew_period_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RenewDelegationTokenResponse(MessageValue):
@@ -2220,7 +2223,7 @@ class RenewDelegationTokenResponse(MessageValue):
         error_code: int = ...,
         expiry_timestamp_ms: int = ...,
         throttle_time_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ExpireDelegationTokenRequest(MessageValue):
@@ -2230,7 +2233,7 @@ class ExpireDelegationTokenRequest(MessageValue):
         self,
         hmac: bytes = ...,
         expiry_time_period_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ExpireDelegationTokenResponse(MessageValue):
@@ -2242,7 +2245,7 @@ class ExpireDelegationTokenResponse(MessageValue):
         error_code: int = ...,
         expiry_timestamp_ms: int = ...,
         throttle_time_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeDelegationTokenRequest(MessageValue):
@@ -2253,13 +2256,13 @@ class DescribeDelegationTokenRequest(MessageValue):
             self,
             principal_type: str = ...,
             principal_name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None
     def __init__(
         self,
         owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeDelegationTokenResponse(MessageValue):
@@ -2270,7 +2273,7 @@ class DescribeDelegationTokenResponse(MessageValue):
             self,
             principal_type: str = ...,
             principal_name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribedDelegationToken(Value):
         principal_type: str
@@ -2295,7 +2298,7 @@ class DescribeDelegationTokenResponse(MessageValue):
             token_id: str = ...,
             hmac: bytes = ...,
             renewers: list[DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     error_code: int
     tokens: list[DescribeDelegationTokenResponse.DescribedDelegationToken]
@@ -2305,7 +2308,7 @@ class DescribeDelegationTokenResponse(MessageValue):
         error_code: int = ...,
         tokens: list[DescribeDelegationTokenResponse.DescribedDelegationToken] = ...,
         throttle_time_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteGroupsRequest(MessageValue):
@@ -2313,7 +2316,7 @@ class DeleteGroupsRequest(MessageValue):
     def __init__(
         self,
         groups_names: list[str] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteGroupsResponse(MessageValue):
@@ -2324,7 +2327,7 @@ class DeleteGroupsResponse(MessageValue):
             self,
             group_id: str = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     results: list[DeleteGroupsResponse.DeletableGroupResult]
@@ -2332,7 +2335,7 @@ class DeleteGroupsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         results: list[DeleteGroupsResponse.DeletableGroupResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ElectLeadersRequest(MessageValue):
@@ -2343,7 +2346,7 @@ class ElectLeadersRequest(MessageValue):
             self,
             topic: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     election_type: int
     topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None
@@ -2353,7 +2356,7 @@ class ElectLeadersRequest(MessageValue):
         election_type: int = ...,
         topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ...,
         timeout_ms: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ElectLeadersResponse(MessageValue):
@@ -2366,7 +2369,7 @@ class ElectLeadersResponse(MessageValue):
             partition_id: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ReplicaElectionResult(Value):
         topic: str
@@ -2375,7 +2378,7 @@ class ElectLeadersResponse(MessageValue):
             self,
             topic: str = ...,
             partition_result: list[ElectLeadersResponse.PartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -2385,7 +2388,7 @@ class ElectLeadersResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class IncrementalAlterConfigsRequest(MessageValue):
@@ -2398,7 +2401,7 @@ class IncrementalAlterConfigsRequest(MessageValue):
             name: str = ...,
             config_operation: int = ...,
             value: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AlterConfigsResource(Value):
         resource_type: int
@@ -2409,7 +2412,7 @@ class IncrementalAlterConfigsRequest(MessageValue):
             resource_type: int = ...,
             resource_name: str = ...,
             configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource]
     validate_only: bool
@@ -2417,7 +2420,7 @@ class IncrementalAlterConfigsRequest(MessageValue):
         self,
         resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = ...,
         validate_only: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class IncrementalAlterConfigsResponse(MessageValue):
@@ -2432,7 +2435,7 @@ class IncrementalAlterConfigsResponse(MessageValue):
             error_message: str | None = ...,
             resource_type: int = ...,
             resource_name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse]
@@ -2440,7 +2443,7 @@ class IncrementalAlterConfigsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterPartitionReassignmentsRequest(MessageValue):
@@ -2451,7 +2454,7 @@ class AlterPartitionReassignmentsRequest(MessageValue):
             self,
             partition_index: int = ...,
             replicas: list[int] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ReassignableTopic(Value):
         name: str
@@ -2460,7 +2463,7 @@ class AlterPartitionReassignmentsRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     timeout_ms: int
     allow_replication_factor_change: bool
@@ -2470,7 +2473,7 @@ class AlterPartitionReassignmentsRequest(MessageValue):
         timeout_ms: int = ...,
         allow_replication_factor_change: bool = ...,
         topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterPartitionReassignmentsResponse(MessageValue):
@@ -2483,7 +2486,7 @@ class AlterPartitionReassignmentsResponse(MessageValue):
             partition_index: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ReassignableTopicResponse(Value):
         name: str
@@ -2492,7 +2495,7 @@ class AlterPartitionReassignmentsResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     allow_replication_factor_change: bool
@@ -2506,7 +2509,7 @@ class AlterPartitionReassignmentsResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListPartitionReassignmentsRequest(MessageValue):
@@ -2517,7 +2520,7 @@ class ListPartitionReassignmentsRequest(MessageValue):
             self,
             name: str = ...,
             partition_indexes: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     timeout_ms: int
     topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None
@@ -2525,7 +2528,7 @@ class ListPartitionReassignmentsRequest(MessageValue):
         self,
         timeout_ms: int = ...,
         topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListPartitionReassignmentsResponse(MessageValue):
@@ -2540,7 +2543,7 @@ class ListPartitionReassignmentsResponse(MessageValue):
             replicas: list[int] = ...,
             adding_replicas: list[int] = ...,
             removing_replicas: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class OngoingTopicReassignment(Value):
         name: str
@@ -2549,7 +2552,7 @@ class ListPartitionReassignmentsResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -2561,7 +2564,7 @@ class ListPartitionReassignmentsResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetDeleteRequest(MessageValue):
@@ -2570,7 +2573,7 @@ class OffsetDeleteRequest(MessageValue):
         def __init__(
             self,
             partition_index: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         name: str
@@ -2579,7 +2582,7 @@ class OffsetDeleteRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[OffsetDeleteRequest.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[OffsetDeleteRequest.Topic]
@@ -2587,7 +2590,7 @@ class OffsetDeleteRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[OffsetDeleteRequest.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetDeleteResponse(MessageValue):
@@ -2598,7 +2601,7 @@ class OffsetDeleteResponse(MessageValue):
             self,
             partition_index: int = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         name: str
@@ -2607,7 +2610,7 @@ class OffsetDeleteResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[OffsetDeleteResponse.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     error_code: int
     throttle_time_ms: int
@@ -2617,7 +2620,7 @@ class OffsetDeleteResponse(MessageValue):
         error_code: int = ...,
         throttle_time_ms: int = ...,
         topics: list[OffsetDeleteResponse.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeClientQuotasRequest(MessageValue):
@@ -2630,7 +2633,7 @@ class DescribeClientQuotasRequest(MessageValue):
             entity_type: str = ...,
             match_type: int = ...,
             match: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     components: list[DescribeClientQuotasRequest.ComponentData]
     strict: bool
@@ -2638,7 +2641,7 @@ class DescribeClientQuotasRequest(MessageValue):
         self,
         components: list[DescribeClientQuotasRequest.ComponentData] = ...,
         strict: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeClientQuotasResponse(MessageValue):
@@ -2649,7 +2652,7 @@ class DescribeClientQuotasResponse(MessageValue):
             self,
             entity_type: str = ...,
             entity_name: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ValueData(Value):
         key: str
@@ -2658,7 +2661,7 @@ class DescribeClientQuotasResponse(MessageValue):
             self,
             key: str = ...,
             value: float = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class EntryData(Value):
         entity: list[DescribeClientQuotasResponse.EntityData]
@@ -2667,7 +2670,7 @@ class DescribeClientQuotasResponse(MessageValue):
             self,
             entity: list[DescribeClientQuotasResponse.EntityData] = ...,
             values: list[DescribeClientQuotasResponse.ValueData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -2679,7 +2682,7 @@ class DescribeClientQuotasResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         entries: list[DescribeClientQuotasResponse.EntryData] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterClientQuotasRequest(MessageValue):
@@ -2690,7 +2693,7 @@ class AlterClientQuotasRequest(MessageValue):
             self,
             entity_type: str = ...,
             entity_name: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class OpData(Value):
         key: str
@@ -2701,7 +2704,7 @@ class AlterClientQuotasRequest(MessageValue):
             key: str = ...,
             value: float = ...,
             remove: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class EntryData(Value):
         entity: list[AlterClientQuotasRequest.EntityData]
@@ -2710,7 +2713,7 @@ class AlterClientQuotasRequest(MessageValue):
             self,
             entity: list[AlterClientQuotasRequest.EntityData] = ...,
             ops: list[AlterClientQuotasRequest.OpData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     entries: list[AlterClientQuotasRequest.EntryData]
     validate_only: bool
@@ -2718,7 +2721,7 @@ class AlterClientQuotasRequest(MessageValue):
         self,
         entries: list[AlterClientQuotasRequest.EntryData] = ...,
         validate_only: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterClientQuotasResponse(MessageValue):
@@ -2729,7 +2732,7 @@ class AlterClientQuotasResponse(MessageValue):
             self,
             entity_type: str = ...,
             entity_name: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class EntryData(Value):
         error_code: int
@@ -2740,7 +2743,7 @@ class AlterClientQuotasResponse(MessageValue):
             error_code: int = ...,
             error_message: str | None = ...,
             entity: list[AlterClientQuotasResponse.EntityData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     entries: list[AlterClientQuotasResponse.EntryData]
@@ -2748,7 +2751,7 @@ class AlterClientQuotasResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         entries: list[AlterClientQuotasResponse.EntryData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeUserScramCredentialsRequest(MessageValue):
@@ -2757,13 +2760,13 @@ class DescribeUserScramCredentialsRequest(MessageValue):
         def __init__(
             self,
             name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     users: list[DescribeUserScramCredentialsRequest.UserName] | None
     def __init__(
         self,
         users: list[DescribeUserScramCredentialsRequest.UserName] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeUserScramCredentialsResponse(MessageValue):
@@ -2774,7 +2777,7 @@ class DescribeUserScramCredentialsResponse(MessageValue):
             self,
             mechanism: int = ...,
             iterations: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribeUserScramCredentialsResult(Value):
         user: str
@@ -2787,7 +2790,7 @@ class DescribeUserScramCredentialsResponse(MessageValue):
             error_code: int = ...,
             error_message: str | None = ...,
             credential_infos: list[DescribeUserScramCredentialsResponse.CredentialInfo] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -2799,7 +2802,7 @@ class DescribeUserScramCredentialsResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterUserScramCredentialsRequest(MessageValue):
@@ -2810,7 +2813,7 @@ class AlterUserScramCredentialsRequest(MessageValue):
             self,
             name: str = ...,
             mechanism: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ScramCredentialUpsertion(Value):
         name: str
@@ -2825,7 +2828,7 @@ class AlterUserScramCredentialsRequest(MessageValue):
             iterations: int = ...,
             salt: bytes = ...,
             salted_password: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion]
     upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion]
@@ -2833,7 +2836,7 @@ class AlterUserScramCredentialsRequest(MessageValue):
         self,
         deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = ...,
         upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterUserScramCredentialsResponse(MessageValue):
@@ -2846,7 +2849,7 @@ class AlterUserScramCredentialsResponse(MessageValue):
             user: str = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult]
@@ -2854,7 +2857,7 @@ class AlterUserScramCredentialsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class VoteRequest(MessageValue):
@@ -2877,7 +2880,7 @@ class VoteRequest(MessageValue):
             last_offset_epoch: int = ...,
             last_offset: int = ...,
             pre_vote: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -2886,7 +2889,7 @@ class VoteRequest(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[VoteRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str | None
     voter_id: int
@@ -2896,7 +2899,7 @@ class VoteRequest(MessageValue):
         cluster_id: str | None = ...,
         voter_id: int = ...,
         topics: list[VoteRequest.TopicData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class VoteResponse(MessageValue):
@@ -2913,7 +2916,7 @@ class VoteResponse(MessageValue):
             leader_id: int = ...,
             leader_epoch: int = ...,
             vote_granted: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -2922,7 +2925,7 @@ class VoteResponse(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[VoteResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -2933,7 +2936,7 @@ class VoteResponse(MessageValue):
             node_id: int = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     error_code: int
     topics: list[VoteResponse.TopicData]
@@ -2943,7 +2946,7 @@ class VoteResponse(MessageValue):
         error_code: int = ...,
         topics: list[VoteResponse.TopicData] = ...,
         node_endpoints: list[VoteResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BeginQuorumEpochRequest(MessageValue):
@@ -2958,7 +2961,7 @@ class BeginQuorumEpochRequest(MessageValue):
             voter_directory_id: bytes = ...,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -2967,7 +2970,7 @@ class BeginQuorumEpochRequest(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[BeginQuorumEpochRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class LeaderEndpoint(Value):
         name: str
@@ -2978,7 +2981,7 @@ class BeginQuorumEpochRequest(MessageValue):
             name: str = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str | None
     voter_id: int
@@ -2990,7 +2993,7 @@ class BeginQuorumEpochRequest(MessageValue):
         voter_id: int = ...,
         topics: list[BeginQuorumEpochRequest.TopicData] = ...,
         leader_endpoints: list[BeginQuorumEpochRequest.LeaderEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BeginQuorumEpochResponse(MessageValue):
@@ -3005,7 +3008,7 @@ class BeginQuorumEpochResponse(MessageValue):
             error_code: int = ...,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -3014,7 +3017,7 @@ class BeginQuorumEpochResponse(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[BeginQuorumEpochResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -3025,7 +3028,7 @@ class BeginQuorumEpochResponse(MessageValue):
             node_id: int = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     error_code: int
     topics: list[BeginQuorumEpochResponse.TopicData]
@@ -3035,7 +3038,7 @@ class BeginQuorumEpochResponse(MessageValue):
         error_code: int = ...,
         topics: list[BeginQuorumEpochResponse.TopicData] = ...,
         node_endpoints: list[BeginQuorumEpochResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EndQuorumEpochRequest(MessageValue):
@@ -3046,7 +3049,7 @@ class EndQuorumEpochRequest(MessageValue):
             self,
             candidate_id: int = ...,
             candidate_directory_id: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionData(Value):
         partition_index: int
@@ -3061,7 +3064,7 @@ class EndQuorumEpochRequest(MessageValue):
             leader_epoch: int = ...,
             preferred_successors: list[int] = ...,
             preferred_candidates: list[EndQuorumEpochRequest.ReplicaInfo] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -3070,7 +3073,7 @@ class EndQuorumEpochRequest(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[EndQuorumEpochRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class LeaderEndpoint(Value):
         name: str
@@ -3081,7 +3084,7 @@ class EndQuorumEpochRequest(MessageValue):
             name: str = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str | None
     topics: list[EndQuorumEpochRequest.TopicData]
@@ -3091,7 +3094,7 @@ class EndQuorumEpochRequest(MessageValue):
         cluster_id: str | None = ...,
         topics: list[EndQuorumEpochRequest.TopicData] = ...,
         leader_endpoints: list[EndQuorumEpochRequest.LeaderEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EndQuorumEpochResponse(MessageValue):
@@ -3106,7 +3109,7 @@ class EndQuorumEpochResponse(MessageValue):
             error_code: int = ...,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -3115,7 +3118,7 @@ class EndQuorumEpochResponse(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[EndQuorumEpochResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -3126,7 +3129,7 @@ class EndQuorumEpochResponse(MessageValue):
             node_id: int = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     error_code: int
     topics: list[EndQuorumEpochResponse.TopicData]
@@ -3136,7 +3139,7 @@ class EndQuorumEpochResponse(MessageValue):
         error_code: int = ...,
         topics: list[EndQuorumEpochResponse.TopicData] = ...,
         node_endpoints: list[EndQuorumEpochResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeQuorumRequest(MessageValue):
@@ -3145,7 +3148,7 @@ class DescribeQuorumRequest(MessageValue):
         def __init__(
             self,
             partition_index: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -3154,13 +3157,13 @@ class DescribeQuorumRequest(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[DescribeQuorumRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[DescribeQuorumRequest.TopicData]
     def __init__(
         self,
         topics: list[DescribeQuorumRequest.TopicData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeQuorumResponse(MessageValue):
@@ -3177,7 +3180,7 @@ class DescribeQuorumResponse(MessageValue):
             log_end_offset: int = ...,
             last_fetch_timestamp: int = ...,
             last_caught_up_timestamp: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionData(Value):
         partition_index: int
@@ -3198,7 +3201,7 @@ class DescribeQuorumResponse(MessageValue):
             high_watermark: int = ...,
             current_voters: list[DescribeQuorumResponse.ReplicaState] = ...,
             observers: list[DescribeQuorumResponse.ReplicaState] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_name: str
@@ -3207,7 +3210,7 @@ class DescribeQuorumResponse(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[DescribeQuorumResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Listener(Value):
         name: str
@@ -3218,7 +3221,7 @@ class DescribeQuorumResponse(MessageValue):
             name: str = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Node(Value):
         node_id: int
@@ -3227,7 +3230,7 @@ class DescribeQuorumResponse(MessageValue):
             self,
             node_id: int = ...,
             listeners: list[DescribeQuorumResponse.Listener] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     error_code: int
     error_message: str | None
@@ -3239,7 +3242,7 @@ class DescribeQuorumResponse(MessageValue):
         error_message: str | None = ...,
         topics: list[DescribeQuorumResponse.TopicData] = ...,
         nodes: list[DescribeQuorumResponse.Node] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterPartitionRequest(MessageValue):
@@ -3250,7 +3253,7 @@ class AlterPartitionRequest(MessageValue):
             self,
             broker_id: int = ...,
             broker_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionData(Value):
         partition_index: int
@@ -3267,7 +3270,7 @@ class AlterPartitionRequest(MessageValue):
             new_isr_with_epochs: list[AlterPartitionRequest.BrokerState] = ...,
             leader_recovery_state: int = ...,
             partition_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_id: bytes
@@ -3276,7 +3279,7 @@ class AlterPartitionRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[AlterPartitionRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     broker_id: int
     broker_epoch: int
@@ -3286,7 +3289,7 @@ class AlterPartitionRequest(MessageValue):
         broker_id: int = ...,
         broker_epoch: int = ...,
         topics: list[AlterPartitionRequest.TopicData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterPartitionResponse(MessageValue):
@@ -3307,7 +3310,7 @@ class AlterPartitionResponse(MessageValue):
             isr: list[int] = ...,
             leader_recovery_state: int = ...,
             partition_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_id: bytes
@@ -3316,7 +3319,7 @@ class AlterPartitionResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[AlterPartitionResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -3326,7 +3329,7 @@ class AlterPartitionResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         topics: list[AlterPartitionResponse.TopicData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UpdateFeaturesRequest(MessageValue):
@@ -3341,7 +3344,7 @@ class UpdateFeaturesRequest(MessageValue):
             max_version_level: int = ...,
             allow_downgrade: bool = ...,
             upgrade_type: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     timeout_ms: int
     feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey]
@@ -3351,7 +3354,7 @@ class UpdateFeaturesRequest(MessageValue):
         timeout_ms: int = ...,
         feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey] = ...,
         validate_only: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UpdateFeaturesResponse(MessageValue):
@@ -3364,7 +3367,7 @@ class UpdateFeaturesResponse(MessageValue):
             feature: str = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -3376,7 +3379,7 @@ class UpdateFeaturesResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         results: list[UpdateFeaturesResponse.UpdatableFeatureResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EnvelopeRequest(MessageValue):
@@ -3388,7 +3391,7 @@ class EnvelopeRequest(MessageValue):
         request_data: bytes = ...,
         request_principal: bytes | None = ...,
         client_host_address: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EnvelopeResponse(MessageValue):
@@ -3398,7 +3401,7 @@ class EnvelopeResponse(MessageValue):
         self,
         response_data: bytes | None = ...,
         error_code: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FetchSnapshotRequest(MessageValue):
@@ -3409,7 +3412,7 @@ class FetchSnapshotRequest(MessageValue):
             self,
             end_offset: int = ...,
             epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionSnapshot(Value):
         partition: int
@@ -3424,7 +3427,7 @@ class FetchSnapshotRequest(MessageValue):
             snapshot_id: FetchSnapshotRequest.SnapshotId = ...,
             position: int = ...,
             replica_directory_id: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicSnapshot(Value):
         name: str
@@ -3433,7 +3436,7 @@ class FetchSnapshotRequest(MessageValue):
             self,
             name: str = ...,
             partitions: list[FetchSnapshotRequest.PartitionSnapshot] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str | None
     replica_id: int
@@ -3445,7 +3448,7 @@ class FetchSnapshotRequest(MessageValue):
         replica_id: int = ...,
         max_bytes: int = ...,
         topics: list[FetchSnapshotRequest.TopicSnapshot] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FetchSnapshotResponse(MessageValue):
@@ -3456,7 +3459,7 @@ class FetchSnapshotResponse(MessageValue):
             self,
             end_offset: int = ...,
             epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class LeaderIdAndEpoch(Value):
         leader_id: int
@@ -3465,7 +3468,7 @@ class FetchSnapshotResponse(MessageValue):
             self,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionSnapshot(Value):
         index: int
@@ -3484,7 +3487,7 @@ class FetchSnapshotResponse(MessageValue):
             size: int = ...,
             position: int = ...,
             unaligned_records: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicSnapshot(Value):
         name: str
@@ -3493,7 +3496,7 @@ class FetchSnapshotResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[FetchSnapshotResponse.PartitionSnapshot] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -3504,7 +3507,7 @@ class FetchSnapshotResponse(MessageValue):
             node_id: int = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -3516,7 +3519,7 @@ class FetchSnapshotResponse(MessageValue):
         error_code: int = ...,
         topics: list[FetchSnapshotResponse.TopicSnapshot] = ...,
         node_endpoints: list[FetchSnapshotResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeClusterRequest(MessageValue):
@@ -3528,7 +3531,7 @@ class DescribeClusterRequest(MessageValue):
         include_cluster_authorized_operations: bool = ...,
         endpoint_type: int = ...,
         include_fenced_brokers: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeClusterResponse(MessageValue):
@@ -3545,7 +3548,7 @@ class DescribeClusterResponse(MessageValue):
             port: int = ...,
             rack: str | None = ...,
             is_fenced: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -3565,7 +3568,7 @@ class DescribeClusterResponse(MessageValue):
         controller_id: int = ...,
         brokers: list[DescribeClusterResponse.DescribeClusterBroker] = ...,
         cluster_authorized_operations: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeProducersRequest(MessageValue):
@@ -3576,13 +3579,13 @@ class DescribeProducersRequest(MessageValue):
             self,
             name: str = ...,
             partition_indexes: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[DescribeProducersRequest.TopicRequest]
     def __init__(
         self,
         topics: list[DescribeProducersRequest.TopicRequest] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeProducersResponse(MessageValue):
@@ -3601,7 +3604,7 @@ class DescribeProducersResponse(MessageValue):
             last_timestamp: int = ...,
             coordinator_epoch: int = ...,
             current_txn_start_offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionResponse(Value):
         partition_index: int
@@ -3614,7 +3617,7 @@ class DescribeProducersResponse(MessageValue):
             error_code: int = ...,
             error_message: str | None = ...,
             active_producers: list[DescribeProducersResponse.ProducerState] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicResponse(Value):
         name: str
@@ -3623,7 +3626,7 @@ class DescribeProducersResponse(MessageValue):
             self,
             name: str = ...,
             partitions: list[DescribeProducersResponse.PartitionResponse] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[DescribeProducersResponse.TopicResponse]
@@ -3631,7 +3634,7 @@ class DescribeProducersResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         topics: list[DescribeProducersResponse.TopicResponse] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BrokerRegistrationRequest(MessageValue):
@@ -3646,7 +3649,7 @@ class BrokerRegistrationRequest(MessageValue):
             host: str = ...,
             port: int = ...,
             security_protocol: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Feature(Value):
         name: str
@@ -3657,7 +3660,7 @@ class BrokerRegistrationRequest(MessageValue):
             name: str = ...,
             min_supported_version: int = ...,
             max_supported_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     broker_id: int
     cluster_id: str
@@ -3679,7 +3682,7 @@ class BrokerRegistrationRequest(MessageValue):
         is_migrating_zk_broker: bool = ...,
         log_dirs: list[bytes] = ...,
         previous_broker_epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BrokerRegistrationResponse(MessageValue):
@@ -3691,7 +3694,7 @@ class BrokerRegistrationResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         broker_epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BrokerHeartbeatRequest(MessageValue):
@@ -3711,7 +3714,7 @@ class BrokerHeartbeatRequest(MessageValue):
         want_shut_down: bool = ...,
         offline_log_dirs: list[bytes] = ...,
         cordoned_log_dirs: list[bytes] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BrokerHeartbeatResponse(MessageValue):
@@ -3727,7 +3730,7 @@ class BrokerHeartbeatResponse(MessageValue):
         is_caught_up: bool = ...,
         is_fenced: bool = ...,
         should_shut_down: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UnregisterBrokerRequest(MessageValue):
@@ -3735,7 +3738,7 @@ class UnregisterBrokerRequest(MessageValue):
     def __init__(
         self,
         broker_id: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UnregisterBrokerResponse(MessageValue):
@@ -3747,7 +3750,7 @@ class UnregisterBrokerResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         error_message: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeTransactionsRequest(MessageValue):
@@ -3755,7 +3758,7 @@ class DescribeTransactionsRequest(MessageValue):
     def __init__(
         self,
         transactional_ids: list[str] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeTransactionsResponse(MessageValue):
@@ -3766,7 +3769,7 @@ class DescribeTransactionsResponse(MessageValue):
             self,
             topic: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TransactionState(Value):
         error_code: int
@@ -3787,7 +3790,7 @@ class DescribeTransactionsResponse(MessageValue):
             producer_id: int = ...,
             producer_epoch: int = ...,
             topics: list[DescribeTransactionsResponse.TopicData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     transaction_states: list[DescribeTransactionsResponse.TransactionState]
@@ -3795,7 +3798,7 @@ class DescribeTransactionsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         transaction_states: list[DescribeTransactionsResponse.TransactionState] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListTransactionsRequest(MessageValue):
@@ -3809,7 +3812,7 @@ class ListTransactionsRequest(MessageValue):
         producer_id_filters: list[int] = ...,
         duration_filter: int = ...,
         transactional_id_pattern: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListTransactionsResponse(MessageValue):
@@ -3822,7 +3825,7 @@ class ListTransactionsResponse(MessageValue):
             transactional_id: str = ...,
             producer_id: int = ...,
             transaction_state: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -3834,7 +3837,7 @@ class ListTransactionsResponse(MessageValue):
         error_code: int = ...,
         unknown_state_filters: list[str] = ...,
         transaction_states: list[ListTransactionsResponse.TransactionState] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AllocateProducerIdsRequest(MessageValue):
@@ -3844,7 +3847,7 @@ class AllocateProducerIdsRequest(MessageValue):
         self,
         broker_id: int = ...,
         broker_epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AllocateProducerIdsResponse(MessageValue):
@@ -3858,7 +3861,7 @@ class AllocateProducerIdsResponse(MessageValue):
         error_code: int = ...,
         producer_id_start: int = ...,
         producer_id_len: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupHeartbeatRequest(MessageValue):
@@ -3869,7 +3872,7 @@ class ConsumerGroupHeartbeatRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     member_id: str
@@ -3893,7 +3896,7 @@ class ConsumerGroupHeartbeatRequest(MessageValue):
         subscribed_topic_regex: str | None = ...,
         server_assignor: str | None = ...,
         topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupHeartbeatResponse(MessageValue):
@@ -3904,14 +3907,14 @@ class ConsumerGroupHeartbeatResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Assignment(Value):
         topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions]
         def __init__(
             self,
             topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -3929,7 +3932,7 @@ class ConsumerGroupHeartbeatResponse(MessageValue):
         member_epoch: int = ...,
         heartbeat_interval_ms: int = ...,
         assignment: ConsumerGroupHeartbeatResponse.Assignment | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupDescribeRequest(MessageValue):
@@ -3939,7 +3942,7 @@ class ConsumerGroupDescribeRequest(MessageValue):
         self,
         group_ids: list[str] = ...,
         include_authorized_operations: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupDescribeResponse(MessageValue):
@@ -3952,14 +3955,14 @@ class ConsumerGroupDescribeResponse(MessageValue):
             topic_id: bytes = ...,
             topic_name: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Assignment(Value):
         topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions]
         def __init__(
             self,
             topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Member(Value):
         member_id: str
@@ -3986,7 +3989,7 @@ class ConsumerGroupDescribeResponse(MessageValue):
             assignment: ConsumerGroupDescribeResponse.Assignment = ...,
             target_assignment: ConsumerGroupDescribeResponse.Assignment = ...,
             member_type: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribedGroup(Value):
         error_code: int
@@ -4009,7 +4012,7 @@ class ConsumerGroupDescribeResponse(MessageValue):
             assignor_name: str = ...,
             members: list[ConsumerGroupDescribeResponse.Member] = ...,
             authorized_operations: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     groups: list[ConsumerGroupDescribeResponse.DescribedGroup]
@@ -4017,7 +4020,7 @@ class ConsumerGroupDescribeResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ControllerRegistrationRequest(MessageValue):
@@ -4032,7 +4035,7 @@ class ControllerRegistrationRequest(MessageValue):
             host: str = ...,
             port: int = ...,
             security_protocol: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Feature(Value):
         name: str
@@ -4043,7 +4046,7 @@ class ControllerRegistrationRequest(MessageValue):
             name: str = ...,
             min_supported_version: int = ...,
             max_supported_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     controller_id: int
     incarnation_id: bytes
@@ -4057,7 +4060,7 @@ class ControllerRegistrationRequest(MessageValue):
         zk_migration_ready: bool = ...,
         listeners: list[ControllerRegistrationRequest.Listener] = ...,
         features: list[ControllerRegistrationRequest.Feature] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ControllerRegistrationResponse(MessageValue):
@@ -4069,7 +4072,7 @@ class ControllerRegistrationResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         error_message: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class GetTelemetrySubscriptionsRequest(MessageValue):
@@ -4077,7 +4080,7 @@ class GetTelemetrySubscriptionsRequest(MessageValue):
     def __init__(
         self,
         client_instance_id: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class GetTelemetrySubscriptionsResponse(MessageValue):
@@ -4101,7 +4104,7 @@ class GetTelemetrySubscriptionsResponse(MessageValue):
         telemetry_max_bytes: int = ...,
         delta_temporality: bool = ...,
         requested_metrics: list[str] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class PushTelemetryRequest(MessageValue):
@@ -4117,7 +4120,7 @@ class PushTelemetryRequest(MessageValue):
         terminating: bool = ...,
         compression_type: int = ...,
         metrics: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class PushTelemetryResponse(MessageValue):
@@ -4127,7 +4130,7 @@ class PushTelemetryResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         error_code: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AssignReplicasToDirsRequest(MessageValue):
@@ -4136,7 +4139,7 @@ class AssignReplicasToDirsRequest(MessageValue):
         def __init__(
             self,
             partition_index: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_id: bytes
@@ -4145,7 +4148,7 @@ class AssignReplicasToDirsRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[AssignReplicasToDirsRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DirectoryData(Value):
         id: bytes
@@ -4154,7 +4157,7 @@ class AssignReplicasToDirsRequest(MessageValue):
             self,
             id: bytes = ...,
             topics: list[AssignReplicasToDirsRequest.TopicData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     broker_id: int
     broker_epoch: int
@@ -4164,7 +4167,7 @@ class AssignReplicasToDirsRequest(MessageValue):
         broker_id: int = ...,
         broker_epoch: int = ...,
         directories: list[AssignReplicasToDirsRequest.DirectoryData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AssignReplicasToDirsResponse(MessageValue):
@@ -4175,7 +4178,7 @@ class AssignReplicasToDirsResponse(MessageValue):
             self,
             partition_index: int = ...,
             error_code: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicData(Value):
         topic_id: bytes
@@ -4184,7 +4187,7 @@ class AssignReplicasToDirsResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[AssignReplicasToDirsResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DirectoryData(Value):
         id: bytes
@@ -4193,7 +4196,7 @@ class AssignReplicasToDirsResponse(MessageValue):
             self,
             id: bytes = ...,
             topics: list[AssignReplicasToDirsResponse.TopicData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -4203,7 +4206,7 @@ class AssignReplicasToDirsResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         directories: list[AssignReplicasToDirsResponse.DirectoryData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListConfigResourcesRequest(MessageValue):
@@ -4211,7 +4214,7 @@ class ListConfigResourcesRequest(MessageValue):
     def __init__(
         self,
         resource_types: list[int] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ListConfigResourcesResponse(MessageValue):
@@ -4222,7 +4225,7 @@ class ListConfigResourcesResponse(MessageValue):
             self,
             resource_name: str = ...,
             resource_type: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -4232,7 +4235,7 @@ class ListConfigResourcesResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         config_resources: list[ListConfigResourcesResponse.ConfigResource] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeTopicPartitionsRequest(MessageValue):
@@ -4241,7 +4244,7 @@ class DescribeTopicPartitionsRequest(MessageValue):
         def __init__(
             self,
             name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Cursor(Value):
         topic_name: str
@@ -4250,7 +4253,7 @@ class DescribeTopicPartitionsRequest(MessageValue):
             self,
             topic_name: str = ...,
             partition_index: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[DescribeTopicPartitionsRequest.TopicRequest]
     response_partition_limit: int
@@ -4260,7 +4263,7 @@ class DescribeTopicPartitionsRequest(MessageValue):
         topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ...,
         response_partition_limit: int = ...,
         cursor: DescribeTopicPartitionsRequest.Cursor | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeTopicPartitionsResponse(MessageValue):
@@ -4285,7 +4288,7 @@ class DescribeTopicPartitionsResponse(MessageValue):
             eligible_leader_replicas: list[int] | None = ...,
             last_known_elr: list[int] | None = ...,
             offline_replicas: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         error_code: int
@@ -4302,7 +4305,7 @@ class DescribeTopicPartitionsResponse(MessageValue):
             is_internal: bool = ...,
             partitions: list[DescribeTopicPartitionsResponse.Partition] = ...,
             topic_authorized_operations: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Cursor(Value):
         topic_name: str
@@ -4311,7 +4314,7 @@ class DescribeTopicPartitionsResponse(MessageValue):
             self,
             topic_name: str = ...,
             partition_index: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     topics: list[DescribeTopicPartitionsResponse.Topic]
@@ -4321,7 +4324,7 @@ class DescribeTopicPartitionsResponse(MessageValue):
         throttle_time_ms: int = ...,
         topics: list[DescribeTopicPartitionsResponse.Topic] = ...,
         next_cursor: DescribeTopicPartitionsResponse.Cursor | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupHeartbeatRequest(MessageValue):
@@ -4337,7 +4340,7 @@ class ShareGroupHeartbeatRequest(MessageValue):
         member_epoch: int = ...,
         rack_id: str | None = ...,
         subscribed_topic_names: list[str] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupHeartbeatResponse(MessageValue):
@@ -4348,14 +4351,14 @@ class ShareGroupHeartbeatResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Assignment(Value):
         topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions]
         def __init__(
             self,
             topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -4373,7 +4376,7 @@ class ShareGroupHeartbeatResponse(MessageValue):
         member_epoch: int = ...,
         heartbeat_interval_ms: int = ...,
         assignment: ShareGroupHeartbeatResponse.Assignment | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupDescribeRequest(MessageValue):
@@ -4383,7 +4386,7 @@ class ShareGroupDescribeRequest(MessageValue):
         self,
         group_ids: list[str] = ...,
         include_authorized_operations: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupDescribeResponse(MessageValue):
@@ -4396,14 +4399,14 @@ class ShareGroupDescribeResponse(MessageValue):
             topic_id: bytes = ...,
             topic_name: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Assignment(Value):
         topic_partitions: list[ShareGroupDescribeResponse.TopicPartitions]
         def __init__(
             self,
             topic_partitions: list[ShareGroupDescribeResponse.TopicPartitions] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Member(Value):
         member_id: str
@@ -4422,7 +4425,7 @@ class ShareGroupDescribeResponse(MessageValue):
             client_host: str = ...,
             subscribed_topic_names: list[str] = ...,
             assignment: ShareGroupDescribeResponse.Assignment = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribedGroup(Value):
         error_code: int
@@ -4445,7 +4448,7 @@ class ShareGroupDescribeResponse(MessageValue):
             assignor_name: str = ...,
             members: list[ShareGroupDescribeResponse.Member] = ...,
             authorized_operations: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     groups: list[ShareGroupDescribeResponse.DescribedGroup]
@@ -4453,7 +4456,7 @@ class ShareGroupDescribeResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         groups: list[ShareGroupDescribeResponse.DescribedGroup] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareFetchRequest(MessageValue):
@@ -4466,7 +4469,7 @@ class ShareFetchRequest(MessageValue):
             first_offset: int = ...,
             last_offset: int = ...,
             acknowledge_types: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class FetchPartition(Value):
         partition_index: int
@@ -4475,7 +4478,7 @@ class ShareFetchRequest(MessageValue):
             self,
             partition_index: int = ...,
             acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class FetchTopic(Value):
         topic_id: bytes
@@ -4484,7 +4487,7 @@ class ShareFetchRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ShareFetchRequest.FetchPartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ForgottenTopic(Value):
         topic_id: bytes
@@ -4493,7 +4496,7 @@ class ShareFetchRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str | None
     member_id: str | None
@@ -4521,7 +4524,7 @@ class ShareFetchRequest(MessageValue):
         is_renew_ack: bool = ...,
         topics: list[ShareFetchRequest.FetchTopic] = ...,
         forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareFetchResponse(MessageValue):
@@ -4532,7 +4535,7 @@ class ShareFetchResponse(MessageValue):
             self,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AcquiredRecords(Value):
         first_offset: int
@@ -4543,7 +4546,7 @@ class ShareFetchResponse(MessageValue):
             first_offset: int = ...,
             last_offset: int = ...,
             delivery_count: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionData(Value):
         partition_index: int
@@ -4564,7 +4567,7 @@ class ShareFetchResponse(MessageValue):
             current_leader: ShareFetchResponse.LeaderIdAndEpoch = ...,
             records: bytes = ...,
             acquired_records: list[ShareFetchResponse.AcquiredRecords] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ShareFetchableTopicResponse(Value):
         topic_id: bytes
@@ -4573,7 +4576,7 @@ class ShareFetchResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ShareFetchResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -4586,7 +4589,7 @@ class ShareFetchResponse(MessageValue):
             host: str = ...,
             port: int = ...,
             rack: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -4602,7 +4605,7 @@ class ShareFetchResponse(MessageValue):
         acquisition_lock_timeout_ms: int = ...,
         responses: list[ShareFetchResponse.ShareFetchableTopicResponse] = ...,
         node_endpoints: list[ShareFetchResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareAcknowledgeRequest(MessageValue):
@@ -4615,7 +4618,7 @@ class ShareAcknowledgeRequest(MessageValue):
             first_offset: int = ...,
             last_offset: int = ...,
             acknowledge_types: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AcknowledgePartition(Value):
         partition_index: int
@@ -4624,7 +4627,7 @@ class ShareAcknowledgeRequest(MessageValue):
             self,
             partition_index: int = ...,
             acknowledgement_batches: list[ShareAcknowledgeRequest.AcknowledgementBatch] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class AcknowledgeTopic(Value):
         topic_id: bytes
@@ -4633,7 +4636,7 @@ class ShareAcknowledgeRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ShareAcknowledgeRequest.AcknowledgePartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str | None
     member_id: str | None
@@ -4647,7 +4650,7 @@ class ShareAcknowledgeRequest(MessageValue):
         share_session_epoch: int = ...,
         is_renew_ack: bool = ...,
         topics: list[ShareAcknowledgeRequest.AcknowledgeTopic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareAcknowledgeResponse(MessageValue):
@@ -4658,7 +4661,7 @@ class ShareAcknowledgeResponse(MessageValue):
             self,
             leader_id: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionData(Value):
         partition_index: int
@@ -4671,7 +4674,7 @@ class ShareAcknowledgeResponse(MessageValue):
             error_code: int = ...,
             error_message: str | None = ...,
             current_leader: ShareAcknowledgeResponse.LeaderIdAndEpoch = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ShareAcknowledgeTopicResponse(Value):
         topic_id: bytes
@@ -4680,7 +4683,7 @@ class ShareAcknowledgeResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ShareAcknowledgeResponse.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class NodeEndpoint(Value):
         node_id: int
@@ -4693,7 +4696,7 @@ class ShareAcknowledgeResponse(MessageValue):
             host: str = ...,
             port: int = ...,
             rack: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -4709,7 +4712,7 @@ class ShareAcknowledgeResponse(MessageValue):
         acquisition_lock_timeout_ms: int = ...,
         responses: list[ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse] = ...,
         node_endpoints: list[ShareAcknowledgeResponse.NodeEndpoint] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AddRaftVoterRequest(MessageValue):
@@ -4722,7 +4725,7 @@ class AddRaftVoterRequest(MessageValue):
             name: str = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str | None
     timeout_ms: int
@@ -4738,7 +4741,7 @@ class AddRaftVoterRequest(MessageValue):
         voter_directory_id: bytes = ...,
         listeners: list[AddRaftVoterRequest.Listener] = ...,
         ack_when_committed: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AddRaftVoterResponse(MessageValue):
@@ -4750,7 +4753,7 @@ class AddRaftVoterResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         error_message: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoveRaftVoterRequest(MessageValue):
@@ -4762,7 +4765,7 @@ class RemoveRaftVoterRequest(MessageValue):
         cluster_id: str | None = ...,
         voter_id: int = ...,
         voter_directory_id: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoveRaftVoterResponse(MessageValue):
@@ -4774,7 +4777,7 @@ class RemoveRaftVoterResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         error_message: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UpdateRaftVoterRequest(MessageValue):
@@ -4787,7 +4790,7 @@ class UpdateRaftVoterRequest(MessageValue):
             name: str = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class KRaftVersionFeature(Value):
         min_supported_version: int
@@ -4796,7 +4799,7 @@ class UpdateRaftVoterRequest(MessageValue):
             self,
             min_supported_version: int = ...,
             max_supported_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str | None
     current_leader_epoch: int
@@ -4812,7 +4815,7 @@ class UpdateRaftVoterRequest(MessageValue):
         voter_directory_id: bytes = ...,
         listeners: list[UpdateRaftVoterRequest.Listener] = ...,
         k_raft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UpdateRaftVoterResponse(MessageValue):
@@ -4827,7 +4830,7 @@ class UpdateRaftVoterResponse(MessageValue):
             leader_epoch: int = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -4837,7 +4840,7 @@ class UpdateRaftVoterResponse(MessageValue):
         throttle_time_ms: int = ...,
         error_code: int = ...,
         current_leader: UpdateRaftVoterResponse.CurrentLeader = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class InitializeShareGroupStateRequest(MessageValue):
@@ -4850,7 +4853,7 @@ class InitializeShareGroupStateRequest(MessageValue):
             partition: int = ...,
             state_epoch: int = ...,
             start_offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class InitializeStateData(Value):
         topic_id: bytes
@@ -4859,7 +4862,7 @@ class InitializeShareGroupStateRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[InitializeShareGroupStateRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[InitializeShareGroupStateRequest.InitializeStateData]
@@ -4867,7 +4870,7 @@ class InitializeShareGroupStateRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[InitializeShareGroupStateRequest.InitializeStateData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class InitializeShareGroupStateResponse(MessageValue):
@@ -4880,7 +4883,7 @@ class InitializeShareGroupStateResponse(MessageValue):
             partition: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class InitializeStateResult(Value):
         topic_id: bytes
@@ -4889,13 +4892,13 @@ class InitializeShareGroupStateResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[InitializeShareGroupStateResponse.PartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     results: list[InitializeShareGroupStateResponse.InitializeStateResult]
     def __init__(
         self,
         results: list[InitializeShareGroupStateResponse.InitializeStateResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ReadShareGroupStateRequest(MessageValue):
@@ -4906,7 +4909,7 @@ class ReadShareGroupStateRequest(MessageValue):
             self,
             partition: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ReadStateData(Value):
         topic_id: bytes
@@ -4915,7 +4918,7 @@ class ReadShareGroupStateRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ReadShareGroupStateRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[ReadShareGroupStateRequest.ReadStateData]
@@ -4923,7 +4926,7 @@ class ReadShareGroupStateRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[ReadShareGroupStateRequest.ReadStateData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ReadShareGroupStateResponse(MessageValue):
@@ -4938,7 +4941,7 @@ class ReadShareGroupStateResponse(MessageValue):
             last_offset: int = ...,
             delivery_state: int = ...,
             delivery_count: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionResult(Value):
         partition: int
@@ -4955,7 +4958,7 @@ class ReadShareGroupStateResponse(MessageValue):
             state_epoch: int = ...,
             start_offset: int = ...,
             state_batches: list[ReadShareGroupStateResponse.StateBatch] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ReadStateResult(Value):
         topic_id: bytes
@@ -4964,13 +4967,13 @@ class ReadShareGroupStateResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ReadShareGroupStateResponse.PartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     results: list[ReadShareGroupStateResponse.ReadStateResult]
     def __init__(
         self,
         results: list[ReadShareGroupStateResponse.ReadStateResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class WriteShareGroupStateRequest(MessageValue):
@@ -4985,7 +4988,7 @@ class WriteShareGroupStateRequest(MessageValue):
             last_offset: int = ...,
             delivery_state: int = ...,
             delivery_count: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class PartitionData(Value):
         partition: int
@@ -5002,7 +5005,7 @@ class WriteShareGroupStateRequest(MessageValue):
             start_offset: int = ...,
             delivery_complete_count: int = ...,
             state_batches: list[WriteShareGroupStateRequest.StateBatch] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class WriteStateData(Value):
         topic_id: bytes
@@ -5011,7 +5014,7 @@ class WriteShareGroupStateRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[WriteShareGroupStateRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[WriteShareGroupStateRequest.WriteStateData]
@@ -5019,7 +5022,7 @@ class WriteShareGroupStateRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[WriteShareGroupStateRequest.WriteStateData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class WriteShareGroupStateResponse(MessageValue):
@@ -5032,7 +5035,7 @@ class WriteShareGroupStateResponse(MessageValue):
             partition: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class WriteStateResult(Value):
         topic_id: bytes
@@ -5041,13 +5044,13 @@ class WriteShareGroupStateResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[WriteShareGroupStateResponse.PartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     results: list[WriteShareGroupStateResponse.WriteStateResult]
     def __init__(
         self,
         results: list[WriteShareGroupStateResponse.WriteStateResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteShareGroupStateRequest(MessageValue):
@@ -5056,7 +5059,7 @@ class DeleteShareGroupStateRequest(MessageValue):
         def __init__(
             self,
             partition: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DeleteStateData(Value):
         topic_id: bytes
@@ -5065,7 +5068,7 @@ class DeleteShareGroupStateRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[DeleteShareGroupStateRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[DeleteShareGroupStateRequest.DeleteStateData]
@@ -5073,7 +5076,7 @@ class DeleteShareGroupStateRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[DeleteShareGroupStateRequest.DeleteStateData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteShareGroupStateResponse(MessageValue):
@@ -5086,7 +5089,7 @@ class DeleteShareGroupStateResponse(MessageValue):
             partition: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DeleteStateResult(Value):
         topic_id: bytes
@@ -5095,13 +5098,13 @@ class DeleteShareGroupStateResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[DeleteShareGroupStateResponse.PartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     results: list[DeleteShareGroupStateResponse.DeleteStateResult]
     def __init__(
         self,
         results: list[DeleteShareGroupStateResponse.DeleteStateResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ReadShareGroupStateSummaryRequest(MessageValue):
@@ -5112,7 +5115,7 @@ class ReadShareGroupStateSummaryRequest(MessageValue):
             self,
             partition: int = ...,
             leader_epoch: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ReadStateSummaryData(Value):
         topic_id: bytes
@@ -5121,7 +5124,7 @@ class ReadShareGroupStateSummaryRequest(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ReadShareGroupStateSummaryRequest.PartitionData] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[ReadShareGroupStateSummaryRequest.ReadStateSummaryData]
@@ -5129,7 +5132,7 @@ class ReadShareGroupStateSummaryRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[ReadShareGroupStateSummaryRequest.ReadStateSummaryData] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ReadShareGroupStateSummaryResponse(MessageValue):
@@ -5150,7 +5153,7 @@ class ReadShareGroupStateSummaryResponse(MessageValue):
             leader_epoch: int = ...,
             start_offset: int = ...,
             delivery_complete_count: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ReadStateSummaryResult(Value):
         topic_id: bytes
@@ -5159,13 +5162,13 @@ class ReadShareGroupStateSummaryResponse(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[ReadShareGroupStateSummaryResponse.PartitionResult] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     results: list[ReadShareGroupStateSummaryResponse.ReadStateSummaryResult]
     def __init__(
         self,
         results: list[ReadShareGroupStateSummaryResponse.ReadStateSummaryResult] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupHeartbeatRequest(MessageValue):
@@ -5176,7 +5179,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             self,
             key: str = ...,
             value: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicInfo(Value):
         name: str
@@ -5189,7 +5192,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             partitions: int = ...,
             replication_factor: int = ...,
             topic_configs: list[StreamsGroupHeartbeatRequest.KeyValue] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class CopartitionGroup(Value):
         source_topics: list[int]
@@ -5200,7 +5203,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             source_topics: list[int] = ...,
             source_topic_regex: list[int] = ...,
             repartition_source_topics: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Subtopology(Value):
         subtopology_id: str
@@ -5219,7 +5222,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             repartition_sink_topics: list[str] = ...,
             repartition_source_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = ...,
             copartition_groups: list[StreamsGroupHeartbeatRequest.CopartitionGroup] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topology(Value):
         epoch: int
@@ -5228,7 +5231,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             self,
             epoch: int = ...,
             subtopologies: list[StreamsGroupHeartbeatRequest.Subtopology] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TaskIds(Value):
         subtopology_id: str
@@ -5237,7 +5240,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             self,
             subtopology_id: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Endpoint(Value):
         host: str
@@ -5246,7 +5249,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             self,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TaskOffset(Value):
         subtopology_id: str
@@ -5257,7 +5260,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
             subtopology_id: str = ...,
             partition: int = ...,
             offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     member_id: str
@@ -5295,7 +5298,7 @@ class StreamsGroupHeartbeatRequest(MessageValue):
         task_offsets: list[StreamsGroupHeartbeatRequest.TaskOffset] | None = ...,
         task_end_offsets: list[StreamsGroupHeartbeatRequest.TaskOffset] | None = ...,
         shutdown_application: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupHeartbeatResponse(MessageValue):
@@ -5306,7 +5309,7 @@ class StreamsGroupHeartbeatResponse(MessageValue):
             self,
             status_code: int = ...,
             status_detail: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TaskIds(Value):
         subtopology_id: str
@@ -5315,7 +5318,7 @@ class StreamsGroupHeartbeatResponse(MessageValue):
             self,
             subtopology_id: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Endpoint(Value):
         host: str
@@ -5324,7 +5327,7 @@ class StreamsGroupHeartbeatResponse(MessageValue):
             self,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicPartition(Value):
         topic: str
@@ -5333,7 +5336,7 @@ class StreamsGroupHeartbeatResponse(MessageValue):
             self,
             topic: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class EndpointToPartitions(Value):
         user_endpoint: StreamsGroupHeartbeatResponse.Endpoint
@@ -5344,7 +5347,7 @@ class StreamsGroupHeartbeatResponse(MessageValue):
             user_endpoint: StreamsGroupHeartbeatResponse.Endpoint = ...,
             active_partitions: list[StreamsGroupHeartbeatResponse.TopicPartition] = ...,
             standby_partitions: list[StreamsGroupHeartbeatResponse.TopicPartition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -5376,7 +5379,7 @@ class StreamsGroupHeartbeatResponse(MessageValue):
         warmup_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = ...,
         endpoint_information_epoch: int = ...,
         partitions_by_user_endpoint: list[StreamsGroupHeartbeatResponse.EndpointToPartitions] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupDescribeRequest(MessageValue):
@@ -5386,7 +5389,7 @@ class StreamsGroupDescribeRequest(MessageValue):
         self,
         group_ids: list[str] = ...,
         include_authorized_operations: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupDescribeResponse(MessageValue):
@@ -5397,7 +5400,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             self,
             key: str = ...,
             value: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicInfo(Value):
         name: str
@@ -5410,7 +5413,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             partitions: int = ...,
             replication_factor: int = ...,
             topic_configs: list[StreamsGroupDescribeResponse.KeyValue] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Subtopology(Value):
         subtopology_id: str
@@ -5425,7 +5428,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             repartition_sink_topics: list[str] = ...,
             state_changelog_topics: list[StreamsGroupDescribeResponse.TopicInfo] = ...,
             repartition_source_topics: list[StreamsGroupDescribeResponse.TopicInfo] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topology(Value):
         epoch: int
@@ -5434,7 +5437,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             self,
             epoch: int = ...,
             subtopologies: list[StreamsGroupDescribeResponse.Subtopology] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Endpoint(Value):
         host: str
@@ -5443,7 +5446,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             self,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TaskOffset(Value):
         subtopology_id: str
@@ -5454,7 +5457,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             subtopology_id: str = ...,
             partition: int = ...,
             offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TaskIds(Value):
         subtopology_id: str
@@ -5463,7 +5466,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             self,
             subtopology_id: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Assignment(Value):
         active_tasks: list[StreamsGroupDescribeResponse.TaskIds]
@@ -5474,7 +5477,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             active_tasks: list[StreamsGroupDescribeResponse.TaskIds] = ...,
             standby_tasks: list[StreamsGroupDescribeResponse.TaskIds] = ...,
             warmup_tasks: list[StreamsGroupDescribeResponse.TaskIds] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Member(Value):
         member_id: str
@@ -5509,7 +5512,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             assignment: StreamsGroupDescribeResponse.Assignment = ...,
             target_assignment: StreamsGroupDescribeResponse.Assignment = ...,
             is_classic: bool = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class DescribedGroup(Value):
         error_code: int
@@ -5532,7 +5535,7 @@ class StreamsGroupDescribeResponse(MessageValue):
             topology: StreamsGroupDescribeResponse.Topology | None = ...,
             members: list[StreamsGroupDescribeResponse.Member] = ...,
             authorized_operations: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     groups: list[StreamsGroupDescribeResponse.DescribedGroup]
@@ -5540,7 +5543,7 @@ class StreamsGroupDescribeResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         groups: list[StreamsGroupDescribeResponse.DescribedGroup] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeShareGroupOffsetsRequest(MessageValue):
@@ -5551,7 +5554,7 @@ class DescribeShareGroupOffsetsRequest(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Group(Value):
         group_id: str
@@ -5560,13 +5563,13 @@ class DescribeShareGroupOffsetsRequest(MessageValue):
             self,
             group_id: str = ...,
             topics: list[DescribeShareGroupOffsetsRequest.Topic] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     groups: list[DescribeShareGroupOffsetsRequest.Group]
     def __init__(
         self,
         groups: list[DescribeShareGroupOffsetsRequest.Group] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DescribeShareGroupOffsetsResponse(MessageValue):
@@ -5585,7 +5588,7 @@ class DescribeShareGroupOffsetsResponse(MessageValue):
             lag: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         topic_name: str
@@ -5596,7 +5599,7 @@ class DescribeShareGroupOffsetsResponse(MessageValue):
             topic_name: str = ...,
             topic_id: bytes = ...,
             partitions: list[DescribeShareGroupOffsetsResponse.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Group(Value):
         group_id: str
@@ -5609,7 +5612,7 @@ class DescribeShareGroupOffsetsResponse(MessageValue):
             topics: list[DescribeShareGroupOffsetsResponse.Topic] = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     groups: list[DescribeShareGroupOffsetsResponse.Group]
@@ -5617,7 +5620,7 @@ class DescribeShareGroupOffsetsResponse(MessageValue):
         self,
         throttle_time_ms: int = ...,
         groups: list[DescribeShareGroupOffsetsResponse.Group] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterShareGroupOffsetsRequest(MessageValue):
@@ -5628,7 +5631,7 @@ class AlterShareGroupOffsetsRequest(MessageValue):
             self,
             partition_index: int = ...,
             start_offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         topic_name: str
@@ -5637,7 +5640,7 @@ class AlterShareGroupOffsetsRequest(MessageValue):
             self,
             topic_name: str = ...,
             partitions: list[AlterShareGroupOffsetsRequest.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[AlterShareGroupOffsetsRequest.Topic]
@@ -5645,7 +5648,7 @@ class AlterShareGroupOffsetsRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[AlterShareGroupOffsetsRequest.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AlterShareGroupOffsetsResponse(MessageValue):
@@ -5658,7 +5661,7 @@ class AlterShareGroupOffsetsResponse(MessageValue):
             partition_index: int = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Topic(Value):
         topic_name: str
@@ -5669,7 +5672,7 @@ class AlterShareGroupOffsetsResponse(MessageValue):
             topic_name: str = ...,
             topic_id: bytes = ...,
             partitions: list[AlterShareGroupOffsetsResponse.Partition] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -5681,7 +5684,7 @@ class AlterShareGroupOffsetsResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         responses: list[AlterShareGroupOffsetsResponse.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteShareGroupOffsetsRequest(MessageValue):
@@ -5690,7 +5693,7 @@ class DeleteShareGroupOffsetsRequest(MessageValue):
         def __init__(
             self,
             topic_name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     group_id: str
     topics: list[DeleteShareGroupOffsetsRequest.Topic]
@@ -5698,7 +5701,7 @@ class DeleteShareGroupOffsetsRequest(MessageValue):
         self,
         group_id: str = ...,
         topics: list[DeleteShareGroupOffsetsRequest.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DeleteShareGroupOffsetsResponse(MessageValue):
@@ -5713,7 +5716,7 @@ class DeleteShareGroupOffsetsResponse(MessageValue):
             topic_id: bytes = ...,
             error_code: int = ...,
             error_message: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     throttle_time_ms: int
     error_code: int
@@ -5725,7 +5728,7 @@ class DeleteShareGroupOffsetsResponse(MessageValue):
         error_code: int = ...,
         error_message: str | None = ...,
         responses: list[DeleteShareGroupOffsetsResponse.Topic] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AbortTransactionRecord(MessageValue):
@@ -5733,7 +5736,7 @@ class AbortTransactionRecord(MessageValue):
     def __init__(
         self,
         reason: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class AccessControlEntryRecord(MessageValue):
@@ -5755,7 +5758,7 @@ class AccessControlEntryRecord(MessageValue):
         host: str = ...,
         operation: int = ...,
         permission_type: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BeginTransactionRecord(MessageValue):
@@ -5763,7 +5766,7 @@ class BeginTransactionRecord(MessageValue):
     def __init__(
         self,
         name: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class BrokerRegistrationChangeRecord(MessageValue):
@@ -5781,7 +5784,7 @@ class BrokerRegistrationChangeRecord(MessageValue):
         in_controlled_shutdown: int = ...,
         log_dirs: list[bytes] = ...,
         cordoned_log_dirs: list[bytes] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ClearElrRecord(MessageValue):
@@ -5789,7 +5792,7 @@ class ClearElrRecord(MessageValue):
     def __init__(
         self,
         topic_name: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ClientQuotaRecord(MessageValue):
@@ -5800,7 +5803,7 @@ class ClientQuotaRecord(MessageValue):
             self,
             entity_type: str = ...,
             entity_name: str | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     entity: list[ClientQuotaRecord.EntityData]
     key: str
@@ -5812,7 +5815,7 @@ class ClientQuotaRecord(MessageValue):
         key: str = ...,
         value: float = ...,
         remove: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConfigRecord(MessageValue):
@@ -5826,7 +5829,7 @@ class ConfigRecord(MessageValue):
         resource_name: str = ...,
         name: str = ...,
         value: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerProtocolSubscription(MessageValue):
@@ -5837,7 +5840,7 @@ class ConsumerProtocolSubscription(MessageValue):
             self,
             topic: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[str]
     user_data: bytes | None
@@ -5851,7 +5854,7 @@ class ConsumerProtocolSubscription(MessageValue):
         owned_partitions: list[ConsumerProtocolSubscription.TopicPartition] = ...,
         generation_id: int = ...,
         rack_id: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerProtocolAssignment(MessageValue):
@@ -5862,7 +5865,7 @@ class ConsumerProtocolAssignment(MessageValue):
             self,
             topic: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition]
     user_data: bytes | None
@@ -5870,7 +5873,7 @@ class ConsumerProtocolAssignment(MessageValue):
         self,
         assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition] = ...,
         user_data: bytes | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ControlRecordTypeSchema(MessageValue):
@@ -5878,7 +5881,7 @@ class ControlRecordTypeSchema(MessageValue):
     def __init__(
         self,
         type: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EndTxnMarker(MessageValue):
@@ -5886,7 +5889,7 @@ class EndTxnMarker(MessageValue):
     def __init__(
         self,
         coordinator_epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class LeaderChangeMessage(MessageValue):
@@ -5897,7 +5900,7 @@ class LeaderChangeMessage(MessageValue):
             self,
             voter_id: int = ...,
             voter_directory_id: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     version: int
     leader_id: int
@@ -5909,7 +5912,7 @@ class LeaderChangeMessage(MessageValue):
         leader_id: int = ...,
         voters: list[LeaderChangeMessage.Voter] = ...,
         granting_voters: list[LeaderChangeMessage.Voter] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SnapshotHeaderRecord(MessageValue):
@@ -5919,7 +5922,7 @@ class SnapshotHeaderRecord(MessageValue):
         self,
         version: int = ...,
         last_contained_log_timestamp: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class SnapshotFooterRecord(MessageValue):
@@ -5927,7 +5930,7 @@ class SnapshotFooterRecord(MessageValue):
     def __init__(
         self,
         version: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class KRaftVersionRecord(MessageValue):
@@ -5937,7 +5940,7 @@ class KRaftVersionRecord(MessageValue):
         self,
         version: int = ...,
         k_raft_version: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class VotersRecord(MessageValue):
@@ -5950,7 +5953,7 @@ class VotersRecord(MessageValue):
             name: str = ...,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class KRaftVersionFeature(Value):
         min_supported_version: int
@@ -5959,7 +5962,7 @@ class VotersRecord(MessageValue):
             self,
             min_supported_version: int = ...,
             max_supported_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Voter(Value):
         voter_id: int
@@ -5972,7 +5975,7 @@ class VotersRecord(MessageValue):
             voter_directory_id: bytes = ...,
             endpoints: list[VotersRecord.Endpoint] = ...,
             k_raft_version_feature: VotersRecord.KRaftVersionFeature = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     version: int
     voters: list[VotersRecord.Voter]
@@ -5980,7 +5983,7 @@ class VotersRecord(MessageValue):
         self,
         version: int = ...,
         voters: list[VotersRecord.Voter] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DefaultPrincipalData(MessageValue):
@@ -5992,7 +5995,7 @@ class DefaultPrincipalData(MessageValue):
         type: str = ...,
         name: str = ...,
         token_authenticated: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class DelegationTokenRecord(MessageValue):
@@ -6012,13 +6015,13 @@ class DelegationTokenRecord(MessageValue):
         max_timestamp: int = ...,
         expiration_timestamp: int = ...,
         token_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class EndTransactionRecord(MessageValue):
     def __init__(
         self,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FeatureLevelRecord(MessageValue):
@@ -6028,7 +6031,7 @@ class FeatureLevelRecord(MessageValue):
         self,
         name: str = ...,
         feature_level: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class FenceBrokerRecord(MessageValue):
@@ -6038,7 +6041,7 @@ class FenceBrokerRecord(MessageValue):
         self,
         id: int = ...,
         epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RequestHeader(MessageValue):
@@ -6052,7 +6055,7 @@ class RequestHeader(MessageValue):
         request_api_version: int = ...,
         correlation_id: int = ...,
         client_id: str | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ResponseHeader(MessageValue):
@@ -6060,13 +6063,13 @@ class ResponseHeader(MessageValue):
     def __init__(
         self,
         correlation_id: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class NoOpRecord(MessageValue):
     def __init__(
         self,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class PartitionChangeRecord(MessageValue):
@@ -6094,7 +6097,7 @@ class PartitionChangeRecord(MessageValue):
         directories: list[bytes] | None = ...,
         eligible_leader_replicas: list[int] | None = ...,
         last_known_elr: list[int] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class PartitionRecord(MessageValue):
@@ -6126,7 +6129,7 @@ class PartitionRecord(MessageValue):
         directories: list[bytes] = ...,
         eligible_leader_replicas: list[int] | None = ...,
         last_known_elr: list[int] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ProducerIdsRecord(MessageValue):
@@ -6138,7 +6141,7 @@ class ProducerIdsRecord(MessageValue):
         broker_id: int = ...,
         broker_epoch: int = ...,
         next_producer_id: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ProducerSnapshot(MessageValue):
@@ -6161,7 +6164,7 @@ class ProducerSnapshot(MessageValue):
             timestamp: int = ...,
             coordinator_epoch: int = ...,
             current_txn_first_offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     crc: int
     producer_entries: list[ProducerSnapshot.ProducerEntry]
@@ -6169,7 +6172,7 @@ class ProducerSnapshot(MessageValue):
         self,
         crc: int = ...,
         producer_entries: list[ProducerSnapshot.ProducerEntry] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class QuorumStateData(MessageValue):
@@ -6178,7 +6181,7 @@ class QuorumStateData(MessageValue):
         def __init__(
             self,
             voter_id: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     cluster_id: str
     leader_id: int
@@ -6196,7 +6199,7 @@ class QuorumStateData(MessageValue):
         voted_directory_id: bytes = ...,
         applied_offset: int = ...,
         current_voters: list[QuorumStateData.Voter] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class LegacyOffsetCommitKey(MessageValue):
@@ -6208,7 +6211,7 @@ class LegacyOffsetCommitKey(MessageValue):
         group: str = ...,
         topic: str = ...,
         partition: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class LegacyOffsetCommitValue(MessageValue):
@@ -6220,7 +6223,7 @@ class LegacyOffsetCommitValue(MessageValue):
         offset: int = ...,
         metadata: str = ...,
         commit_timestamp: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareSnapshotKey(MessageValue):
@@ -6232,7 +6235,7 @@ class ShareSnapshotKey(MessageValue):
         group_id: str = ...,
         topic_id: bytes = ...,
         partition: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareSnapshotValue(MessageValue):
@@ -6247,7 +6250,7 @@ class ShareSnapshotValue(MessageValue):
             last_offset: int = ...,
             delivery_state: int = ...,
             delivery_count: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     snapshot_epoch: int
     state_epoch: int
@@ -6267,7 +6270,7 @@ class ShareSnapshotValue(MessageValue):
         create_timestamp: int = ...,
         write_timestamp: int = ...,
         state_batches: list[ShareSnapshotValue.StateBatch] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class TransactionLogKey(MessageValue):
@@ -6275,7 +6278,7 @@ class TransactionLogKey(MessageValue):
     def __init__(
         self,
         transactional_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class TransactionLogValue(MessageValue):
@@ -6286,7 +6289,7 @@ class TransactionLogValue(MessageValue):
             self,
             topic: str = ...,
             partition_ids: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     producer_id: int
     previous_producer_id: int
@@ -6312,7 +6315,7 @@ class TransactionLogValue(MessageValue):
         transaction_last_update_timestamp_ms: int = ...,
         transaction_start_timestamp_ms: int = ...,
         client_transaction_version: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetCommitKey(MessageValue):
@@ -6324,7 +6327,7 @@ class OffsetCommitKey(MessageValue):
         group: str = ...,
         topic: str = ...,
         partition: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class OffsetCommitValue(MessageValue):
@@ -6342,7 +6345,7 @@ class OffsetCommitValue(MessageValue):
         commit_timestamp: int = ...,
         expire_timestamp: int = ...,
         topic_id: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareUpdateKey(MessageValue):
@@ -6354,7 +6357,7 @@ class ShareUpdateKey(MessageValue):
         group_id: str = ...,
         topic_id: bytes = ...,
         partition: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareUpdateValue(MessageValue):
@@ -6369,7 +6372,7 @@ class ShareUpdateValue(MessageValue):
             last_offset: int = ...,
             delivery_state: int = ...,
             delivery_count: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     snapshot_epoch: int
     leader_epoch: int
@@ -6383,7 +6386,7 @@ class ShareUpdateValue(MessageValue):
         start_offset: int = ...,
         delivery_complete_count: int = ...,
         state_batches: list[ShareUpdateValue.StateBatch] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class GroupMetadataKey(MessageValue):
@@ -6391,7 +6394,7 @@ class GroupMetadataKey(MessageValue):
     def __init__(
         self,
         group: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class GroupMetadataValue(MessageValue):
@@ -6414,7 +6417,7 @@ class GroupMetadataValue(MessageValue):
             session_timeout: int = ...,
             subscription: bytes = ...,
             assignment: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     protocol_type: str
     generation: int
@@ -6430,7 +6433,7 @@ class GroupMetadataValue(MessageValue):
         leader: str | None = ...,
         current_state_timestamp: int = ...,
         members: list[GroupMetadataValue.MemberMetadata] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupMetadataKey(MessageValue):
@@ -6438,7 +6441,7 @@ class ConsumerGroupMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupMetadataValue(MessageValue):
@@ -6448,7 +6451,7 @@ class ConsumerGroupMetadataValue(MessageValue):
         self,
         epoch: int = ...,
         metadata_hash: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupPartitionMetadataKey(MessageValue):
@@ -6456,7 +6459,7 @@ class ConsumerGroupPartitionMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupPartitionMetadataValue(MessageValue):
@@ -6467,7 +6470,7 @@ class ConsumerGroupPartitionMetadataValue(MessageValue):
             self,
             partition: int = ...,
             racks: list[str] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicMetadata(Value):
         topic_id: bytes
@@ -6480,13 +6483,13 @@ class ConsumerGroupPartitionMetadataValue(MessageValue):
             topic_name: str = ...,
             num_partitions: int = ...,
             partition_metadata: list[ConsumerGroupPartitionMetadataValue.PartitionMetadata] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topics: list[ConsumerGroupPartitionMetadataValue.TopicMetadata]
     def __init__(
         self,
         topics: list[ConsumerGroupPartitionMetadataValue.TopicMetadata] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupMemberMetadataKey(MessageValue):
@@ -6496,7 +6499,7 @@ class ConsumerGroupMemberMetadataKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupMemberMetadataValue(MessageValue):
@@ -6507,7 +6510,7 @@ class ConsumerGroupMemberMetadataValue(MessageValue):
             self,
             name: str = ...,
             metadata: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ClassicMemberMetadata(Value):
         session_timeout_ms: int
@@ -6516,7 +6519,7 @@ class ConsumerGroupMemberMetadataValue(MessageValue):
             self,
             session_timeout_ms: int = ...,
             supported_protocols: list[ConsumerGroupMemberMetadataValue.ClassicProtocol] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     instance_id: str | None
     rack_id: str | None
@@ -6538,7 +6541,7 @@ class ConsumerGroupMemberMetadataValue(MessageValue):
         rebalance_timeout_ms: int = ...,
         server_assignor: str | None = ...,
         classic_member_metadata: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupTargetAssignmentMetadataKey(MessageValue):
@@ -6546,7 +6549,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupTargetAssignmentMetadataValue(MessageValue):
@@ -6556,7 +6559,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(MessageValue):
         self,
         assignment_epoch: int = ...,
         assignment_timestamp: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupTargetAssignmentMemberKey(MessageValue):
@@ -6566,7 +6569,7 @@ class ConsumerGroupTargetAssignmentMemberKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupTargetAssignmentMemberValue(MessageValue):
@@ -6577,13 +6580,13 @@ class ConsumerGroupTargetAssignmentMemberValue(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topic_partitions: list[ConsumerGroupTargetAssignmentMemberValue.TopicPartition]
     def __init__(
         self,
         topic_partitions: list[ConsumerGroupTargetAssignmentMemberValue.TopicPartition] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupCurrentMemberAssignmentKey(MessageValue):
@@ -6593,7 +6596,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupCurrentMemberAssignmentValue(MessageValue):
@@ -6606,7 +6609,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(MessageValue):
             topic_id: bytes = ...,
             partitions: list[int] = ...,
             assignment_epochs: list[int] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     member_epoch: int
     previous_member_epoch: int
@@ -6620,7 +6623,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(MessageValue):
         state: int = ...,
         assigned_partitions: list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions] = ...,
         partitions_pending_revocation: list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupMemberMetadataKey(MessageValue):
@@ -6630,7 +6633,7 @@ class ShareGroupMemberMetadataKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupMemberMetadataValue(MessageValue):
@@ -6644,7 +6647,7 @@ class ShareGroupMemberMetadataValue(MessageValue):
         client_id: str = ...,
         client_host: str = ...,
         subscribed_topic_names: list[str] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupMetadataKey(MessageValue):
@@ -6652,7 +6655,7 @@ class ShareGroupMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupMetadataValue(MessageValue):
@@ -6662,7 +6665,7 @@ class ShareGroupMetadataValue(MessageValue):
         self,
         epoch: int = ...,
         metadata_hash: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupTargetAssignmentMetadataKey(MessageValue):
@@ -6670,7 +6673,7 @@ class ShareGroupTargetAssignmentMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupTargetAssignmentMetadataValue(MessageValue):
@@ -6680,7 +6683,7 @@ class ShareGroupTargetAssignmentMetadataValue(MessageValue):
         self,
         assignment_epoch: int = ...,
         assignment_timestamp: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupTargetAssignmentMemberKey(MessageValue):
@@ -6690,7 +6693,7 @@ class ShareGroupTargetAssignmentMemberKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupTargetAssignmentMemberValue(MessageValue):
@@ -6701,13 +6704,13 @@ class ShareGroupTargetAssignmentMemberValue(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topic_partitions: list[ShareGroupTargetAssignmentMemberValue.TopicPartition]
     def __init__(
         self,
         topic_partitions: list[ShareGroupTargetAssignmentMemberValue.TopicPartition] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupCurrentMemberAssignmentKey(MessageValue):
@@ -6717,7 +6720,7 @@ class ShareGroupCurrentMemberAssignmentKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupCurrentMemberAssignmentValue(MessageValue):
@@ -6728,7 +6731,7 @@ class ShareGroupCurrentMemberAssignmentValue(MessageValue):
             self,
             topic_id: bytes = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     member_epoch: int
     previous_member_epoch: int
@@ -6740,7 +6743,7 @@ class ShareGroupCurrentMemberAssignmentValue(MessageValue):
         previous_member_epoch: int = ...,
         state: int = ...,
         assigned_partitions: list[ShareGroupCurrentMemberAssignmentValue.TopicPartitions] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupStatePartitionMetadataKey(MessageValue):
@@ -6748,7 +6751,7 @@ class ShareGroupStatePartitionMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ShareGroupStatePartitionMetadataValue(MessageValue):
@@ -6761,7 +6764,7 @@ class ShareGroupStatePartitionMetadataValue(MessageValue):
             topic_id: bytes = ...,
             topic_name: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicInfo(Value):
         topic_id: bytes
@@ -6770,7 +6773,7 @@ class ShareGroupStatePartitionMetadataValue(MessageValue):
             self,
             topic_id: bytes = ...,
             topic_name: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     initializing_topics: list[ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo]
     initialized_topics: list[ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo]
@@ -6780,7 +6783,7 @@ class ShareGroupStatePartitionMetadataValue(MessageValue):
         initializing_topics: list[ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo] = ...,
         initialized_topics: list[ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo] = ...,
         deleting_topics: list[ShareGroupStatePartitionMetadataValue.TopicInfo] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupRegularExpressionKey(MessageValue):
@@ -6790,7 +6793,7 @@ class ConsumerGroupRegularExpressionKey(MessageValue):
         self,
         group_id: str = ...,
         regular_expression: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ConsumerGroupRegularExpressionValue(MessageValue):
@@ -6802,7 +6805,7 @@ class ConsumerGroupRegularExpressionValue(MessageValue):
         topics: list[str] = ...,
         version: int = ...,
         timestamp: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupMetadataKey(MessageValue):
@@ -6810,7 +6813,7 @@ class StreamsGroupMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupMetadataValue(MessageValue):
@@ -6821,7 +6824,7 @@ class StreamsGroupMetadataValue(MessageValue):
             self,
             key: str = ...,
             value: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     epoch: int
     metadata_hash: int
@@ -6833,7 +6836,7 @@ class StreamsGroupMetadataValue(MessageValue):
         metadata_hash: int = ...,
         validated_topology_epoch: int = ...,
         last_assignment_configs: list[StreamsGroupMetadataValue.LastAssignmentConfig] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupMemberMetadataKey(MessageValue):
@@ -6843,7 +6846,7 @@ class StreamsGroupMemberMetadataKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupMemberMetadataValue(MessageValue):
@@ -6854,7 +6857,7 @@ class StreamsGroupMemberMetadataValue(MessageValue):
             self,
             host: str = ...,
             port: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class KeyValue(Value):
         key: str
@@ -6863,7 +6866,7 @@ class StreamsGroupMemberMetadataValue(MessageValue):
             self,
             key: str = ...,
             value: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     instance_id: str | None
     rack_id: str | None
@@ -6885,7 +6888,7 @@ class StreamsGroupMemberMetadataValue(MessageValue):
         process_id: str = ...,
         user_endpoint: StreamsGroupMemberMetadataValue.Endpoint | None = ...,
         client_tags: list[StreamsGroupMemberMetadataValue.KeyValue] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupTargetAssignmentMetadataKey(MessageValue):
@@ -6893,7 +6896,7 @@ class StreamsGroupTargetAssignmentMetadataKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupTargetAssignmentMetadataValue(MessageValue):
@@ -6903,7 +6906,7 @@ class StreamsGroupTargetAssignmentMetadataValue(MessageValue):
         self,
         assignment_epoch: int = ...,
         assignment_timestamp: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupTargetAssignmentMemberKey(MessageValue):
@@ -6913,7 +6916,7 @@ class StreamsGroupTargetAssignmentMemberKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupTargetAssignmentMemberValue(MessageValue):
@@ -6924,7 +6927,7 @@ class StreamsGroupTargetAssignmentMemberValue(MessageValue):
             self,
             subtopology_id: str = ...,
             partitions: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     active_tasks: list[StreamsGroupTargetAssignmentMemberValue.TaskIds]
     standby_tasks: list[StreamsGroupTargetAssignmentMemberValue.TaskIds]
@@ -6934,7 +6937,7 @@ class StreamsGroupTargetAssignmentMemberValue(MessageValue):
         active_tasks: list[StreamsGroupTargetAssignmentMemberValue.TaskIds] = ...,
         standby_tasks: list[StreamsGroupTargetAssignmentMemberValue.TaskIds] = ...,
         warmup_tasks: list[StreamsGroupTargetAssignmentMemberValue.TaskIds] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupCurrentMemberAssignmentKey(MessageValue):
@@ -6944,7 +6947,7 @@ class StreamsGroupCurrentMemberAssignmentKey(MessageValue):
         self,
         group_id: str = ...,
         member_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupCurrentMemberAssignmentValue(MessageValue):
@@ -6957,7 +6960,7 @@ class StreamsGroupCurrentMemberAssignmentValue(MessageValue):
             subtopology_id: str = ...,
             partitions: list[int] = ...,
             assignment_epochs: list[int] | None = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     member_epoch: int
     previous_member_epoch: int
@@ -6979,7 +6982,7 @@ class StreamsGroupCurrentMemberAssignmentValue(MessageValue):
         active_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = ...,
         standby_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = ...,
         warmup_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupTopologyKey(MessageValue):
@@ -6987,7 +6990,7 @@ class StreamsGroupTopologyKey(MessageValue):
     def __init__(
         self,
         group_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class StreamsGroupTopologyValue(MessageValue):
@@ -6998,7 +7001,7 @@ class StreamsGroupTopologyValue(MessageValue):
             self,
             key: str = ...,
             value: str = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class TopicInfo(Value):
         name: str
@@ -7011,7 +7014,7 @@ class StreamsGroupTopologyValue(MessageValue):
             partitions: int = ...,
             replication_factor: int = ...,
             topic_configs: list[StreamsGroupTopologyValue.TopicConfig] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class CopartitionGroup(Value):
         source_topics: list[int]
@@ -7022,7 +7025,7 @@ class StreamsGroupTopologyValue(MessageValue):
             source_topics: list[int] = ...,
             source_topic_regex: list[int] = ...,
             repartition_source_topics: list[int] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class Subtopology(Value):
         subtopology_id: str
@@ -7041,7 +7044,7 @@ class StreamsGroupTopologyValue(MessageValue):
             repartition_sink_topics: list[str] = ...,
             repartition_source_topics: list[StreamsGroupTopologyValue.TopicInfo] = ...,
             copartition_groups: list[StreamsGroupTopologyValue.CopartitionGroup] = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     epoch: int
     subtopologies: list[StreamsGroupTopologyValue.Subtopology]
@@ -7049,7 +7052,7 @@ class StreamsGroupTopologyValue(MessageValue):
         self,
         epoch: int = ...,
         subtopologies: list[StreamsGroupTopologyValue.Subtopology] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RegisterBrokerRecord(MessageValue):
@@ -7064,7 +7067,7 @@ class RegisterBrokerRecord(MessageValue):
             host: str = ...,
             port: int = ...,
             security_protocol: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class BrokerFeature(Value):
         name: str
@@ -7075,7 +7078,7 @@ class RegisterBrokerRecord(MessageValue):
             name: str = ...,
             min_supported_version: int = ...,
             max_supported_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     broker_id: int
     is_migrating_zk_broker: bool
@@ -7101,7 +7104,7 @@ class RegisterBrokerRecord(MessageValue):
         in_controlled_shutdown: bool = ...,
         log_dirs: list[bytes] = ...,
         cordoned_log_dirs: list[bytes] | None = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RegisterControllerRecord(MessageValue):
@@ -7116,7 +7119,7 @@ class RegisterControllerRecord(MessageValue):
             host: str = ...,
             port: int = ...,
             security_protocol: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class ControllerFeature(Value):
         name: str
@@ -7127,7 +7130,7 @@ class RegisterControllerRecord(MessageValue):
             name: str = ...,
             min_supported_version: int = ...,
             max_supported_version: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     controller_id: int
     incarnation_id: bytes
@@ -7141,7 +7144,7 @@ class RegisterControllerRecord(MessageValue):
         zk_migration_ready: bool = ...,
         end_points: list[RegisterControllerRecord.ControllerEndpoint] = ...,
         features: list[RegisterControllerRecord.ControllerFeature] = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoteLogSegmentMetadataRecord(MessageValue):
@@ -7154,7 +7157,7 @@ class RemoteLogSegmentMetadataRecord(MessageValue):
             name: str = ...,
             id: bytes = ...,
             partition: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class RemoteLogSegmentIdEntry(Value):
         topic_id_partition: RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry
@@ -7163,7 +7166,7 @@ class RemoteLogSegmentMetadataRecord(MessageValue):
             self,
             topic_id_partition: RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry = ...,
             id: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class SegmentLeaderEpochEntry(Value):
         leader_epoch: int
@@ -7172,7 +7175,7 @@ class RemoteLogSegmentMetadataRecord(MessageValue):
             self,
             leader_epoch: int = ...,
             offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     remote_log_segment_id: RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry
     start_offset: int
@@ -7198,7 +7201,7 @@ class RemoteLogSegmentMetadataRecord(MessageValue):
         custom_metadata: bytes | None = ...,
         remote_log_segment_state: int = ...,
         txn_index_empty: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoteLogSegmentMetadataSnapshotRecord(MessageValue):
@@ -7209,7 +7212,7 @@ class RemoteLogSegmentMetadataSnapshotRecord(MessageValue):
             self,
             leader_epoch: int = ...,
             offset: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     segment_id: bytes
     start_offset: int
@@ -7235,7 +7238,7 @@ class RemoteLogSegmentMetadataSnapshotRecord(MessageValue):
         custom_metadata: bytes | None = ...,
         remote_log_segment_state: int = ...,
         txn_index_empty: bool = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoteLogSegmentMetadataUpdateRecord(MessageValue):
@@ -7248,7 +7251,7 @@ class RemoteLogSegmentMetadataUpdateRecord(MessageValue):
             name: str = ...,
             id: bytes = ...,
             partition: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     class RemoteLogSegmentIdEntry(Value):
         topic_id_partition: RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry
@@ -7257,7 +7260,7 @@ class RemoteLogSegmentMetadataUpdateRecord(MessageValue):
             self,
             topic_id_partition: RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry = ...,
             id: bytes = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     remote_log_segment_id: RemoteLogSegmentMetadataUpdateRecord.RemoteLogSegmentIdEntry
     broker_id: int
@@ -7271,7 +7274,7 @@ class RemoteLogSegmentMetadataUpdateRecord(MessageValue):
         event_timestamp_ms: int = ...,
         custom_metadata: bytes | None = ...,
         remote_log_segment_state: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemotePartitionDeleteMetadataRecord(MessageValue):
@@ -7284,7 +7287,7 @@ class RemotePartitionDeleteMetadataRecord(MessageValue):
             name: str = ...,
             id: bytes = ...,
             partition: int = ...,
-            unknown_tags: dict[int, bytes] | None = ...,
+            unknown_tags: Mapping[int, bytes] | None = ...,
         ) -> None: ...
     topic_id_partition: RemotePartitionDeleteMetadataRecord.TopicIdPartitionEntry
     broker_id: int
@@ -7296,7 +7299,7 @@ class RemotePartitionDeleteMetadataRecord(MessageValue):
         broker_id: int = ...,
         event_timestamp_ms: int = ...,
         remote_partition_delete_state: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoveAccessControlEntryRecord(MessageValue):
@@ -7304,7 +7307,7 @@ class RemoveAccessControlEntryRecord(MessageValue):
     def __init__(
         self,
         id: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoveDelegationTokenRecord(MessageValue):
@@ -7312,7 +7315,7 @@ class RemoveDelegationTokenRecord(MessageValue):
     def __init__(
         self,
         token_id: str = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoveTopicRecord(MessageValue):
@@ -7320,7 +7323,7 @@ class RemoveTopicRecord(MessageValue):
     def __init__(
         self,
         topic_id: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class RemoveUserScramCredentialRecord(MessageValue):
@@ -7330,7 +7333,7 @@ class RemoveUserScramCredentialRecord(MessageValue):
         self,
         name: str = ...,
         mechanism: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class TopicRecord(MessageValue):
@@ -7340,7 +7343,7 @@ class TopicRecord(MessageValue):
         self,
         name: str = ...,
         topic_id: bytes = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UnfenceBrokerRecord(MessageValue):
@@ -7350,7 +7353,7 @@ class UnfenceBrokerRecord(MessageValue):
         self,
         id: int = ...,
         epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UnregisterBrokerRecord(MessageValue):
@@ -7360,7 +7363,7 @@ class UnregisterBrokerRecord(MessageValue):
         self,
         broker_id: int = ...,
         broker_epoch: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class UserScramCredentialRecord(MessageValue):
@@ -7378,7 +7381,7 @@ class UserScramCredentialRecord(MessageValue):
         stored_key: bytes = ...,
         server_key: bytes = ...,
         iterations: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...
 
 class ZkMigrationStateRecord(MessageValue):
@@ -7386,5 +7389,5 @@ class ZkMigrationStateRecord(MessageValue):
     def __init__(
         self,
         zk_migration_state: int = ...,
-        unknown_tags: dict[int, bytes] | None = ...,
+        unknown_tags: Mapping[int, bytes] | None = ...,
     ) -> None: ...

@@ -23,15 +23,18 @@ _TYPES = {
 _HEAD = '''\
 """Made by kafka_offsets.protocol.stub from the schema files; do not edit."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from kafka_offsets.protocol import codec
-from kafka_offsets.protocol.schema import Message
+from kafka_offsets.protocol.schema import Message, Struct
 
 ABSENT: Any
 
 class Value:
-    unknown_tags: dict[int, bytes] | None
+    STRUCT: ClassVar[Struct]
+    SIBLINGS: ClassVar[dict[str, type]]
+    unknown_tags: Mapping[int, bytes] | None
 
 class MessageValue(Value):
     SCHEMA: ClassVar[Message]
@@ -85,7 +88,7 @@ def _gather(struct: Struct, structs: dict[str, Struct]) -> None:
 def _members(struct: Struct, message: str) -> list[str]:
     lines = [f"    {field.name}: {_type(field, message)}" for field in struct.fields]
     arguments = [f"        {field.name}: {_type(field, message)} = ..." for field in struct.fields]
-    arguments.append("        unknown_tags: dict[int, bytes] | None = ...")
+    arguments.append("        unknown_tags: Mapping[int, bytes] | None = ...")
     return [
         *lines,
         "    def __init__(",

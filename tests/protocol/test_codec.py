@@ -3,6 +3,9 @@
 Equality with Kafka's bytes: test_vectors.py. Laws that hold for every message: tests/properties/test_codecs.py.
 """
 
+import ast
+import copy
+import pickle
 import struct
 import subprocess
 import sys
@@ -14,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol import flexible, messages
+from kafka_offsets.protocol import codec, flexible, messages
 from kafka_offsets.protocol.messages import MessageValue
 from kafka_offsets.protocol.stub import stub
 
@@ -123,6 +126,75 @@ def test_arrays_are_not_shared_between_values() -> None:
 def test_the_type_stub_is_what_the_schemas_give() -> None:
     path = Path(messages.__file__).with_suffix(".pyi")
     assert path.read_text(encoding="utf-8") == stub(), "run: make stub"
+
+
+@pytest.mark.parametrize("kind", ["decode", "encode"])
+def test_little_text_is_compiled_for_a_message(kind: str) -> None:
+    # Compiling takes most of a message's first use, which shall stay under 2 ms (benchmarks/codecs.py measures it), and
+    # takes about 0.5 us for each node of the syntax tree.
+    for name in messages.names():
+        cls = messages.find(name)
+        for version in range(cls.SCHEMA.versions.first, cls.SCHEMA.versions.last + 1):
+            text = codec.source(cls.SCHEMA, version, cls.CLASSES, kind)
+            at_once = text.split("\n\n")[0]  # tagged fields are compiled when they occur
+            assert sum(1 for _ in ast.walk(ast.parse(at_once))) < 1400, f"{name} v{version}"
+
+
+@pytest.mark.parametrize(
+    "name", ["OffsetCommitRequest", "OffsetFetchResponse", "FetchResponse", "MetadataResponse"]
+)
+def test_messages_that_are_sent_often_are_read_in_one_function(name: str) -> None:
+    cls = messages.find(name)
+    at_once = codec.source(cls.SCHEMA, cls.SCHEMA.versions.last, cls.CLASSES, "decode").split("\n\n")[0]
+    assert at_once.count("def ") == 1
+
+
+def test_a_constructor_is_compiled_when_it_is_first_called() -> None:
+    code = (
+        "from kafka_offsets.protocol import messages\n"
+        "cls = messages.HeartbeatRequest\n"
+        "decoded = messages.decode(cls, b'\\0\\1g' + bytes(6), 0)[0]\n"
+        "assert '__init__' not in vars(cls)\n"
+        "class Mine(cls): pass\n"
+        "assert Mine('g', member_id='').group_id == 'g'\n"
+        "assert cls('g', 0, '') == decoded\n"
+        "assert '__init__' in vars(cls) and '__init__' not in vars(Mine)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_tagged_fields_are_a_mapping_of_few_bytes() -> None:
+    request = messages.HeartbeatRequest("g", 1, "m", unknown_tags={300: b"", 7: b"abc"})
+    data = messages.encode(request, 4)
+    decoded, _ = messages.decode(messages.HeartbeatRequest, data, 4)
+    tags = decoded.unknown_tags
+    assert tags is not None
+    assert tags == {7: b"abc", 300: b""} == dict(tags)
+    assert (tags[7], list(tags), len(tags), 8 in tags) == (b"abc", [7, 300], 2, False)
+    assert repr(tags) == "{7: b'abc', 300: b''}"
+    assert decoded == request
+    assert messages.encode(decoded, 4) == data
+    assert copy.deepcopy(tags) == tags == pickle.loads(pickle.dumps(tags))
+    assert sys.getsizeof(tags) + sys.getsizeof(tags.section) < 100  # type: ignore[attr-defined]
+
+
+def test_unknown_tagged_fields_out_of_order_are_put_in_order_and_the_last_of_a_number_counts() -> None:
+    body = messages.encode(messages.HeartbeatRequest("g", 1, "m"), 4)[:-1]
+    request, _ = messages.decode(
+        messages.HeartbeatRequest, body + bytes.fromhex("03 09 01 61 07 00 09 01 62"), 4
+    )
+    assert request.unknown_tags == {7: b"", 9: b"b"}
+    assert messages.encode(request, 4) == body + bytes.fromhex("02 07 00 09 01 62")
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_a_string_that_ends_behind_the_message_is_refused(cut: int) -> None:
+    plain = messages.encode(messages.HeartbeatRequest("group", 1, "member"), 0)
+    with pytest.raises(ProtocolError, match="HeartbeatRequest v0: a field ends behind the message"):
+        messages.decode(messages.HeartbeatRequest, plain[:-cut], 0)
+    flexible = messages.encode(messages.HeartbeatRequest("group", 1, "member"), 3)
+    with pytest.raises(ProtocolError, match="HeartbeatRequest v3: a field ends behind the message"):
+        messages.decode(messages.HeartbeatRequest, flexible[: -cut - 2], 3)
 
 
 def test_importing_the_broker_reads_no_schema() -> None:

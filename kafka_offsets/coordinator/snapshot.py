@@ -34,6 +34,8 @@ A section of another tag, a newer version and anything that is not as it was wri
 is no error: :class:`UnusableSnapshotError` says why, and the log is read instead.
 """
 
+from __future__ import annotations
+
 import struct
 from array import array
 from collections.abc import Iterator

@@ -420,7 +420,7 @@ class _Cursor:
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         return layout.unpack(self.take(layout.size))
 
-    def column(self, typecode: str, count: int) -> "array[int]":
+    def column(self, typecode: str, count: int) -> array[int]:
         values = array(typecode)
         values.frombytes(self.take(count * values.itemsize))
         return values

@@ -187,7 +187,7 @@ class Topics:
                 )
             for damage in log.damages:
                 logger.error("damaged: %s", damage)
-            if self._config.fsync == "commit" and log.recovery_point < log.log_end_offset:
+            if self._config.fsync != "never" and log.recovery_point < log.log_end_offset:
                 log.sync()  # a dead process left it to the system, and it is about to be served
             partition = partitions[index] = Partition(topic.name, topic.topic_id, index, log)
         return partition

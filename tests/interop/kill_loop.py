@@ -9,6 +9,7 @@ one acknowledged or a later one that was sent. The frames are made by hand, so t
 
 import argparse
 import random
+import shutil
 import struct
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 
-from tests.interop import wire
+from tests.interop import broker_process, wire
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import until
 from tests.slices import DoneSlices
@@ -149,6 +150,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="for each policy")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
+    broker_process.START_DEADLINE_S = 120.0  # other long campaigns may run beside it
     done = DoneSlices("kill-loop")
     rounds, acknowledged = Counter[str](), Counter[str]()
     for entry in done.read():
@@ -158,8 +160,10 @@ def main() -> int:
     while min(rounds[fsync] for fsync in POLICIES) < options.rounds and time.monotonic() < stop_at:
         fsync = min(POLICIES, key=lambda fsync: rounds[fsync])
         seed = random.SystemRandom().randrange(1 << 32)
-        with tempfile.TemporaryDirectory() as folder:
-            found = run(Path(folder) / "data", fsync, ROUNDS_OF_A_SLICE, seed)
+        folder = Path(tempfile.mkdtemp(prefix="kill-loop-"))
+        print(f"fsync={fsync}, seed {seed}, in {folder}, which stays there if it fails", flush=True)
+        found = run(folder / "data", fsync, ROUNDS_OF_A_SLICE, seed)
+        shutil.rmtree(folder)
         done.add(fsync=fsync, seed=seed, rounds=ROUNDS_OF_A_SLICE, acknowledged=found)
         rounds[fsync] += ROUNDS_OF_A_SLICE
         acknowledged[fsync] += found

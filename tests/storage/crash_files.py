@@ -213,6 +213,8 @@ class RecordingFiles(MemoryFiles):
     operations  all since then; one more object lives with another process on the same object as on one machine
     """
 
+    outlives_process = True
+
     def __init__(self, base: Tree | None = None) -> None:
         super().__init__()
         self.base = base if base is not None else Tree()

@@ -33,8 +33,8 @@ from tests.storage.crash_story import (
 )
 
 POLICIES = ("commit", "interval", "never")
-STEPS = 24
-"""Of a story: enough for rolls, topics that come and go, and several lives."""
+STEPS = 32
+"""Of a story: enough for rolls, topics that come and go, snapshots, cleaning, and several lives."""
 
 DEEP_DRAWS = 10_000
 DEEP_SHARE = 16

@@ -13,7 +13,8 @@ What is promised, by the policy of `fsync`:
     never       everything acknowledged            what was acknowledged before a clean stop
     catalogue   everything, whatever the policy    the same
 
-A start never refuses what a crash has left. With `fsync=commit`, what a broker serves after a start is promised too.
+A start never refuses what a crash has left. Unless the policy is `never`, what a broker has found at its start is
+promised as well, when it serves it.
 """
 
 import random
@@ -31,6 +32,7 @@ from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.storage.compaction import Compaction, CompactionConfig, Steps
 from kafka_offsets.storage.log import Log
 from tests.broker.core_client import CoreClient, commit_request
 from tests.storage.batches import batch, content
@@ -45,10 +47,13 @@ METADATA_SIZES = (0, 0, 200, 900)
 """Characters, so that batches begin anywhere in a sector, and some span several."""
 
 INTERVAL_MS = 1000
+LOOK_MS, PAUSE_MS = 5000, 5
+CLEANING = CompactionConfig(delete_retention_ms=2000)
 SETTINGS = {
     "offsets.topic.num.partitions": SHARDS,
     "offsets.topic.segment.bytes": 3000,  # about ten commits
     "fsync.interval.ms": INTERVAL_MS,
+    "offsets.snapshot.interval.bytes": 1000,
 }
 SIDE_SEGMENT_BYTES = 2000
 CONFIGS = {policy: Config.load(SETTINGS | {"fsync": policy}) for policy in ("never", "interval", "commit")}
@@ -193,6 +198,9 @@ class Story:
         self.histories: dict[Key, History] = {}
         self.marks: list[tuple[int, Expected]] = []
         self.number = 0
+        self.all_rounds: list[
+            Steps
+        ] = []  # a round that a process died in must not be closed, but never go on
         self.start()
 
     # -- lives
@@ -200,13 +208,14 @@ class Story:
     def start(self) -> None:
         """A process starts on the files, and must know what the last one left."""
         self.files.die()
+        self.rounds: dict[Log, Steps] = {}
         self.sync = LateSync()
         self.core = BrokerCore(CONFIGS[self.policy], self.files, self.clock, self.sync)
         self._finish_all()
         self.client = CoreClient(self.core)
         self.pending: deque[list[tuple[History, int]]] = deque()
         found = knowledge(self.core)
-        served = self.policy == "commit"
+        served = self.policy != "never"
         for key, state in found.items():
             history = self.histories.get(key)
             if history is None:
@@ -324,10 +333,45 @@ class Story:
                 self._end(index)
 
     def wait(self) -> None:
-        """fsync.interval.ms goes by."""
+        """fsync.interval.ms goes by, and what had been acknowledged by then is synced."""
+        self._finish_all()
         self.clock.advance(INTERVAL_MS)
         self.core.run_due()
         self._finish_all()
+        if self.policy == "interval":
+            for history in self.histories.values():
+                history.promised = history.acknowledged
+            self.mark()
+
+    def look(self) -> None:
+        """So much time goes by that the broker looks whether a snapshot is due."""
+        self.clock.advance(LOOK_MS)
+        self.pause()
+
+    def pause(self) -> None:
+        """A moment goes by: a snapshot takes a step."""
+        self.clock.advance(PAUSE_MS)
+        self.core.run_due()
+        self.turn()
+
+    def clean(self) -> None:
+        """A log of the offsets topic is compacted, a few steps of it; what waits for the disk is done."""
+        logs = [hosted.log for hosted in self.core.runtime.all_shards()]
+        long = [log for log in logs if len(log.segments) > 1]
+        if not long:
+            return
+        log = self.chance.choice(long)
+        if log not in self.rounds:
+            self.rounds[log] = Compaction(log, CLEANING, self.clock.now().wall_ms).steps()
+            self.all_rounds.append(self.rounds[log])
+        for _ in range(self.chance.choice((2, 5, 100))):
+            try:
+                job = next(self.rounds[log])
+            except StopIteration:
+                del self.rounds[log]
+                break
+            if job is not None:
+                job()
 
     def settle(self) -> None:
         """The system writes back what nobody asked it to."""
@@ -360,16 +404,11 @@ class Story:
     def _finish_all(self) -> None:
         """Every fsync that was asked for is done and heard of."""
         self.core.end_turn()
-        was_asked = bool(self.sync.waiting or self.sync.ended)
         while self.sync.waiting or self.sync.ended:
             self.sync.finish()
             if hasattr(self, "client"):
                 self.turn()
             self.core.end_turn()
-        if was_asked and self.policy == "interval":
-            for history in self.histories.values():
-                history.promised = history.acknowledged
-            self.mark()
 
     @property
     def _catalogue(self) -> History:
@@ -415,6 +454,9 @@ STEPS: tuple[tuple[Callable[[Story], None], int], ...] = (
     (Story.delete_topic, 1),
     (Story.grow_topic, 1),
     (Story.wait, 1),
+    (Story.look, 1),
+    (Story.pause, 4),
+    (Story.clean, 6),
     (Story.settle, 3),
     (Story.start_sync, 2),
     (Story.finish_sync, 5),

@@ -150,6 +150,48 @@ class Config:
         Kind.INT, 4096, "About how many bytes of a log share an entry of its index.", at_least=0
     )
 
+    # Retention and compaction, of which a topic can override most.
+    log_cleanup_policy: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("delete",),
+        "What happens to old records: delete, compact, both. With compact, Produce refuses records without a key.",
+        choices=("compact", "delete"),
+    )
+    log_retention_bytes: int = setting(Kind.LONG, -1, "The size beyond which old segments go; -1: any.")
+    log_retention_check_interval_ms: int = setting(
+        Kind.LONG, 300_000, "How often segments are looked for that are too old or too many.", at_least=1
+    )
+    log_cleaner_enable: bool = setting(
+        Kind.BOOLEAN, True, "Whether topics with the policy compact are compacted."
+    )
+    log_cleaner_backoff_ms: int = setting(
+        Kind.LONG, 15_000, "How long the cleaner rests when no log is dirty enough.", at_least=0
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        Kind.LONG,
+        134_217_728,
+        "About how much memory the keys of one round of compaction take; what does not fit waits for the next.",
+    )
+    log_cleaner_min_cleanable_ratio: float = setting(
+        Kind.DOUBLE,
+        0.5,
+        "The share of a log that must be new before it is compacted.",
+        at_least=0,
+        at_most=1,
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(
+        Kind.LONG, 0, "How long a record is kept from compaction.", at_least=0
+    )
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        Kind.LONG, _LONG_MAX, "How long a record may wait for compaction.", at_least=1
+    )
+    log_cleaner_delete_retention_ms: int = setting(
+        Kind.LONG, 86_400_000, "How long compaction keeps a tombstone.", at_least=0
+    )
+    producer_id_expiration_ms: int = setting(
+        Kind.INT, 86_400_000, "How long compaction remembers an idle producer.", at_least=1
+    )
+
     # The offsets topic.
     offsets_topic_num_partitions: int = setting(
         Kind.INT, 50, "Partitions of the offsets topic; fixed once the topic exists.", at_least=1

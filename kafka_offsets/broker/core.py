@@ -17,6 +17,7 @@ from kafka_offsets.broker import admin, fetch
 from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_apis
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.gather import Part
+from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.runtime import (
     CoordinatorRuntime,
@@ -184,6 +185,7 @@ class BrokerCore:
         self.directory = DataDirectory(
             files if files is not None else MemoryFiles(),
             node_id=config.node_id if "node.id" in config.given else None,
+            adopted_configs=adopted_configs,
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config)
@@ -205,11 +207,15 @@ class BrokerCore:
             config.message_max_bytes,
             self.snapshots.restore,
         )
+        self.last_request_ms = 0
+        self.maintenance = Maintenance(self)
+        self.maintenance.on_cleaned.append(self._on_cleaned)
         try:
             self._load_groups()
         except BaseException:
             self.directory.close(sync=False)
             raise
+        self.maintenance.start()
 
     def _load_groups(self) -> None:
         """Replay the offsets topic, if there is one, and append what the replay decided."""
@@ -329,6 +335,7 @@ class BrokerCore:
     def close(self) -> None:
         """Write what is decided, close all files and give the data directory free."""
         self.sync, self.background = sync_inline, run_inline
+        self.maintenance.stop()
         try:
             self.end_turn()
             self.snapshots.stop()
@@ -449,6 +456,11 @@ class BrokerCore:
             self._dirty_shards.clear()
             self.runtime.stop()
 
+    def _on_cleaned(self, partition: Partition) -> None:
+        hosted = self.runtime.shards.get(partition.index) if partition.topic == OFFSETS_TOPIC else None
+        if hosted is not None and not hosted.failed:
+            self.snapshots.want(hosted)
+
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _open_offsets_log(self, partition: int) -> Log:
@@ -516,7 +528,7 @@ class BrokerCore:
         )
         connection.unanswered.append(context)
         connection.decided_bytes += len(frame)
-        connection.last_used_ms = now.mono_ms
+        connection.last_used_ms = self.last_request_ms = now.mono_ms
         try:
             self._handle(api, request, context, now)
         except StorageError as error:

@@ -6,6 +6,7 @@ with thousands of partitions starts at once. This module knows no requests: prod
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,23 @@ class Partition:
         After a restart only producers that still have a batch in the log are known. Raises as the log does.
         """
         assert self.producers is not None  # read before the batches go
+        with self.changing_size():
+            self.log.delete_records_before(offset)
+
+    def expire_records_before(self, offset: int) -> None:
+        """Let the log start at `offset`, as `delete_records_before`; producers are not read back for it.
+
+        Those that nobody has asked for yet are then known as after a restart.
+        """
+        with self.changing_size():
+            self.log.delete_records_before(offset)
+
+    @contextmanager
+    def changing_size(self) -> Iterator[None]:
+        """Let bytes leave the log: parked fetches wait for as much as before."""
         before = self.log.size
         try:
-            self.log.delete_records_before(offset)
+            yield
         finally:
             self.watched_size += self.log.size - before
 
@@ -191,6 +206,10 @@ class Topics:
                 log.sync()  # a dead process left it to the system, and it is about to be served
             partition = partitions[index] = Partition(topic.name, topic.topic_id, index, log)
         return partition
+
+    def all(self) -> list[Topic]:
+        """Return all topics."""
+        return list(self._by_name.values())
 
     def open_partitions(self) -> Iterator[Partition]:
         """Give every partition whose log is open."""

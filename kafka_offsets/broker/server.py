@@ -176,6 +176,7 @@ class Server:
     async def stop(self) -> None:
         """Stop listening, cut all connections, write what is decided and close the files."""
         self._stopping = True
+        self.core.maintenance.stop()
         try:
             await self._disconnect_all()
         finally:  # also when the caller's task is cancelled

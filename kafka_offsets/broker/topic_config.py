@@ -51,7 +51,7 @@ class TopicConfig:
         at_least=1_048_576,
         broker_key="log.segment.bytes",
     )
-    segment_ms: int = _stored(
+    segment_ms: int = setting(
         Kind.LONG, 604_800_000, "The age at which a log goes on in a new segment.", at_least=1
     )
     segment_jitter_ms: int = _stored(Kind.LONG, 0, "The most that segment.ms is shortened by.", at_least=0)
@@ -72,10 +72,10 @@ class TopicConfig:
         at_least=0,
         broker_key="log.flush.interval.ms",
     )
-    retention_bytes: int = _stored(
+    retention_bytes: int = setting(
         Kind.LONG, -1, "The size beyond which old segments go; -1: any.", broker_key="log.retention.bytes"
     )
-    retention_ms: int = _stored(
+    retention_ms: int = setting(
         Kind.LONG, 604_800_000, "The age beyond which old segments go; -1: any.", at_least=-1
     )
     max_message_bytes: int = setting(
@@ -92,21 +92,21 @@ class TopicConfig:
         at_least=0,
         broker_key="log.index.interval.bytes",
     )
-    delete_retention_ms: int = _stored(
+    delete_retention_ms: int = setting(
         Kind.LONG,
         86_400_000,
         "How long compaction keeps a tombstone.",
         at_least=0,
         broker_key="log.cleaner.delete.retention.ms",
     )
-    min_compaction_lag_ms: int = _stored(
+    min_compaction_lag_ms: int = setting(
         Kind.LONG,
         0,
         "How long a record is kept from compaction.",
         at_least=0,
         broker_key="log.cleaner.min.compaction.lag.ms",
     )
-    max_compaction_lag_ms: int = _stored(
+    max_compaction_lag_ms: int = setting(
         Kind.LONG,
         _LONG_MAX,
         "How long a record may wait for compaction.",
@@ -120,7 +120,7 @@ class TopicConfig:
         at_least=0,
         broker_key="log.segment.delete.delay.ms",
     )
-    min_cleanable_dirty_ratio: float = _stored(
+    min_cleanable_dirty_ratio: float = setting(
         Kind.DOUBLE,
         0.5,
         "The share of a log that must be new before it is compacted.",
@@ -128,7 +128,7 @@ class TopicConfig:
         at_most=1,
         broker_key="log.cleaner.min.cleanable.ratio",
     )
-    cleanup_policy: tuple[str, ...] = _stored(
+    cleanup_policy: tuple[str, ...] = setting(
         Kind.LIST,
         ("delete",),
         "What happens to old records: delete, compact, both. With compact, Produce refuses records without a key.",

@@ -5,7 +5,8 @@
     topics                             the catalogue: names, ids, partition counts, configurations; see below
     recovery-point-offset-checkpoint   Kafka's checkpoints, one offset for each partition: synced up to here,
     log-start-offset-checkpoint        to be read from here on,
-    replication-offset-checkpoint      replicated up to here (the high watermark)
+    replication-offset-checkpoint      replicated up to here (the high watermark),
+    cleaner-offset-checkpoint          compacted up to here
     .kafka_cleanshutdown               there only after a clean stop
     topic-0/ topic-1/ …                one log each
     topic-0.UUID-delete/               a log on its way out
@@ -52,6 +53,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 _REPLACED = (
     META_PROPERTIES,
     CATALOGUE,
@@ -59,6 +61,7 @@ _REPLACED = (
     RECOVERY_POINT_CHECKPOINT,
     LOG_START_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
+    CLEANER_CHECKPOINT,
 )
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -123,6 +126,7 @@ class DataDirectory:
     node_id     None for the one in meta.properties, or 1
     cluster_id  None for the one in meta.properties, or a new one
     new_id      gives 16 random bytes: topic ids, cluster ids
+    adopted_configs  by topic name, of topics whose folders the catalogue does not know
     keep_valid  damaged batches are taken out of their logs and set aside; otherwise such a log is refused
     Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, and,
     with file and position, when a file is damaged.
@@ -135,6 +139,7 @@ class DataDirectory:
         node_id: int | None = None,
         cluster_id: str | None = None,
         new_id: Callable[[], bytes] = _random_id,
+        adopted_configs: Callable[[str], Mapping[str, str]] = lambda name: {},
         keep_valid: bool = False,
     ) -> None:
         """Lock and open the directory."""
@@ -143,6 +148,7 @@ class DataDirectory:
         self.node_id = DEFAULT_NODE_ID
         self.cluster_id = ""
         self._new_id = new_id
+        self._adopted_configs = adopted_configs
         self._logs: dict[tuple[str, int], Log] = {}
         self._written: dict[str, bytes] = {}
         self._stored: dict[str, Offsets] = {}
@@ -165,6 +171,7 @@ class DataDirectory:
         self._log_starts = self._read_checkpoint(LOG_START_CHECKPOINT, names)
         self._recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT, names)
         self._high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT, names)
+        self._cleaned_to = self._read_cleaner_checkpoint(names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
         # A recovery point says that all before it is on the disk. That the log ended there it says after a clean stop
         # only. A log that is not opened in this run must not get that meaning by the next clean stop: it may have grown
@@ -303,7 +310,13 @@ class DataDirectory:
 
     def _forget_offsets(self, topics: Container[str]) -> None:
         """Take deleted topics out of the checkpoints: a new one of the name does not start or end where the old did."""
-        known = (self._log_starts, self._synced, self._recovery_points, self._high_watermarks)
+        known = (
+            self._log_starts,
+            self._synced,
+            self._recovery_points,
+            self._high_watermarks,
+            self._cleaned_to,
+        )
         for offsets in known:
             for key in [key for key in offsets if key[0] in topics]:
                 del offsets[key]
@@ -345,7 +358,10 @@ class DataDirectory:
                 )
         topics = dict(self.topics)
         for name, count in counts.items():
-            known = topics.get(name) or Topic(name, ids.get(name) or self._new_id(), count, {})
+            known = topics.get(name)
+            if known is None:
+                configs = dict(self._adopted_configs(name))
+                known = Topic(name, ids.get(name) or self._new_id(), count, configs)
             topics[name] = known._replace(partition_count=max(known.partition_count, count))
         if topics != self.topics:
             self._store_topics(topics)
@@ -411,6 +427,21 @@ class DataDirectory:
         starts = {key: start for key, start in self._log_starts.items() if start > first.get(key, 0)}
         self._write_checkpoint(LOG_START_CHECKPOINT, starts)
 
+    def cleaned_to(self, topic: str, partition: int) -> int | None:
+        """Return the offset up to which a partition has been compacted, None when it never was."""
+        return self._cleaned_to.get((topic, partition))
+
+    def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
+        """Remember how far a partition has been compacted. Not synced: without it all is compacted once more."""
+        self._cleaned_to[topic, partition] = offset
+        self._write_checkpoint(CLEANER_CHECKPOINT, self._cleaned_to, sync=False)
+
+    def _read_cleaner_checkpoint(self, names: Iterable[str]) -> Offsets:
+        try:
+            return self._read_checkpoint(CLEANER_CHECKPOINT, names)
+        except StorageError:  # torn by a power failure: as good as absent
+            return {}
+
     def _checkpoint(self) -> None:
         self.checkpoint_log_starts()
         self._recovery_points |= {key: log.recovery_point for key, log in self._logs.items()}
@@ -418,11 +449,11 @@ class DataDirectory:
         self._write_checkpoint(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
         self._write_checkpoint(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
 
-    def _write_checkpoint(self, name: str, offsets: Offsets) -> None:
+    def _write_checkpoint(self, name: str, offsets: Offsets, *, sync: bool = True) -> None:
         known = {key: offset for key, offset in offsets.items() if key[0] in self.topics}
         content = encode_offsets(known)
         if self._written.get(name) != content:
-            self.files.replace_atomically(name, content)
+            self.files.replace_atomically(name, content, sync=sync)
             self._written[name] = content
             self._stored[name] = known
 

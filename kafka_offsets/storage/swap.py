@@ -37,7 +37,9 @@ SWAP_SUFFIX = ".swap"
 Job = Callable[[], None]
 """Something that waits for the disk: whoever must not wait has it done elsewhere before going on."""
 
-_OF_SEGMENT = re.compile(rf"(\d{{{NAME_DIGITS}}})\..+")
+_OF_SEGMENT = re.compile(
+    rf"(\d{{{NAME_DIGITS}}})\.(log|index|timeindex|txnindex|snapshot)(\.cleaned|\.swap|\.deleted)?"
+)
 
 
 def create_cleaned(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:

@@ -1,0 +1,368 @@
+"""What a broker does to its logs in its own time: compaction, retention, and new segments for old ones.
+
+All of it runs between the requests of one thread. A task is a generator of steps of a millisecond or two. While
+requests come in, one step is taken and then a pause follows that is several times as long, so that nobody waits for
+longer than a step; while none come in, the pause is a millisecond. What waits for the disk is done by a worker.
+
+Sources: LogCleaner, LogCleanerManager.grabFilthiestCompactedLog, LogManager.cleanupLogs, UnifiedLog.deleteOldSegments
+and LocalLog.roll of Kafka 4.3.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.partitions import INTERNAL_TOPICS, Partition, Topic
+from kafka_offsets.broker.topic_config import TopicConfig
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.compaction import (
+    Cleanable,
+    Compaction,
+    CompactionConfig,
+    CompactionResult,
+    Steps,
+    cleanable,
+    first_timestamp,
+)
+from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.swap import Job
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore, Deadline
+
+_IDLE_MS = 50
+"""So long after the last request a broker counts as idle."""
+
+_PAUSE_SHARE = 6
+"""While requests come in a pause is this many times as long as the step before it: about 15 % of the time is used."""
+
+_STEPS_WHEN_IDLE = 4
+_POSTPONED_ROUNDS = 10
+"""A log that an open transaction keeps from being cleaned is looked at again after so many times the backoff."""
+
+logger = logging.getLogger(__name__)
+
+
+def compaction_config(config: Config, topic: TopicConfig) -> CompactionConfig:
+    """Return what compaction follows in a topic of a broker."""
+    return CompactionConfig(
+        delete_retention_ms=topic.delete_retention_ms,
+        min_compaction_lag_ms=topic.min_compaction_lag_ms,
+        max_compaction_lag_ms=topic.max_compaction_lag_ms,
+        min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+    )
+
+
+def cleanup_policy(topic: Topic) -> tuple[str, ...]:
+    """Return what happens to the old records of a topic.
+
+    An internal topic is compacted unless it says otherwise itself: the broker's default must not delete offsets.
+    """
+    if topic.is_internal and "cleanup.policy" not in topic.configs:
+        return ("compact",)
+    return topic.config.cleanup_policy
+
+
+def adopted_configs(name: str) -> dict[str, str]:
+    """Return the configs of a topic whose folders are found and whose configs are not known: nothing of it expires."""
+    return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
+
+
+class _Task:
+    """The steps of one task, taken one after the other while the broker serves.
+
+    ended  called with the error that ended it, or None
+    """
+
+    def __init__(
+        self, core: "BrokerCore", steps: Steps, ended: Callable[[StorageError | None], None]
+    ) -> None:
+        self._core = core
+        self._steps = steps
+        self._ended = ended
+        self._working = self._stopped = False
+        self._deadline: Deadline | None = None
+        self._schedule(1)
+
+    def stop(self) -> None:
+        """Take no further step."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._stopped = True
+        if not self._working:
+            self._steps.close()
+
+    def _schedule(self, after_ms: int) -> None:
+        self._deadline = self._core.at(self._core.clock.now().mono_ms + after_ms, self._run)
+
+    def _run(self, now: Now) -> None:
+        idle = self._core.last_request_ms < now.mono_ms - _IDLE_MS
+        for _ in range(_STEPS_WHEN_IDLE if idle else 1):
+            try:
+                job = next(self._steps)
+            except StopIteration:
+                self._ended(None)
+                return
+            except StorageError as error:
+                self._ended(error)
+                return
+            except Exception:  # told by whoever called; what it was about to do goes on with the next task
+                self._ended(None)
+                raise
+            if job is not None:
+                self._working = True
+                self._core.background(job, self._job_done)
+                return
+        took = self._core.clock.now().mono_ms - now.mono_ms
+        self._schedule(1 if idle else max(took, 1) * _PAUSE_SHARE)
+
+    def _job_done(self, error: StorageError | None) -> None:
+        self._working = False
+        if self._stopped:
+            self._steps.close()
+        elif error is not None:
+            self._steps.close()
+            self._ended(error)
+        else:
+            self._schedule(1)
+
+
+class Maintenance:
+    """The cleaner of a broker, and what keeps its logs within their limits.
+
+    on_cleaned  called with each partition whose log was compacted
+    """
+
+    def __init__(self, core: "BrokerCore") -> None:
+        self.on_cleaned: list[Callable[[Partition], None]] = []
+        self._core = core
+        self._tasks: set[_Task] = set()
+        self._waiting: set[Deadline] = set()
+        self._uncleanable: dict[Log, StorageError] = {}
+        self._postponed: dict[Log, int] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to look for work, at the intervals that the configuration says."""
+        config = self._core.config
+        if config.log_cleaner_enable:
+            self._after(config.log_cleaner_backoff_ms, self._clean_filthiest)
+        self._after(config.log_retention_check_interval_ms, self._start_retention)
+
+    def stop(self) -> None:
+        """Give up what is under way; a second call does nothing."""
+        self._stopped = True
+        for deadline in self._waiting:
+            deadline.cancel()
+        for task in self._tasks:
+            task.stop()
+        self._tasks.clear()
+
+    def _after(self, delay_ms: int, call: Callable[[Now], None]) -> None:
+        def due(now: Now) -> None:
+            self._waiting.discard(deadline)
+            call(now)
+
+        deadline = self._core.at(self._core.clock.now().mono_ms + max(delay_ms, 1), due)
+        self._waiting.add(deadline)
+
+    def _start(self, steps: Steps, ended: Callable[[StorageError | None], None]) -> None:
+        def over(error: StorageError | None) -> None:
+            self._tasks.discard(task)
+            if not self._stopped:
+                ended(error)
+
+        task = _Task(self._core, steps, over)
+        self._tasks.add(task)
+
+    # -- compaction
+
+    def _clean_filthiest(self, now: Now) -> None:
+        """Clean the log with the largest dirty share, or look again later."""
+        found = self._filthiest(now)
+        if found is None:
+            self._after(self._core.config.log_cleaner_backoff_ms, self._clean_filthiest)
+            return
+        partition, config, until = found
+        self.compact(partition, now, config=config, until=until, ended=self._cleaned)
+
+    def _cleaned(self, partition: Partition, error: StorageError | None, progress: bool) -> None:
+        backoff_ms = self._core.config.log_cleaner_backoff_ms
+        if partition.log.closed:  # its topic was deleted
+            pass
+        elif error is not None:
+            self._uncleanable[partition.log] = error
+            logger.error("%s is not compacted any more: %s", partition.log.directory, error)
+        elif not progress:
+            now_ms = self._core.clock.now().mono_ms
+            self._postponed[partition.log] = now_ms + _POSTPONED_ROUNDS * backoff_ms
+        self._after(1, self._clean_filthiest)
+
+    def _filthiest(self, now: Now) -> tuple[Partition, CompactionConfig, int] | None:
+        best: tuple[Partition, CompactionConfig, Cleanable] | None = None
+        for topic in self._core.topics.all():
+            if "compact" not in cleanup_policy(topic):
+                continue
+            config = compaction_config(self._core.config, topic.config)
+            for partition in topic.open_partitions:
+                found = self._look_at(partition, config, now)
+                if found is not None and (best is None or found.dirty_ratio > best[2].dirty_ratio):
+                    best = partition, config, found
+        return None if best is None else (best[0], best[1], best[2].first_uncleanable)
+
+    def _look_at(self, partition: Partition, config: CompactionConfig, now: Now) -> Cleanable | None:
+        log = partition.log
+        if log.closed or log in self._uncleanable or len(log.segments) < 2:
+            return None
+        if self._postponed.get(log, 0) > now.mono_ms:
+            return None
+        self._postponed.pop(log, None)
+        cleaned_to = self._core.topics.directory.cleaned_to(partition.topic, partition.index)
+        try:
+            found = cleanable(log, cleaned_to, config, now.wall_ms)
+        except StorageError as error:
+            self._uncleanable[log] = error
+            logger.error("%s is not compacted any more: %s", log.directory, error)
+            return None
+        return found if found.is_due(config) else None
+
+    def compact(
+        self,
+        partition: Partition,
+        now: Now,
+        *,
+        config: CompactionConfig | None = None,
+        until: int | None = None,
+        ended: Callable[[Partition, StorageError | None, bool], None] | None = None,
+    ) -> None:
+        """Clean the log of a partition, whether it is due or not, in one round beside serving.
+
+        until  where to end, the active segment when not given
+        ended  called with the partition, the error that ended it, and whether it got any further
+        """
+        if config is None:
+            topic = self._core.topics.get(partition.topic)
+            assert topic is not None
+            config = compaction_config(self._core.config, topic.config)
+        directory = self._core.topics.directory
+        cleaned_to = directory.cleaned_to(partition.topic, partition.index)
+        compaction = Compaction(partition.log, config, now.wall_ms, cleaned_to=cleaned_to, until=until)
+
+        def over(error: StorageError | None) -> None:
+            result = compaction.result
+            if error is None and result is not None:
+                try:
+                    self._finish(partition, result)
+                except StorageError as refused:
+                    error = refused
+            if ended is not None:
+                ended(partition, error, result is not None and result.end_offset > (cleaned_to or 0))
+
+        self._start(_watched(partition, compaction.steps()), over)
+
+    def _finish(self, partition: Partition, result: CompactionResult) -> None:
+        self._core.topics.directory.set_cleaned_to(partition.topic, partition.index, result.end_offset)
+        logger.info(
+            "%s compacted up to offset %d: %d of %d records and %d of %d bytes stay, in %d segments",
+            partition.log.directory,
+            result.end_offset,
+            result.records_kept,
+            result.records_read,
+            result.bytes_kept,
+            result.bytes_read,
+            result.segments_kept,
+        )
+        for call in self.on_cleaned:
+            call(partition)
+
+    # -- retention
+
+    def _start_retention(self, now: Now) -> None:
+        def ended(error: StorageError | None) -> None:
+            if error is not None:
+                logger.error("retention: %s", error)
+            self._after(self._core.config.log_retention_check_interval_ms, self._start_retention)
+
+        self._start(self._retain(now.wall_ms), ended)
+
+    def _retain(self, wall_ms: int) -> Steps:
+        """Look at every partition once: begin a new segment, delete old ones."""
+        for topic in self._core.topics.all():
+            for partition in topic.open_partitions:
+                config = topic.config
+                try:
+                    if not partition.log.closed and partition.log.failure is None:
+                        yield from _roll_old(partition.log, config, wall_ms)
+                        if "delete" in cleanup_policy(topic):
+                            yield from _delete_old(partition, config, wall_ms)
+                except StorageError as error:
+                    logger.error("retention of %s: %s", partition.log.directory, error)
+                yield None
+
+
+def _watched(partition: Partition, steps: Steps) -> Steps:
+    """Take steps that may change the size of a log which fetches watch."""
+    try:
+        while True:
+            with partition.changing_size():
+                job = next(steps, _OVER)
+            if job is _OVER:
+                return
+            yield job
+    finally:
+        steps.close()
+
+
+def _over() -> None:
+    """Stand for the end of a generator."""
+
+
+_OVER: Job = _over
+
+
+def _roll_old(log: Log, config: TopicConfig, wall_ms: int) -> Steps:
+    """Begin a new segment when the first record of the active one is older than segment.ms allows.
+
+    A record that must be compacted within max.compaction.lag.ms must not stay in the active segment for longer either.
+    """
+    active = log.segments[-1]
+    limit_ms = config.segment_ms
+    if "compact" in config.cleanup_policy:
+        limit_ms = min(limit_ms, config.max_compaction_lag_ms)
+    if not active.size:
+        return
+    first = first_timestamp(log.files, active)
+    if first >= 0 and wall_ms - first > limit_ms:
+        yield log.sync  # so that rolling has little to wait for
+        if _is_usable(log) and log.segments[-1] is active:
+            log.roll()
+
+
+def _is_usable(log: Log) -> bool:
+    return not log.closed and log.failure is None
+
+
+def _delete_old(partition: Partition, config: TopicConfig, wall_ms: int) -> Steps:
+    """Delete the oldest segments while the log is too large, or they are too old. The newest record's age counts."""
+    log = partition.log
+    while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
+        if len(log.segments) == 1:
+            yield log.sync
+            if not _is_usable(log) or len(log.segments) > 1:
+                continue
+            log.roll()
+        partition.expire_records_before(log.segments[1].base_offset)
+        yield None
+
+
+def _oldest_is_over(log: Log, config: TopicConfig, wall_ms: int) -> bool:
+    oldest = log.segments[0]
+    if not oldest.size:
+        return len(log.segments) > 1  # compaction has taken all of it
+    if 0 <= config.retention_bytes <= log.size - oldest.size:
+        return True
+    return config.retention_ms >= 0 and 0 <= oldest.max_timestamp < wall_ms - config.retention_ms

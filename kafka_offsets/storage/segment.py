@@ -121,6 +121,28 @@ class Known(NamedTuple):
 _UNKNOWN = Known()
 
 
+class IndexEntries(NamedTuple):
+    """The index of a segment in columns, as segment.py keeps it."""
+
+    offsets: "array[int]"
+    positions: "array[int]"
+    timestamps: "array[int]"
+    time_offsets: "array[int]"
+
+
+class SegmentSummary(NamedTuple):
+    """What `Segment.load` finds out; the fields are the segment's."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    bytes_since_entry: int
+    entries: IndexEntries
+    epoch_runs: list[EpochRun]
+
+
 class DamagedBatchError(StorageError):
     """Bytes that are no batch, where one must begin; never a refusal of the disk."""
 
@@ -344,6 +366,13 @@ class Segment:
         if file is not None:
             file.close()
 
+    def file_size(self) -> int:
+        """Return the size of the file as it is found; the file is closed afterwards."""
+        try:
+            return self.file.size
+        finally:
+            self.close()
+
     def note(self, batch: BatchAt, shift: int = 0) -> None:
         """Take into account a batch that has been written behind the others.
 
@@ -538,6 +567,33 @@ class Segment:
                 encoded.append(struct.pack(">qi", timestamp, offset))
                 latest = timestamp
         return b"".join(encoded)
+
+    def summary(self, epoch_runs: list[EpochRun]) -> SegmentSummary:
+        """Return what `load` would find out, but for the epochs; the columns are the segment's own."""
+        return SegmentSummary(
+            self.base_offset,
+            self.end_offset,
+            self.size,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+            self._bytes_since_entry,
+            IndexEntries(
+                self._entry_offsets, self._entry_positions, self._entry_timestamps, self._entry_time_offsets
+            ),
+            epoch_runs,
+        )
+
+    def restore(self, summary: SegmentSummary) -> None:
+        """Believe a summary in place of `load`."""
+        self._reset()
+        self.end_offset = summary.end_offset
+        self.size = summary.size
+        self.max_timestamp = summary.max_timestamp
+        self.max_timestamp_offset = summary.max_timestamp_offset
+        self.epoch_runs = summary.epoch_runs
+        self._bytes_since_entry = summary.bytes_since_entry
+        self._entry_offsets, self._entry_positions = summary.entries[:2]
+        self._entry_timestamps, self._entry_time_offsets = summary.entries[2:]
 
     def write_index_files(self) -> None:
         """Write both index files where they are missing or differ. They are not synced: `load` makes them."""

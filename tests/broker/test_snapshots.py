@@ -374,6 +374,50 @@ def test_a_snapshot_that_cannot_be_read_is_ignored(told: Callable[[], list[str]]
     assert contents(core) == contents_after_start(files, 0)
 
 
+# ---- a large log ---------------------------------------------------------------------------------------------------
+
+
+def test_a_large_log_with_a_snapshot_is_opened_without_reading_it(
+    monkeypatch: pytest.MonkeyPatch, told: Callable[[], list[str]]
+) -> None:
+    monkeypatch.setattr(snapshots, "_LARGE_LOG_BYTES", 1)
+    files = written()
+    expected = contents_after_start(files, 0)
+    core = start(kept(files))
+    (hosted,) = core.runtime.all_shards()
+    assert not hosted.log.is_verified
+    assert contents(core) == expected
+    CoreClient(core).commit("g", {("t", 0): 1})
+    core.close()
+    files._contents[PATH][50] ^= 1
+    (hosted,) = start(kept(files)).runtime.all_shards()
+    assert hosted.log.is_verified, "without the snapshot all is read, and looked at before"
+    (hosted,) = start(kept(files), 0).runtime.all_shards()
+    assert hosted.log.is_verified
+    files._contents[LOG][70] ^= 1
+    with pytest.raises(StorageError, match="checksum"):
+        start(kept(files))
+
+
+def test_damage_before_the_snapshot_is_no_harm_until_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "_LARGE_LOG_BYTES", 1)
+    files = written()
+    expected = contents_after_start(files, 0)
+    content = files._contents[LOG]
+    refused = []
+    for at in range(0, len(content), 3):
+        content[at] ^= 1
+        try:
+            found = contents_after_start(files)
+        except StorageError as error:  # in the last batch, or the header of one on the way to it
+            refused.append(str(error))
+        else:
+            assert found == expected
+        content[at] ^= 1
+    assert all(LOG in text for text in refused)
+    assert 0 < len(refused) < len(content) // 6
+
+
 # ---- what happens while one is taken -------------------------------------------------------------------------------
 
 

@@ -1,0 +1,161 @@
+"""Start on a long log of the offsets topic: from its snapshot, and by replay.
+
+    python benchmarks/snapshot.py [--records 10000000] [--keys 1000000] [--partitions 100] [--directory DIR]
+
+Makes a directory with one partition of the offsets topic in which every key is committed `records / keys` times, in
+batches of one group's partitions of a topic. A process of its own starts a broker core on it, first without
+snapshots, then from the one that the stop before has left; `ready` is what the figures of the issue ask for: everything
+from the opening of the directory to the moment when requests are answered, imports not included. The last line is
+the longest time that taking and writing a snapshot kept the loop while serving.
+
+CPython 3.11.7, two cores of a shared x86-64 machine with other work on it:
+
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.core import BrokerCore, sync_all
+from kafka_offsets.broker.snapshots import Done, Work
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.log import Log, LogConfig
+
+TOPICS = 10
+TOPIC_ID = bytes(range(16))
+NOW_MS = 1_700_000_000_000
+
+
+def make(directory: Path, records: int, keys: int, partitions: int) -> None:
+    """Write the directory."""
+    data = DataDirectory(DiskFiles(directory))
+    data.create_topic(OFFSETS_TOPIC, 1, {"segment.bytes": str(100 << 20)})
+    log = data.open_log(OFFSETS_TOPIC, 0, LogConfig(segment_bytes=100 << 20))
+    groups = keys // (TOPICS * partitions)
+    written = 0
+    while written < records:
+        for group in range(groups):
+            for topic in range(TOPICS):
+                entry = OffsetAndMetadata(written, 0, "", NOW_MS + written // 1000, -1, TOPIC_ID)
+                value = stored.offset_value(entry)
+                names = f"group-{group}", f"topic-{topic}"
+                log.append(
+                    encode_batch(
+                        [
+                            (stored.offset_key(*names, number), value, (), NOW_MS)
+                            for number in range(partitions)
+                        ]
+                    )
+                )
+                written += partitions
+    data.close()
+
+
+class Elsewhere:
+    """A thread that writes and syncs, as the server has it."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1)
+        self._running: list[tuple[Future[Any], Callable[[Future[Any]], None]]] = []
+
+    def sync(self, logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
+        """Have logs synced."""
+        self._running.append((self._executor.submit(sync_all, logs), lambda future: done(future.result())))
+
+    def background(self, work: Work, done: Done) -> None:
+        """Have `work` done."""
+
+        def finished(future: Future[None]) -> None:
+            future.result()
+            done(None)
+
+        self._running.append((self._executor.submit(work), finished))
+
+    def finish(self) -> None:
+        """Tell of what has ended."""
+        ended = [pair for pair in self._running if pair[0].done()]
+        self._running = [pair for pair in self._running if pair not in ended]
+        for future, finished in ended:
+            finished(future)
+
+
+def start(directory: Path, interval_bytes: int) -> None:
+    """Start a core, stop it, and print what both took as JSON."""
+    config = Config.load({"offsets.snapshot.interval.bytes": interval_bytes})
+    elsewhere = Elsewhere()
+    begin = time.perf_counter()
+    core = BrokerCore(config, DiskFiles(directory), sync=elsewhere.sync, background=elsewhere.background)
+    ready = time.perf_counter() - begin
+    (hosted,) = core.runtime.all_shards()
+    entries, size = len(hosted.shard.offsets), hosted.log.size
+    longest = 0.0
+    if interval_bytes:
+        core.snapshots.want(hosted)
+        until = time.monotonic() + 20
+        while core.snapshots.is_writing and time.monotonic() < until:
+            turn = time.perf_counter()
+            elsewhere.finish()
+            core.run_due()
+            core.end_turn()
+            longest = max(longest, time.perf_counter() - turn)
+            time.sleep(0.001)
+    begin = time.perf_counter()
+    core.close()
+    stopped = time.perf_counter() - begin
+    print(
+        json.dumps({"ready": ready, "stop": stopped, "entries": entries, "bytes": size, "longest": longest})
+    )
+
+
+def run(directory: Path, interval_bytes: int) -> dict[str, float]:
+    """Start in a process of its own."""
+    command = [sys.executable, __file__, "--start", str(interval_bytes), "--directory", str(directory)]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def main() -> None:
+    """Make the directory, start on it, print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--partitions", type=int, default=100, help="of each topic")
+    parser.add_argument("--directory", type=Path)
+    parser.add_argument("--start", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.start is not None:
+        start(options.directory, options.start)
+        return
+    with tempfile.TemporaryDirectory() as made:
+        directory = options.directory or Path(made)
+        if not (directory / "topics").exists():
+            make(directory, options.records, options.keys, options.partitions)
+        replay = run(directory, 0)
+        first = run(directory, 1 << 24)
+        snapshot = run(directory, 1 << 24)
+    assert replay["entries"] == first["entries"] == snapshot["entries"]
+    print(f"{options.records} records, {replay['entries']} keys, {replay['bytes'] / 1e6:.0f} MB")
+    print(f"    replay                   {replay['ready']:8.2f} s   stop {replay['stop']:.2f} s")
+    print(f"    snapshot                 {snapshot['ready']:8.2f} s   stop {snapshot['stop']:.2f} s")
+    print(f"    quicker                  {replay['ready'] / snapshot['ready']:8.1f} times")
+    print(f"    stop with a snapshot     {first['stop']:8.2f} s")
+    print(f"    longest turn, writing    {1000 * first['longest']:8.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The summary that a clean stop leaves: it spares reading the segments, or nothing."""
+
+import random
+from typing import Any
+
+import pytest
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.files import Files, MemoryFile, MemoryFiles
+from kafka_offsets.storage.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, decode_summary
+from tests.storage.batches import batch, content
+
+SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200)
+PATH = f"t-0/{SEGMENTS_SUMMARY}"
+
+
+def filled(files: Files, rng: random.Random) -> Log:
+    log = Log.open(files, "t-0", SMALL)
+    for number in range(80):
+        values = [rng.randbytes(rng.randrange(40)) for _ in range(rng.randrange(1, 4))]
+        times = [rng.randrange(1000, 2000) for _ in values]
+        log.append(batch(values, timestamps=times), leader_epoch=number // 30)
+    return log
+
+
+def stopped(files: Files, rng: random.Random) -> int:
+    """Leave a log with a summary; return where it ends."""
+    log = filled(files, rng)
+    log.leave_summary()
+    log.close()
+    return log.log_end_offset
+
+
+def opened(files: Files, clean_end_offset: int | None, **options: Any) -> Log:
+    return Log.open(files, "t-0", SMALL, clean_end_offset=clean_end_offset, **options)
+
+
+def facts(log: Log) -> list[Any]:
+    """All that a log can be asked without looking at its content."""
+    asked = [
+        (offset, segment.position_of(offset))
+        for segment in log.segments
+        for offset in range(segment.base_offset, segment.end_offset)
+    ]
+    return [
+        asked,
+        (log.log_start_offset, log.log_end_offset, log.size, log.leader_epoch, log.recovery_point),
+        [log.epoch_at(offset) for offset in range(log.log_end_offset)],
+        [log.end_offset_for_epoch(epoch) for epoch in range(4)],
+        [log.offset_for_timestamp(timestamp) for timestamp in range(990, 2010, 3)],
+        log.max_timestamp(),
+        [
+            (s.base_offset, s.end_offset, s.size, s.encode_index(), s.encode_time_index())
+            for s in log.segments
+        ],
+        content(log),
+    ]
+
+
+def test_a_log_opened_by_its_summary_is_the_one_that_reading_it_gives(
+    files: Files, rng: random.Random
+) -> None:
+    end = stopped(files, rng)
+    log = opened(files, end)
+    assert not log.is_verified
+    assert not files.exists(PATH), "it serves once"
+    found = facts(log)
+    log.append(batch([b"more"]), leader_epoch=7)
+    log.sync()
+    found_behind = facts(log)
+    assert found_behind[0][:-1] == found[0]
+    log.close()
+    log = opened(files, end + 1)
+    assert log.is_verified
+    assert facts(log) == found_behind
+
+
+def test_a_summary_opens_without_reading_a_segment(
+    rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = MemoryFiles()
+    end = stopped(files, rng)
+    expected = facts(opened(files, end))
+    opened(files, end).leave_summary()
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFile, "read", lambda *_: pytest.fail("a segment is read"))
+        log = opened(files, end)
+    assert facts(log) == expected
+    log.verify()
+    assert log.is_verified
+    assert facts(log) == expected
+
+
+def test_after_a_crash_or_another_stop_the_segments_are_read(rng: random.Random) -> None:
+    for end_off in (None, -1, 1):
+        files = MemoryFiles()
+        end = stopped(files, rng)
+        if end_off is None:
+            assert opened(files, None).is_verified
+        else:
+            with pytest.raises(StorageError, match=r"when it was closed|the log goes on"):
+                opened(files, end + end_off)
+        assert not files.exists(PATH)
+    files = MemoryFiles()
+    end = stopped(files, rng)
+    assert opened(files, end, keep_valid=True).is_verified
+    assert not files.exists(PATH)
+
+
+def test_a_segment_of_another_size_or_a_missing_one_is_noticed(rng: random.Random) -> None:
+    for change in range(3):
+        files = MemoryFiles()
+        end = stopped(files, rng)
+        names = [name for name in files.list_directory("t-0") if name.endswith(".log")]
+        path = f"t-0/{names[1]}"
+        if change == 0:
+            files.open(path).append(b"\0")
+        elif change == 1:
+            file = files.open(path)
+            file.truncate(file.size - 1)
+        else:
+            files.remove(path)
+        if change == 2:  # as compaction may leave it
+            assert opened(files, end).is_verified
+        else:
+            with pytest.raises(StorageError, match=names[1]):
+                opened(files, end)
+
+
+def test_a_flip_of_any_byte_of_a_summary_costs_the_summary(rng: random.Random) -> None:
+    files = MemoryFiles()
+    end = stopped(files, rng)
+    data = files.read_all(PATH)
+    found = decode_summary(data)
+    assert found is not None
+    assert found[-1].end_offset == end
+    for at in range(len(data)):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << at % 8
+        assert decode_summary(bytes(flipped)) is None
+    for size in range(len(data)):
+        assert decode_summary(data[:size]) is None
+    files.open(PATH).append(b"\0")
+    assert opened(files, end).is_verified
+
+
+def test_damage_that_a_summary_passes_over_is_found_by_verify(rng: random.Random) -> None:
+    files = MemoryFiles()
+    end = stopped(files, rng)
+    log = opened(files, end)
+    name = log.segments[-1].path
+    files._contents[name][-1] ^= 1
+    with pytest.raises(StorageError, match="checksum"):
+        log.verify()
+
+
+def test_runs_are_what_the_epochs_make_of_a_range() -> None:
+    epochs = LeaderEpochs.of_runs([EpochRun(2, 0, 9), EpochRun(5, 10, 10), EpochRun(6, 11, 20)])
+    assert epochs.runs(0, 21) == [EpochRun(2, 0, 9), EpochRun(5, 10, 10), EpochRun(6, 11, 20)]
+    assert epochs.runs(4, 11) == [EpochRun(2, 4, 9), EpochRun(5, 10, 10)]
+    assert epochs.runs(12, 13) == [EpochRun(6, 12, 12)]
+    assert epochs.runs(12, 12) == []
+    assert LeaderEpochs().runs(0, 9) == []

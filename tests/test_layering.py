@@ -127,6 +127,16 @@ def test_a_heavy_package_is_imported_in_one_place(package: str, home: str) -> No
     assert not offending, report(offending)
 
 
+def test_numpy_is_imported_by_few_modules_that_nothing_imports_before_it_is_needed() -> None:
+    users = {found.module for found in IMPORTS if found.package == "numpy"}
+    assert users == {
+        ("storage", "columnar"),
+        ("coordinator", "stored_columns"),
+        ("coordinator", "bulk_replay"),
+        ("coordinator", "dense_ids"),
+    }
+
+
 def test_schema_files_are_found_by_one_module() -> None:
     mentioning = {
         path.relative_to(PACKAGE).as_posix()

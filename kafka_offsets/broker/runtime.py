@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from kafka_offsets.broker import rescue
+from kafka_offsets.broker import loading, rescue
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
-from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.protocol.records import encode_batch, read_records
+from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.log import Log
 
 _TARGET_BATCH_BYTES = 1 << 20
@@ -29,9 +29,6 @@ _FEW = 4
 
 _RECORD_OVERHEAD = 40
 """An upper bound of what a record adds to its key and value."""
-
-_MARKERS = {b"\x00\x00": False, b"\x00\x01": True}
-"""Type of a transaction marker in its key, behind the version -> whether the transaction was committed (KIP-98)."""
 
 logger = logging.getLogger(__name__)
 
@@ -143,27 +140,7 @@ class HostedShard:
 
         Raises StorageError, with file and position, when a record of a known type does not parse.
         """
-        for batch in self.log.batches(start_offset):
-            producer_id = batch.header.producer_id if batch.header.is_transactional else -1
-            for record in read_records(batch.data):
-                try:
-                    if record.key is None:
-                        raise ProtocolError("it has no key")
-                    if not batch.header.is_control:
-                        self.shard.replay(record.key, record.value, record.offset, producer_id)
-                    elif record.key[2:4] in _MARKERS:
-                        self.shard.end_transaction(producer_id, committed=_MARKERS[record.key[2:4]])
-                except ProtocolError as error:
-                    problem = f"record {record.offset} of the offsets topic: {error}"
-                    raise StorageError(
-                        problem, f"{self.log.directory}/{batch.segment}", batch.position
-                    ) from error
-        if self.shard.unknown_records:
-            logger.warning(
-                "%s: %d records of group types that are not served stay in the log and are not read",
-                self.log.directory,
-                self.shard.unknown_records,
-            )
+        loading.load(self.shard, self.log, start_offset)
         for result in self.shard.finish_loading(now):
             self.decide(result)
 

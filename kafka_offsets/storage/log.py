@@ -17,7 +17,7 @@ import struct
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import (
@@ -53,6 +53,9 @@ from kafka_offsets.storage.segment import (
 )
 from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, leave_summary, take_summary
 from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
+
+if TYPE_CHECKING:
+    from kafka_offsets.storage.columnar import RecordColumns
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -597,6 +600,19 @@ class Log:
                 yield StoredBatch(name, batch.position, _header(data, file, batch, verify), data)
         finally:
             file.close()
+
+    def columns(self, start_offset: int | None = None, *, verify: bool = True) -> "Iterator[RecordColumns]":
+        """Give the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
+        from kafka_offsets.storage.columnar import read_columns
+
+        offset = self.log_start_offset if start_offset is None else start_offset
+        for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
+            file = self._files.open(segment.path)
+            try:
+                position = segment.position_of(offset, file) if offset > segment.base_offset else 0
+                yield from read_columns(file, position, stop, verify=verify)
+            finally:
+                file.close()
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Return timestamp and offset of the first record with at least that timestamp, or None.

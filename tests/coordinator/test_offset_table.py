@@ -311,3 +311,24 @@ def test_far_off_partitions_cost_little_more_than_the_first() -> None:
     for step in range(1000):
         table.put("g", "t", LAST_PARTITION - step * 2_000_000, entry_of(1))
     assert table.nbytes < 1000 * 400
+
+
+@pytest.mark.parametrize("partitions", [[0], [0, 1, 2], [5], [0, 2, 127], [128, 130], [2**31 - 1], [-3, -1]])
+def test_a_page_of_entries_is_what_putting_each_of_them_leaves(partitions: list[int]) -> None:
+    one, bulk = OffsetTable(), OffsetTable()
+    entries = [OffsetAndMetadata(p + 7, 3, "", 1000 + p, -1, b"i" * 16, p * 2) for p in partitions]
+    rows = b""
+    for table in (one, bulk):
+        table.put("g", "t", 1000, OffsetAndMetadata(1))
+    for partition, entry in zip(partitions, entries, strict=True):
+        one.put("g", "t", partition, entry)
+        rows += struct.pack(
+            "=qiqq", entry.offset, entry.leader_epoch, entry.commit_timestamp, entry.log_offset
+        )
+    bulk.add_page("g", "t", partitions, rows, b"i" * 16)
+    assert list(bulk.items("g")) == list(one.items("g"))
+    assert (len(bulk), bulk.partitions("g", "t")) == (len(one), one.partitions("g", "t"))
+    for table in (one, bulk):
+        table.put("g", "t", partitions[0] ^ 1, OffsetAndMetadata(9, metadata="x"))
+        assert table.remove("g", "t", partitions[-1])
+    assert list(bulk.items("g")) == list(one.items("g"))

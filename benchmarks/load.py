@@ -1,0 +1,199 @@
+"""How quickly does a coordinator come up from a long log of committed offsets?
+
+    python benchmarks/load.py [--records 10000000] [--groups 10000] [--partitions 100] [--kafka PORT] [--dir DIR]
+
+A log is made in segments of 100 MiB: commits of one group for some neighbouring partitions of its topic, about ten of
+them in a batch, groups at random, so that there are groups * partitions keys. Then it is loaded, each way in a process
+of its own, the best of three: "columns" with numpy (the extra `fast`), "records" without. The time is that of loading
+alone: the log is open, its headers have been read. With --kafka the segments are put in place of those of a stopped
+Apache Kafka, which is started again, and whose own log says how long its loader took. CPU seconds are those of the
+process; Kafka's are not known, its loader is one thread.
+
+Figures are printed as `way, seconds, records per second`.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from kafka_offsets.broker import loading
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.segment import segment_name
+
+DIRECTORY = "__consumer_offsets-0"
+SEGMENT_BYTES = 100 << 20
+KAFKA = Path(__file__).parent / "peers" / "kafka.sh"
+WAYS = {"columns": loading.replay_in_columns, "records": loading.replay}
+ROUNDS = 3
+LOADED = re.compile(
+    r"Finished loading of metadata from __consumer_offsets-0 .* in (\d+)ms where (\d+)ms .* Loaded (\d+) records"
+)
+
+
+class NoTopics:
+    """A cluster without topics: loading asks for none."""
+
+    def partition_count(self, topic: str) -> int:
+        return 0
+
+    def topic_id(self, topic: str) -> bytes:
+        return bytes(16)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return None
+
+
+def make_log(folder: Path, records: int, groups: int, partitions: int) -> None:
+    """Write the segments."""
+    chance = random.Random(1)
+    keys = [
+        [stored.offset_key(f"group-{group:08d}-of-orders", "orders.checked", p) for p in range(partitions)]
+        for group in range(groups)
+    ]
+    now = int(time.time() * 1000)
+    topic_id = bytes(range(1, 17))
+    offset = 0
+    while offset < records:
+        with (folder / segment_name(offset)).open("wb") as file:
+            while offset < records and file.tell() < SEGMENT_BYTES:
+                committed = keys[chance.randrange(groups)]
+                first = chance.randrange(partitions)
+                count = min(1 + int(chance.expovariate(0.1)), partitions)
+                value = stored.offset_value(OffsetAndMetadata(offset, 3, "", now, -1, topic_id))
+                batch = encode_batch(
+                    [(committed[(first + i) % partitions], value, (), now) for i in range(count)],
+                    base_offset=offset,
+                    leader_epoch=0,
+                )
+                file.write(batch)
+                offset += count
+
+
+def load(folder: Path, way: str) -> dict[str, float]:
+    """Load the log once, in this process; return what it took."""
+    log = Log.open(DiskFiles(folder.parent), folder.name, LogConfig())
+    if way == "columns":
+        import numpy  # noqa: F401
+    shard = Shard(0, GroupSettings(), lambda prefix: prefix, NoTopics())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall, cpu = time.perf_counter(), time.process_time()
+    WAYS[way](shard, log)
+    return {
+        "records": log.log_end_offset,
+        "wall": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "keys": len(shard.offsets),
+        "peak_mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
+    }
+
+
+def report(way: str, records: float, wall: float, rest: str) -> None:
+    print(f"{way:>10} {wall:8.2f} s {records / wall / 1e6:6.2f} M records/s   {rest}", flush=True)
+
+
+def measure(folder: Path, way: str) -> None:
+    """Load the log in processes of their own, and print the best."""
+    words = [sys.executable, __file__, "--load", way, "--dir", str(folder.parent)]
+    runs = [
+        json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        for _ in range(ROUNDS if way == "columns" else 1)
+    ]
+    best = min(runs, key=lambda run: run["wall"])
+    rest = f"cpu {best['cpu']:.2f} s, {best['records'] / best['cpu'] / 1e6:.2f} M records/cpu-s, "
+    report(
+        way, best["records"], best["wall"], rest + f"{best['keys']:,} keys, peak +{best['peak_mib']:.0f} MiB"
+    )
+
+
+def kafka(*words: str | Path) -> None:
+    subprocess.run(["bash", str(KAFKA), *map(str, words)], check=True)
+
+
+def find_coordinator(port: int) -> None:
+    """Ask until the offsets topic exists."""
+    body = struct.pack(">hhih", 10, 0, 1, -1) + struct.pack(">h", 1) + b"g"
+    for _ in range(100):
+        with socket.create_connection(("127.0.0.1", port), 5) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            answer = connection.recv(4096)
+            if answer[8:10] == b"\0\0":
+                return
+        time.sleep(0.2)
+    raise SystemExit("Kafka made no offsets topic")
+
+
+def measure_kafka(folder: Path, port: int) -> None:
+    """Let Kafka load the log, and print what it says of that."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        home = Path(name)
+        extra = home / "extra.properties"
+        extra.write_text("offsets.topic.num.partitions=1\nlog.cleaner.enable=false\n")
+        kafka("start", str(port), home / "kafka", extra)
+        try:
+            find_coordinator(port)
+        finally:
+            kafka("stop", home / "kafka")
+        inside = home / "kafka" / "logs" / DIRECTORY
+        for path in inside.glob("0*"):
+            path.unlink()
+        for path in folder.glob("*.log"):
+            os.link(path, inside / path.name)
+        kafka("start", str(port), home / "kafka", extra)
+        try:
+            for _ in range(600):
+                text = (home / "kafka" / "kafka.log").read_text(errors="replace")
+                if (found := LOADED.search(text)) and int(found[3]) > 0:
+                    wall = (int(found[1]) - int(found[2])) / 1000
+                    report("Kafka", int(found[3]), wall, "as its own log says")
+                    return
+                time.sleep(0.5)
+            shutil.copy(home / "kafka" / "kafka.log", folder.parent / "kafka.log")
+            raise SystemExit(f"Kafka did not say that it has loaded the log: see {folder.parent}/kafka.log")
+        finally:
+            kafka("stop", home / "kafka")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--partitions", type=int, default=100)
+    parser.add_argument("--kafka", type=int, metavar="PORT")
+    parser.add_argument("--dir", type=Path, help="where the log is made, or found when it is there")
+    parser.add_argument("--load", choices=WAYS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = (arguments.dir or Path(name)) / DIRECTORY
+        if arguments.load:
+            print(json.dumps(load(folder, arguments.load)))
+            return
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            make_log(folder, arguments.records, arguments.groups, arguments.partitions)
+        for way in WAYS:
+            measure(folder, way)
+        if arguments.kafka:
+            measure_kafka(folder, arguments.kafka)
+
+
+if __name__ == "__main__":
+    main()

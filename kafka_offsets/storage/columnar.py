@@ -1,0 +1,480 @@
+"""Whole segments in columns: where are the keys and values of all their records?
+
+A loop over records costs Python half a microsecond each. Here numpy does the same step for all records of some
+megabytes at once: the batches are walked by their lengths; each batch is then a lane, and step j finds where record j
+of every batch begins; from these starts the varints of all records are read together. The rest is read as it always
+is, batch by batch, by `protocol.records`: compressed batches are decompressed first, and a batch of any other unusual
+kind (record headers, varints of more than 32 bits) is read record by record.
+
+What comes out is what `Log.batches` and `read_records` give, and what they refuse is refused with the same file,
+position and words. This module knows no broker and no meaning of the records. It needs numpy (the extra `fast`).
+
+Source: KIP-98 (format 2).
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol.compression import COMPRESSION_MASK, compression_of, decompress
+from kafka_offsets.protocol.records import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAX_DECOMPRESSED_BYTES,
+    read_batch_header,
+    read_records,
+    verify_crc,
+)
+from kafka_offsets.storage.files import File
+from kafka_offsets.storage.segment import read_exactly, walk
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+
+CHUNK_BYTES = 4 << 20
+"""What is decoded at once, compressed batches decompressed: more does not fit the caches of a processor."""
+
+PADDING = 64
+"""Zero bytes behind a buffer, so that a field may be looked at where no record ends so late."""
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_POSITION, _CRC_START = 8, 21
+_TRANSACTIONAL, _CONTROL, _LOG_APPEND_TIME = 0x10, 0x20, 0x08
+_MIN_RECORD_BYTES = 7
+_FEW_LANES = 64
+"""With so few batches left that have another record, a loop over these is quicker than steps over all of them."""
+
+_FAR = 1 << 62
+"""Base offsets and timestamps beyond it leave no room to add to them; such batches are read one by one."""
+
+
+class BatchColumns(NamedTuple):
+    """The headers of some batches, a column each.
+
+    position        of the first byte in the segment file
+    producer_id     -1 for none
+    """
+
+    position: Integers
+    size: Integers
+    base_offset: Integers
+    last_offset_delta: Integers
+    leader_epoch: Integers
+    attributes: Integers
+    base_timestamp: Integers
+    max_timestamp: Integers
+    producer_id: Integers
+    record_count: Integers
+
+    @property
+    def is_transactional(self) -> Booleans:
+        """Whether the records count only once a marker has committed them."""
+        found: Booleans = self.attributes & _TRANSACTIONAL != 0
+        return found
+
+    @property
+    def is_control(self) -> Booleans:
+        """Whether the records are for brokers and consumers, not for the application."""
+        found: Booleans = self.attributes & _CONTROL != 0
+        return found
+
+
+class RecordColumns(NamedTuple):
+    """All records of some neighbouring batches, in the order of the log, a column for each of their parts.
+
+    path       the segment file
+    buffer     what keys and values lie in, zero bytes behind it
+    batch      which of `batches` a record is in
+    timestamp  ms
+    key_start, value_start    where they begin in `buffer`
+    key_length, value_length  in bytes, -1 for null
+    """
+
+    path: str
+    buffer: bytes
+    batches: BatchColumns
+    batch: Integers
+    offset: Integers
+    timestamp: Integers
+    key_start: Integers
+    key_length: Integers
+    value_start: Integers
+    value_length: Integers
+
+
+class _DamagedError(Exception):
+    """A batch that is not as it was written: which one, and what is to be said of it."""
+
+    def __init__(self, index: int, error: StorageError) -> None:
+        super().__init__(index)
+        self.index = index
+        self.error = error
+
+
+def fields(buffer: bytes, positions: Integers, dtype: str) -> Any:
+    """Return the integers of a big-endian `dtype`, such as ">i4", that begin at these positions, as int64."""
+    size = np.dtype(dtype).itemsize
+    view: Any = np.ndarray((len(buffer) - size + 1,), dtype, buffer, strides=(1,))
+    return view[positions].astype(np.int64)
+
+
+def read_columns(
+    file: File,
+    position: int,
+    stop: int,
+    *,
+    verify: bool = True,
+    chunk_bytes: int | None = None,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> Iterator[RecordColumns]:
+    """Give all records of the batches that begin from `position` on and before `stop`, some megabytes at a time.
+
+    verify       check every checksum
+    chunk_bytes  about how much is held at once, decompressed, CHUNK_BYTES by default; a larger batch comes alone
+    max_bytes    how much one compressed batch may swell to
+    StorageError with file and position where something is damaged; everything before it has then been given.
+    """
+    chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+    while position < stop:
+        data, batches = _whole_batches(file, position, stop, chunk_bytes)
+        size_before = int(batches.position[-1] + batches.size[-1])
+        columns, damage = _sound_part(file, data, batches, verify, chunk_bytes, max_bytes)
+        if columns is not None:
+            yield columns
+            size_before = int(columns.batches.position[-1] + columns.batches.size[-1])
+        if damage is not None:
+            raise damage
+        position = size_before
+
+
+def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tuple[bytes, BatchColumns]:
+    """Return bytes that begin with a whole batch, padded, and the headers of it and the whole ones behind it.
+
+    StorageError as `walk` says it when none is there.
+    """
+    data = read_exactly(file, position, min(chunk_bytes, stop - position)) + bytes(PADDING)
+    batches = _headers(data, position)
+    if not batches.position.size:
+        batch, buffer, at = next(walk(file, position, stop))
+        data = buffer[at : at + batch.size] + bytes(PADDING)
+        batches = _headers(data, position)
+    return data, batches
+
+
+def _spans(data: bytes) -> list[int]:
+    """Return where the whole batches of a padded buffer begin, by their lengths alone."""
+    unpack, end = _LENGTH.unpack_from, len(data) - PADDING
+    starts = []
+    at = 0
+    while at + HEADER_BYTES <= end:
+        behind = at + LOG_OVERHEAD + unpack(data, at + _LENGTH_POSITION)[0]
+        if behind > end or behind < at + HEADER_BYTES:
+            break
+        starts.append(at)
+        at = behind
+    return starts
+
+
+def _headers(data: bytes, position: int) -> BatchColumns:
+    """Return the headers of the whole batches, up to the first that is none.
+
+    position  of the buffer in the file
+    """
+    at = np.array(_spans(data), np.int64)
+
+    def field(dtype: str, offset: int) -> Integers:
+        column: Integers = fields(data, at + offset, dtype)
+        return column
+
+    base_offset, last_delta, magic = field(">i8", 0), field(">i4", 23), field(">i1", 16)
+    wrong = np.flatnonzero((magic != 2) | (last_delta < 0) | (base_offset < 0))
+    batches = BatchColumns(
+        at + position,
+        field(">i4", _LENGTH_POSITION) + LOG_OVERHEAD,
+        base_offset,
+        last_delta,
+        field(">i4", 12),
+        field(">i2", 21),
+        field(">i8", 27),
+        field(">i8", 35),
+        field(">i8", 43),
+        field(">i4", 57),
+    )
+    return _first(batches, int(wrong[0])) if wrong.size else batches
+
+
+def _first(batches: BatchColumns, count: int) -> BatchColumns:
+    return BatchColumns(*(column[:count] for column in batches))
+
+
+def _sound_part(
+    file: File, data: bytes, batches: BatchColumns, verify: bool, chunk_bytes: int, max_bytes: int
+) -> tuple[RecordColumns | None, StorageError | None]:
+    """Decode what stands before the first damaged batch; return also what is to be said of that batch."""
+    damage: StorageError | None = None
+    while batches.position.size:
+        try:
+            if verify and damage is None:
+                _verify(file, data, batches)
+            return _decode(file, data, batches, chunk_bytes, max_bytes), damage
+        except _DamagedError as error:
+            damage = error.error
+            batches = _first(batches, error.index)
+    return None, damage
+
+
+def _verify(file: File, data: bytes, batches: BatchColumns) -> None:
+    """Compare all checksums."""
+    start = int(batches.position[0])
+    at = batches.position - start
+    stored = fields(data, at + 17, ">u4").tolist()
+    value = google_crc32c.value
+    for index, (begin, end, crc) in enumerate(
+        zip((at + _CRC_START).tolist(), (at + batches.size).tolist(), stored, strict=True)
+    ):
+        if value(data[begin:end]) != crc:
+            begin -= _CRC_START
+            try:
+                verify_crc(data[begin:end], 0, read_batch_header(data, begin))
+            except ProtocolError as error:
+                raise _DamagedError(index, _damaged(file, batches, index, error)) from error
+
+
+def _damaged(file: File, batches: BatchColumns, index: int, error: ProtocolError) -> StorageError:
+    return StorageError(f"damaged batch: {error}", file.path, int(batches.position[index]))
+
+
+class _Bodies(NamedTuple):
+    """Where the records of each batch lie in `buffer`, decompressed."""
+
+    buffer: bytes
+    begin: Integers
+    end: Integers
+
+
+def _decode(
+    file: File, data: bytes, batches: BatchColumns, chunk_bytes: int, max_bytes: int
+) -> RecordColumns:
+    """Decode all records of the batches, or, when they swell beyond `chunk_bytes`, of the first ones."""
+    bodies, count = _decompress(file, data, batches, chunk_bytes, max_bytes)
+    batches = _first(batches, count)
+    usual = (
+        (batches.record_count >= 0)
+        & (batches.record_count * _MIN_RECORD_BYTES <= bodies.end - bodies.begin)
+        & (batches.base_offset < _FAR)
+        & (np.abs(batches.base_timestamp) < _FAR)
+    )
+    # A batch without records has no bytes behind its header.
+    usual &= (batches.record_count > 0) | (bodies.end == bodies.begin)
+    columns, wrong = _read_usual(file.path, batches, bodies, usual)
+    if wrong.size:
+        usual[wrong] = False
+        columns, _ = _read_usual(file.path, batches, bodies, usual)
+    unusual = np.flatnonzero(~usual)
+    if unusual.size:
+        columns = _add_unusual(file, data, columns, unusual.tolist(), max_bytes)
+    return columns
+
+
+def _decompress(
+    file: File, data: bytes, batches: BatchColumns, chunk_bytes: int, max_bytes: int
+) -> tuple[_Bodies, int]:
+    """Put the records of compressed batches behind the others; return also how many batches fit.
+
+    The first batch fits, however large it is.
+    """
+    at = batches.position - int(batches.position[0])
+    begin, end = at + HEADER_BYTES, at + batches.size
+    parts = [data]
+    held = len(data)
+    count = len(at)
+    for index in np.flatnonzero(batches.attributes & COMPRESSION_MASK).tolist():
+        if index and held > 2 * max(chunk_bytes, len(data)):
+            count = index
+            break
+        try:
+            compression = compression_of(int(batches.attributes[index]), 0)
+            body = _decompress_body(compression, data[int(begin[index]) : int(end[index])], max_bytes)
+        except ProtocolError as error:
+            raise _DamagedError(index, _damaged(file, batches, index, error)) from error
+        parts.append(body)
+        begin[index], end[index] = held, held + len(body)
+        held += len(body)
+    if len(parts) > 1:
+        parts.append(bytes(PADDING))
+        data = b"".join(parts)
+    return _Bodies(data, begin[:count], end[:count]), count
+
+
+def _decompress_body(compression: Any, body: bytes, max_bytes: int) -> bytes:
+    try:
+        return decompress(compression, body, max_bytes)
+    except ProtocolError as error:  # in the words of `read_records`
+        raise ProtocolError(f"records of a batch: {error} of them; the batch is", 0) from error
+
+
+def _read_usual(
+    path: str, batches: BatchColumns, bodies: _Bodies, usual: Booleans
+) -> tuple[RecordColumns, Integers]:
+    """Read the records of the `usual` batches; return also which of these batches are not usual after all."""
+    counts = np.where(usual, batches.record_count, 0)
+    data = np.frombuffer(bodies.buffer, np.uint8)
+    batch = np.repeat(np.arange(len(counts)), counts)
+    starts = _record_starts(bodies, data, counts)
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    last = np.cumsum(counts)[counts > 0] - 1
+    ends[last] = bodies.end[counts > 0]
+    at, limit = starts, len(data) - PADDING
+    wrong = np.zeros(len(starts), np.bool_)
+
+    def varint() -> Integers:
+        nonlocal at, wrong
+        value, at, too_long = _varints(data, at)
+        if too_long is not None:
+            wrong |= too_long
+        return value
+
+    def skip(length: Integers) -> None:
+        nonlocal at
+        at = np.minimum(at + np.maximum(length, 0), limit)
+
+    size = varint()
+    wrong |= at + size != ends
+    at = at + 1  # attributes, of which none is defined
+    timestamp = varint() + batches.base_timestamp[batch]
+    append_time = batches.attributes & _LOG_APPEND_TIME != 0
+    if append_time.any():
+        timestamp = np.where(append_time[batch], batches.max_timestamp[batch], timestamp)
+    offset = varint() + batches.base_offset[batch]
+    key_length = varint()
+    key_start = at
+    skip(key_length)
+    value_length = varint()
+    value_start = at
+    skip(value_length)
+    wrong |= (data[at] != 0) | (at + 1 != ends)
+    columns = RecordColumns(
+        path,
+        bodies.buffer,
+        batches,
+        batch,
+        offset,
+        timestamp,
+        key_start,
+        np.maximum(key_length, -1),
+        value_start,
+        np.maximum(value_length, -1),
+    )
+    return columns, np.unique(batch[wrong])
+
+
+def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> Integers:
+    """Return where each record begins, if its sizes are right; whatever they are, it is within its batch."""
+    rows = np.cumsum(counts) - counts
+    starts = np.empty(int(counts.sum()), np.int64)
+    lanes = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
+    at, row, end = bodies.begin[lanes], rows[lanes], bodies.end[lanes]
+    ordered = counts[lanes]
+    step = 0
+    while (active := int(np.searchsorted(-ordered, -step, "left"))) > _FEW_LANES:
+        at, row, end = at[:active], row[:active], end[:active]
+        starts[row + step] = at
+        size, behind, _ = _varints(data, at)
+        at = np.minimum(np.maximum(behind + size, 0), end)
+        step += 1
+    for lane in range(active):
+        first = int(row[lane]) + step
+        left = int(ordered[lane]) - step
+        starts[first : first + left] = _starts_of_one(bodies.buffer, int(at[lane]), int(end[lane]), left)
+    return starts
+
+
+def _starts_of_one(data: bytes, at: int, end: int, count: int) -> list[int]:
+    """Return where the next `count` records of one batch begin."""
+    starts: list[int] = []
+    append = starts.append
+    for _ in range(count):
+        append(at)
+        byte = data[at]
+        if byte < 128:
+            at += 1 + (byte >> 1)
+        elif (second := data[at + 1]) < 128:
+            at += 2 + ((byte & 127 | second << 7) >> 1)
+        else:
+            size, behind, _ = _varints(np.frombuffer(data, np.uint8), np.array([at]))
+            at = max(int(behind[0] + size[0]), 0)
+        if at > end:
+            at = end
+    return starts
+
+
+def _varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Booleans | None]:
+    """Return the signed varints at these positions, where they end, and which have more than 32 bits, if any."""
+    byte = data[at]
+    if not (byte & 128).any():
+        return _unzigzag(byte.astype(np.int64)), at + 1, None
+    rest = (byte & 127).astype(np.int64)
+    behind = at + 1
+    more = np.flatnonzero(byte & 128)
+    for shift in (7, 14, 21, 28):
+        # Where all are of one length there is nothing to pick out.
+        every = len(more) == len(at)
+        byte = data[behind] if every else data[behind[more]]
+        part = (byte & 127).astype(np.int64) << shift
+        if every:
+            rest |= part
+            behind = behind + 1
+        else:
+            rest[more] |= part
+            behind[more] += 1
+        more = more[byte & 128 != 0]
+        if not more.size:
+            break
+    too_long = None
+    if more.size or int(rest.max()) >> 32:
+        too_long = rest >> 32 != 0
+        too_long[more] = True
+    return _unzigzag(rest), behind, too_long
+
+
+def _unzigzag(rest: Integers) -> Integers:
+    return (rest >> 1) ^ -(rest & 1)
+
+
+def _add_unusual(
+    file: File, data: bytes, columns: RecordColumns, unusual: list[int], max_bytes: int
+) -> RecordColumns:
+    """Read some batches one by one, and put their records among the others."""
+    batches = columns.batches
+    start = int(batches.position[0])
+    blobs = [columns.buffer]
+    held = len(columns.buffer)
+    rows: list[tuple[int, int, int, int, int, int, int]] = []
+    for index in unusual:
+        begin = int(batches.position[index]) - start
+        body = data[begin : begin + int(batches.size[index])]
+        try:
+            records = read_records(body, max_bytes=max_bytes)
+        except ProtocolError as error:
+            raise _DamagedError(index, _damaged(file, batches, index, error)) from error
+        for offset, timestamp, key, value, _ in records:
+            key_length = -1 if key is None else len(key)
+            value_length = -1 if value is None else len(value)
+            blobs += key or b"", value or b""
+            value_start = held + max(key_length, 0)
+            rows.append((index, offset, timestamp, held, key_length, value_start, value_length))
+            held = value_start + max(value_length, 0)
+    if not rows:
+        return columns
+    blobs.append(bytes(PADDING))
+    added = np.array(rows, np.int64).T
+    joined = [np.concatenate(pair) for pair in zip(columns[3:], added, strict=True)]
+    order = np.argsort(joined[0], kind="stable")
+    return RecordColumns(columns.path, b"".join(blobs), batches, *(column[order] for column in joined))

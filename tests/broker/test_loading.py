@@ -1,0 +1,212 @@
+"""A log that is loaded in columns leaves what its replay record by record leaves, to the order of groups and topics."""
+
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_offsets.broker import loading
+from kafka_offsets.coordinator import dense_ids, stored
+from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage import columnar
+from kafka_offsets.storage.files import DiskFiles, MemoryFiles
+from kafka_offsets.storage.log import Log, LogConfig
+from tests.broker.offsets_logs import entry, logs
+from tests.conftest import DATA
+
+DIRECTORY = "__consumer_offsets-0"
+FILE = f"{DIRECTORY}/{0:020d}.log"
+REAL = sorted(path for path in (DATA / "logs").glob("*/__consumer_offsets-*") if path.is_dir())
+
+
+class NoTopics:
+    """A cluster without topics."""
+
+    def partition_count(self, topic: str) -> int:
+        return 0
+
+    def topic_id(self, topic: str) -> bytes:
+        return bytes(16)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return None
+
+
+def new_shard() -> Shard:
+    return Shard(0, GroupSettings(), lambda prefix: prefix, NoTopics())
+
+
+def stored_log(data: bytes) -> Log:
+    """A log of one segment with these bytes, opened before they were damaged, if they are."""
+    files = MemoryFiles()
+    files.make_directory(DIRECTORY)
+    file = files.open(FILE, create=True)
+    file.append(data)
+    return Log.open(files, DIRECTORY, LogConfig())
+
+
+def left_by(shard: Shard) -> dict[str, Any]:
+    """All that a replay changes, in an order that matters."""
+    offsets = shard.offsets
+    return {
+        "groups": [(name, group.group_id, group.durable) for name, group in shard.groups.items()],
+        "offsets": [(group, offsets.topics(group), list(offsets.items(group))) for group in offsets.groups()],
+        "count": len(offsets),
+        "pending": [(producer, list(pending.items())) for producer, pending in shard.pending.items()],
+        "unknown": shard.unknown_records,
+        "early deletions": shard.early_deletions,
+    }
+
+
+def assert_equal_loads(log: Log) -> None:
+    plain, quick = new_shard(), new_shard()
+    loading.replay(plain, log)
+    assert loading.replay_in_columns(quick, log)
+    assert left_by(quick) == left_by(plain)
+
+
+@given(logs(), st.sampled_from((1, 200, 1000, 1 << 20)))
+def test_any_log_leaves_the_same_in_columns(batches: list[bytes], chunk_bytes: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columnar, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(columnar, "_FEW_LANES", chunk_bytes % 3)
+        assert_equal_loads(stored_log(b"".join(batches)))
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_every_log_of_kafka_leaves_the_same_in_columns(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columnar, "CHUNK_BYTES", 1000)
+    shutil.copytree(path, tmp_path / path.name)
+    assert_equal_loads(Log.open(DiskFiles(tmp_path), path.name, LogConfig()))
+
+
+def error_of(load: Any, log: Log) -> str | None:
+    try:
+        load(new_shard(), log)
+    except StorageError as error:
+        return str(error)
+    return None
+
+
+def load_in_columns(shard: Shard, log: Log) -> None:
+    """As `load` does with a long log."""
+    if not loading.replay_in_columns(shard, log):
+        assert left_by(shard) == left_by(new_shard())
+        loading.replay(shard, log)
+
+
+@given(logs(6), st.data(), st.sampled_from((1, 1000)))
+def test_damage_is_refused_with_the_same_place_and_words(
+    batches: list[bytes], data: st.DataObject, chunk_bytes: int
+) -> None:
+    content = bytearray(b"".join(batches))
+    log = stored_log(bytes(content))
+    for at in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=2)):
+        content[at] ^= 1 << data.draw(st.integers(0, 7))
+    overwrite(log, bytes(content))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columnar, "CHUNK_BYTES", chunk_bytes)
+        assert error_of(load_in_columns, log) == error_of(loading.replay, log)
+
+
+def overwrite(log: Log, content: bytes) -> None:
+    """Put other bytes of the same number where the log has its segment."""
+    file = log._files.open(FILE)
+    file.truncate(0)
+    file.append(content)
+    file.close()
+
+
+@given(logs(6), st.data())
+def test_bytes_that_only_the_checksum_vouches_for_are_read_or_refused_alike(
+    batches: list[bytes], data: st.DataObject
+) -> None:
+    log = stored_log(b"".join(batches))
+    which = data.draw(st.integers(0, len(batches) - 1))
+    batch = bytearray(batches[which])
+    for _ in range(data.draw(st.integers(1, 2))):
+        batch[data.draw(st.integers(21, len(batch) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4)
+    overwrite(log, b"".join([*batches[:which], batch, *batches[which + 1 :]]))
+    plain, quick = new_shard(), new_shard()
+    expected = error_of(lambda _, log: loading.replay(plain, log), log)
+    assert error_of(lambda _, log: load_in_columns(quick, log), log) == expected
+    if expected is None:
+        assert left_by(quick) == left_by(plain)
+
+
+def commits(count: int, *, groups: int = 3) -> bytes:
+    """So many offsets of some groups, in batches of ten."""
+    data = bytearray()
+    for base in range(0, count, 10):
+        records = [
+            stored.offset_record(f"group-{at % groups}", "orders", at % 7, entry(at))
+            for at in range(base, base + 10)
+        ]
+        data += encode_batch([(r.key, r.value, (), 5) for r in records], base_offset=base)
+    return bytes(data)
+
+
+def test_names_with_equal_hashes_are_replayed_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense_ids, "_hashes", lambda view, starts, lengths: lengths.astype("u8"))
+    log = stored_log(commits(50))
+    shard, plain = new_shard(), new_shard()
+    assert not loading.replay_in_columns(shard, log)
+    assert left_by(shard) == left_by(new_shard())
+    loading.load(shard, log)
+    loading.replay(plain, log)
+    assert left_by(shard) == left_by(plain)
+
+
+def test_many_more_names_and_keys_than_tables_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "CHUNK_BYTES", 1 << 16)
+    assert_equal_loads(stored_log(commits(20_000, groups=5003)))
+
+
+def test_a_long_batch_is_read_as_many_short_ones_are() -> None:
+    records = [
+        stored.offset_record("g" * (at % 90 + 1), "t", at, entry(at, "x" * (at % 120))) for at in range(5000)
+    ]
+    assert_equal_loads(stored_log(bytes(encode_batch([(r.key, r.value, (), 5) for r in records]))))
+
+
+def test_a_long_log_is_loaded_in_columns_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(shard: Shard, log: Log) -> bool:
+        raise AssertionError("loaded in columns")
+
+    monkeypatch.setattr(loading, "replay_in_columns", refuse)
+    log = stored_log(commits(1000))
+    loading.load(new_shard(), log)
+    monkeypatch.setattr(loading, "QUICK_FROM_BYTES", log.size)
+    with pytest.raises(AssertionError, match="in columns"):
+        loading.load(new_shard(), log)
+
+
+@pytest.mark.parametrize(("pays_from", "told"), [(0, True), (1 << 30, False)])
+def test_a_missing_numpy_is_told_of_where_it_would_help(
+    pays_from: int, told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loading, "QUICK_FROM_BYTES", 0)
+    monkeypatch.setattr(loading, "NUMPY_PAYS_FROM_BYTES", pays_from)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    shard = new_shard()
+    with caplog.at_level(logging.WARNING):
+        loading.load(shard, stored_log(commits(100)))
+    assert len(shard.offsets) == 21
+    assert ("pip install kafka-offsets[fast]" in caplog.text) is told
+
+
+def test_numpy_is_imported_for_a_long_log_alone() -> None:
+    program = "import sys, kafka_offsets.broker.runtime; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -69,7 +69,7 @@ def _run(words: list[str]) -> int:
         return 0
     if options.command is None:
         parser.error("which command?")
-    return _check(options) if options.command == "check" else _serve(options)
+    return {"check": _check, "compact": _compact, "serve": _serve}[options.command](options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,15 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--data-dir", type=_directory, help="where topics and offsets are kept; in memory when not given"
     )
-    serve.add_argument("--config", type=Path, metavar="FILE", help="a server.properties file")
-    serve.add_argument(
-        "--set",
-        action="append",
-        type=_key_and_value,
-        default=[],
-        metavar="KEY=VALUE",
-        help="set a key of docs/configuration.md, over the file; may be given several times",
-    )
+    _add_config_options(serve)
     check = commands.add_parser(
         "check",
         help="verify a data directory, or the folder of one partition, without changing it",
@@ -102,10 +94,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("directory", type=_directory, metavar="DIR")
     check.add_argument("--json", action="store_true", help="print an object a line")
+    compact = commands.add_parser(
+        "compact",
+        help="compact the logs of a data directory, or the folder of one partition, that no broker uses",
+        epilog="Exit code: 0 done, 1 when a partition was left as it is, 2 when it cannot be read or a broker uses it.",
+    )
+    compact.add_argument("directory", type=_directory, metavar="DIR")
+    compact.add_argument("--dry-run", action="store_true", help="say what would go, and change nothing")
+    compact.add_argument(
+        "--include-active",
+        action="store_true",
+        help="begin a new segment first: the active one is never compacted",
+    )
+    _add_config_options(compact)
     commands.add_parser(
         "inspect", help="explain a segment file, a record or a frame, byte by byte", add_help=False
     )
     return parser
+
+
+def _add_config_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a server.properties file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        type=_key_and_value,
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a key of docs/configuration.md, over the file; may be given several times",
+    )
 
 
 def _directory(text: str) -> Path:
@@ -168,6 +185,26 @@ def _check(options: argparse.Namespace) -> int:
         print(line)
         code |= is_damage
     return code
+
+
+def _compact(options: argparse.Namespace) -> int:
+    from kafka_offsets.broker.compact import compact_directory
+    from kafka_offsets.broker.config import Config
+    from kafka_offsets.clock import SystemClock
+
+    config = Config.load(dict(options.set), options.config)
+    is_whole = True
+    found = compact_directory(
+        options.directory,
+        config,
+        SystemClock().now(),
+        dry_run=options.dry_run,
+        include_active=options.include_active,
+    )
+    for each in found:
+        is_whole &= each.error is None
+        print(each.line(dry_run=options.dry_run))
+    return 0 if is_whole else 1
 
 
 def os_error_text(error: OSError, host: str, port: int) -> str:

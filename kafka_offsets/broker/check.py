@@ -31,7 +31,8 @@ def check_offsets_record(record: Record) -> None:
         stored.parse_group_value(record.value)
 
 
-def _is_partition_folder(directory: Path) -> bool:
+def is_partition_folder(directory: Path) -> bool:
+    """Tell whether a directory is the folder of one partition, by its name and what is in it."""
     if not partition_folders([directory.name]):
         return False
     return (directory / PARTITION_METADATA).exists() or any(directory.glob(f"*{LOG_SUFFIX}"))
@@ -46,7 +47,7 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     directory = directory.resolve()
     if not directory.is_dir():
         raise StorageError("no such directory", str(directory))
-    is_folder = _is_partition_folder(directory)
+    is_folder = is_partition_folder(directory)
     files = ReadOnlyFiles(directory.parent if is_folder else directory)
     lock = files.lock(LOCK)
     try:

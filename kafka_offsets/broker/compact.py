@@ -1,0 +1,164 @@
+"""`kafka-offsets compact`: the logs of a data directory that no broker uses, compacted to the end; or what would go."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_offsets.broker.check import is_partition_folder
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.maintenance import adopted_configs, cleanup_policy, compaction_config
+from kafka_offsets.broker.partitions import Topics
+from kafka_offsets.broker.topic_config import TopicConfig
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.compaction import CompactionConfig, compact
+from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, DataDirectory, partition_folders
+from kafka_offsets.storage.files import DiskFiles, Files, ReadOnlyFiles
+from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.overlay import OverlayFiles
+
+_ONE_ROUND = 1 << 62
+"""A map of keys without a bound: what all rounds together would do is what one would do that has room for all keys."""
+
+
+class Compacted(NamedTuple):
+    """What became of one partition, or of all.
+
+    error  why it was left as it is, or None
+    """
+
+    name: str
+    records: int = 0
+    records_gone: int = 0
+    tombstones_gone: int = 0
+    bytes: int = 0
+    bytes_gone: int = 0
+    segments: int = 0
+    segments_left: int = 0
+    error: str | None = None
+
+    def plus(self, other: "Compacted") -> "Compacted":
+        """Return the sum, under this name."""
+        return Compacted(
+            self.name,
+            self.records + other.records,
+            self.records_gone + other.records_gone,
+            self.tombstones_gone + other.tombstones_gone,
+            self.bytes + other.bytes,
+            self.bytes_gone + other.bytes_gone,
+            self.segments + other.segments,
+            self.segments_left + other.segments_left,
+        )
+
+    def line(self, *, dry_run: bool) -> str:
+        """Say it in one line."""
+        go = "would go" if dry_run else "gone"
+        if self.error is not None:
+            return f"{self.name}: not compacted: {self.error}"
+        return (
+            f"{self.name}: {self.records_gone} of {self.records} records {go} (tombstones: {self.tombstones_gone}), "
+            f"{self.bytes_gone} of {self.bytes} bytes; segments: {self.segments} before, {self.segments_left} after"
+        )
+
+
+def compact_directory(
+    directory: Path, config: Config, now: Now, *, dry_run: bool = False, include_active: bool = False
+) -> Iterator[Compacted]:
+    """Compact every topic of a data directory whose policy says so, or the folder of one partition, whatever it says.
+
+    include_active  begin a new segment in each log before, so that the active one is not spared
+    Gives what became of each partition, then the sum. Raises StorageError when the directory cannot be used.
+    """
+    directory = directory.resolve()
+    if not directory.is_dir():
+        raise StorageError("no such directory", str(directory))
+    is_folder = is_partition_folder(directory)
+    root = directory.parent if is_folder else directory
+    files: Files = OverlayFiles(ReadOnlyFiles(root)) if dry_run else DiskFiles(root)
+    run = _Run(now, dry_run, include_active)
+    total = Compacted("in all")
+    found = (
+        run.lone_folder(files, directory.name, config)
+        if is_folder and not (root / META_PROPERTIES).exists()
+        else run.data_directory(files, config, directory.name if is_folder else None)
+    )
+    count = 0
+    for each in found:
+        count += 1
+        total = total.plus(each)
+        yield each
+    if not count:
+        raise StorageError("no partition of a topic that is compacted is in it", str(directory))
+    yield total
+
+
+class _Run(NamedTuple):
+    now: Now
+    dry_run: bool
+    include_active: bool
+
+    def data_directory(self, files: Files, config: Config, folder: str | None) -> Iterator[Compacted]:
+        """Compact the logs of a data directory, or only that of one folder."""
+        with ExitStack() as closing:
+            directory = DataDirectory(files, adopted_configs=adopted_configs)
+            closing.callback(directory.close)
+            topics = Topics(directory, config)
+            for topic in topics.all():
+                if folder is None and "compact" not in cleanup_policy(topic):
+                    continue
+                rules = compaction_config(config, topic.config)
+                for index in range(topic.partition_count):
+                    name = f"{topic.name}-{index}"
+                    if name != folder and folder is not None:
+                        continue
+                    try:
+                        partition = topics.partition_of(topic, index)
+                        assert partition is not None
+                        done, end_offset = self.compact(partition.log, rules)
+                        if end_offset is not None:
+                            directory.set_cleaned_to(topic.name, index, end_offset)
+                    except StorageError as error:
+                        done = Compacted(name, error=str(error))
+                    yield done
+
+    def lone_folder(self, files: Files, folder: str, config: Config) -> Iterator[Compacted]:
+        """Compact a partition's folder that stands in no data directory."""
+        lock = files.lock(LOCK)
+        try:
+            ((topic, _, _),) = partition_folders([folder])
+            topic_config = TopicConfig.of(config, adopted_configs(topic))
+            log_config = LogConfig(topic_config.effective_segment_bytes, topic_config.index_interval_bytes)
+            try:
+                log = Log.open(files, folder, log_config)
+                try:
+                    done, _ = self.compact(log, compaction_config(config, topic_config))
+                finally:
+                    log.close()
+            except StorageError as error:
+                done = Compacted(folder, error=str(error))
+            yield done
+        finally:
+            lock.release()
+
+    def compact(self, log: Log, config: CompactionConfig) -> tuple[Compacted, int | None]:
+        """Compact one log; return what became of it, and up to where."""
+        if self.include_active:
+            log.roll()
+        if self.dry_run:
+            config = config._replace(dedupe_buffer_bytes=_ONE_ROUND)
+        size, segments = log.size, len(log.segments)
+        results = compact(log, config, self.now.wall_ms, dry_run=self.dry_run)
+        if not results:
+            return Compacted(log.directory, bytes=size, segments=segments, segments_left=segments), None
+        first, last = results[0], results[-1]
+        return Compacted(
+            log.directory,
+            records=first.records_read,
+            records_gone=first.records_read - last.records_kept,
+            tombstones_gone=sum(result.tombstones_dropped for result in results),
+            bytes=first.bytes_read,
+            bytes_gone=first.bytes_read - last.bytes_kept,
+            segments=segments,
+            segments_left=segments - first.segments_read + last.segments_kept,
+        ), last.end_offset

@@ -1,0 +1,164 @@
+"""Files as they would be: changes are kept in memory, and what lies below stays as it is.
+
+For a dry run of what opens, repairs and compacts logs. Batches are never appended to a file that lies below.
+"""
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.files import File, Files, Lock, MemoryFiles, join, parent
+
+
+class OverlayFile(File):
+    """A file that lies below: read there, cut here."""
+
+    __slots__ = ("_below", "_sizes")
+
+    def __init__(self, path: str, below: File, sizes: dict[str, int]) -> None:
+        super().__init__(path, sizes.get(path, below.size))
+        self._below = below
+        self._sizes = sizes
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Raise StorageError."""
+        raise StorageError("opened for a dry run", self.path)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`, fewer only where the file ends."""
+        return self._below.read(position, max(min(size, self.size - position), 0))
+
+    def truncate(self, size: int) -> None:
+        """Take the file for shorter from now on."""
+        self.size = self._sizes[self.path] = size
+
+    def sync(self) -> None:
+        """Do nothing: nothing was written."""
+
+    def close(self) -> None:
+        """Give the file below back."""
+        self._below.close()
+
+
+class OverlayFiles(Files):
+    """A tree of files that lies over another one and hides what was changed.
+
+    below  is only read, and locked
+    Memory: what is written.
+    """
+
+    outlives_process = False
+
+    def __init__(self, below: Files) -> None:
+        self.root = below.root
+        self._below = below
+        self._above = MemoryFiles()
+        self._moved: dict[str, str] = {}  # path -> where it lies below
+        self._gone: set[str] = set()
+        self._sizes: dict[str, int] = {}
+
+    def _place(self, path: str) -> str | None:
+        """Return where a file or directory lies below, None when it does not."""
+        if path in self._moved:
+            return self._moved[path]
+        if path in self._gone or not self._below.exists(path):
+            return None
+        return path
+
+    def _prepare(self, path: str) -> None:
+        """Make the directory of `path` above, if it is there at all."""
+        directory = parent(path)
+        if not self.is_directory(directory):
+            raise StorageError("no such directory", directory)
+        self._above.make_directory(directory)
+
+    def open(self, path: str, create: bool = False) -> File:
+        """Open a file for reading, or one that was made here."""
+        if self._above.exists(path):
+            return self._above.open(path)
+        place = self._place(path)
+        if place is not None:
+            return OverlayFile(path, self._below.open(place), self._sizes)
+        if not create:
+            raise StorageError("cannot open: no such file", path)
+        self._prepare(path)
+        return self._above.open(path, create=True)
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory of that name is there."""
+        return self._above.exists(path) or self._place(path) is not None
+
+    def is_directory(self, path: str) -> bool:
+        """Tell whether a directory of that name is there."""
+        place = self._place(path)
+        return self._above.is_directory(path) or (place is not None and self._below.is_directory(place))
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        if not self.is_directory(path):
+            raise StorageError("cannot list: no such directory", path)
+        names = set(self._above.list_directory(path)) if self._above.is_directory(path) else set()
+        place = self._place(path)
+        if place is not None and self._below.is_directory(place):
+            names |= {
+                name for name in self._below.list_directory(place) if join(path, name) not in self._gone
+            }
+        names |= {moved.rpartition("/")[2] for moved in self._moved if parent(moved) == path}
+        return sorted(names)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; one that exists is left as it is."""
+        if not self.is_directory(path):
+            self._above.make_directory(path)
+
+    def remove(self, path: str) -> None:
+        """Hide a file."""
+        if not self.exists(path):
+            raise StorageError("cannot remove: no such file", path)
+        if self._above.exists(path):
+            self._above.remove(path)
+        self._moved.pop(path, None)
+        self._sizes.pop(path, None)
+        self._gone.add(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Hide a directory with all it holds."""
+        for name in self.list_directory(path):
+            below = join(path, name)
+            if self.is_directory(below):
+                self.remove_tree(below)
+            else:
+                self.remove(below)
+        if self._above.is_directory(path):
+            self._above.remove_tree(path)
+        self._gone.add(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, or a directory, of which nothing is changed otherwise."""
+        self._prepare(target)
+        if self._above.exists(source) and not self._above.is_directory(source):
+            self._above.rename(source, target)
+            self._moved.pop(target, None)
+        else:
+            place = self._place(source)
+            if place is None:
+                raise StorageError("cannot rename: no such file", source)
+            if self._above.exists(target):
+                self._above.remove(target)
+            self._moved.pop(source, None)
+            self._moved[target] = place
+            if source in self._sizes:
+                self._sizes[target] = self._sizes.pop(source)
+        self._gone.add(source)
+
+    def sync_directory(self, path: str) -> None:
+        """Do nothing: nothing was written."""
+
+    def read_all(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+        file = self.open(path)
+        try:
+            return file.read(0, file.size)
+        finally:
+            file.close()
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock below."""
+        return self._below.lock(path)

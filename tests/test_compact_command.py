@@ -1,0 +1,171 @@
+"""`kafka-offsets compact`: what a broker would compact, without one; a dry run tells and changes nothing."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import cli
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.log import Log, LogConfig
+from tests.broker.core_client import CoreClient, make_core
+from tests.conftest import DATA, REPOSITORY
+from tests.storage.keyed import table
+
+KAFKAS = DATA / "logs" / "compact-before"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory with groups, a topic that is compacted and one that is not, closed well."""
+    root = tmp_path / "data"
+    core = make_core(DiskFiles(root), offsets_topic_num_partitions=2, offsets_topic_segment_bytes=1000)
+    core.create_topic("kept", 1, {"internal.segment.bytes": "200"})
+    core.create_topic("keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"})
+    client = CoreClient(core)
+    for number in range(30):
+        client.commit("g", {("kept", 0): number})
+        client.commit("h", {("kept", 0): number})
+        for name in ("kept", "keyed"):
+            partition = core.topics.partition(name, 0)
+            assert partition is not None
+            partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
+    core.close()
+    return root
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[str]]:
+    code = cli.main(["compact", *map(str, words)])
+    said = capsys.readouterr()
+    assert said.err == ""
+    return code, said.out.splitlines()
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert cli.main(["compact", *map(str, words)]) == cli.CANNOT
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    return said.err.strip()
+
+
+def contents(root: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(root.rglob("*"))}
+
+
+def committed(root: Path) -> list[dict[tuple[str, int], int]]:
+    core = make_core(DiskFiles(root), offsets_topic_num_partitions=2)
+    found = [CoreClient(core).committed(group) for group in ("g", "h")]
+    core.close()
+    return found
+
+
+def test_every_topic_with_that_policy_is_compacted(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = contents(directory / "kept-0")
+    code, dry = run(capsys, "--dry-run", directory)
+    assert code == 0
+    code, lines = run(capsys, directory)
+    assert code == 0
+    assert [line.replace(" would go ", " gone ") for line in dry] == lines
+    names = [line.split(":")[0] for line in lines]
+    assert names == ["__consumer_offsets-0", "__consumer_offsets-1", "keyed-0", "in all"]
+    assert re.match(r"keyed-0: 2\d of 2\d records gone \(tombstones: 0\), ", lines[2])
+    assert contents(directory / "kept-0") == kept
+    assert (directory / ".kafka_cleanshutdown").exists()
+    assert "keyed 0 " in (directory / "cleaner-offset-checkpoint").read_text()
+    assert committed(directory) == [{("kept", 0): 29}] * 2
+
+
+@pytest.mark.parametrize("options", [[], ["--include-active"]])
+@pytest.mark.parametrize("stop", ["clean", "unclean"])
+def test_a_dry_run_changes_nothing(
+    directory: Path, capsys: pytest.CaptureFixture[str], options: list[str], stop: str
+) -> None:
+    if stop == "unclean":
+        (directory / ".kafka_cleanshutdown").unlink()
+        (directory / "keyed-0" / "00000000000000000000.log.cleaned").touch()
+        with (directory / "keyed-0" / "00000000000000000028.log").open("ab") as torn:
+            torn.write(b"torn")
+    before = contents(directory)
+    for target in (directory, directory / "keyed-0"):
+        code, lines = run(capsys, "--dry-run", *options, target)
+        assert code == 0, lines
+        assert " would go " in lines[-1]
+    assert contents(directory) == before
+
+
+def test_a_dry_run_looks_through_an_unfinished_swap(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = directory / "keyed-0"
+    (folder / "00000000000000000000.log").rename(folder / "00000000000000000000.log.swap")
+    before = contents(directory)
+    code, lines = run(capsys, "--dry-run", folder)
+    assert (code, len(lines)) == (0, 2)
+    assert contents(directory) == before
+
+
+def test_the_folder_of_one_partition_is_compacted_alone(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = contents(directory / "keyed-0")
+    code, lines = run(capsys, "--include-active", directory / "__consumer_offsets-0")
+    assert code == 0
+    assert [line.split(":")[0] for line in lines] == ["__consumer_offsets-0", "in all"]
+    assert contents(directory / "keyed-0") == others
+    assert committed(directory) == [{("kept", 0): 29}] * 2
+
+
+def test_a_folder_of_kafkas_is_compacted_and_loads_as_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(4):
+        name = f"__consumer_offsets-{number}"
+        shutil.copytree(KAFKAS / name, tmp_path / name)
+        log = Log.open(DiskFiles(tmp_path), name, LogConfig())
+        before = table(log)
+        log.close()
+        assert run(capsys, tmp_path / name)[0] == 0
+        log = Log.open(DiskFiles(tmp_path), name, LogConfig())
+        assert table(log) == before
+        assert len(log.segments) == 2
+        log.close()
+
+
+def test_a_damaged_partition_is_left_alone_with_exit_code_1(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = directory / "keyed-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[65] ^= 1
+    path.write_bytes(data)
+    before = contents(directory / "keyed-0")
+    code, lines = run(capsys, directory)
+    assert code == 1
+    assert lines[2] == (
+        "keyed-0: not compacted: keyed-0/00000000000000000000.log at byte 0: the checksum of the batch is wrong"
+    )
+    assert contents(directory / "keyed-0") == before
+
+
+def test_what_cannot_be_compacted_is_told_in_one_line(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "no such directory" in refusal(capsys, tmp_path / "none")
+    assert "no partition of a topic" in refusal(capsys, "--dry-run", tmp_path)
+    user = DataDirectory(DiskFiles(directory))
+    for options in ([], ["--dry-run"]):
+        for target in (directory, directory / "keyed-0"):
+            assert "in use by another broker" in refusal(capsys, *options, target)
+    user.close()
+    assert "unknown configuration key" in refusal(capsys, "--set", "x=1", directory)
+
+
+def test_the_example_of_the_readme_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    _, lines = run(capsys, "--dry-run", KAFKAS / "__consumer_offsets-1")
+    assert "\n".join(lines) in readme

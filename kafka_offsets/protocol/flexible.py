@@ -124,7 +124,8 @@ def uuids(buffer: bytes, position: int, number: int, field: str) -> tuple[list[b
     return [buffer[start : start + 16] for start in range(position, end, 16)], end
 
 
-# Whole fields, length included. `nullable_` gives None for null where `brief_` refuses it.
+# Whole fields, length included. `nullable_` gives None for null where `brief_` refuses it. The end of a string is not
+# compared with that of the buffer, as in the compiled codecs: a section of tagged fields is still to be read behind it.
 
 
 def nullable_octets(buffer: bytes, position: int, field: str) -> tuple[bytes | None, int]:
@@ -132,34 +133,35 @@ def nullable_octets(buffer: bytes, position: int, field: str) -> tuple[bytes | N
     size = buffer[position]
     if size > 127:
         size, position = long_length(buffer, position, size, 1)
-    if not size:
-        return None, position + 1
     end = position + size
-    if end > len(buffer):
-        raise ProtocolError(f"{field} ends behind the message", position + 1)
-    return buffer[position + 1 : end], end
+    return (buffer[position + 1 : end], end) if size else (None, position + 1)
 
 
 def brief_octets(buffer: bytes, position: int, field: str) -> tuple[bytes, int]:
     """Read bytes; return them and the position behind."""
-    value, end = nullable_octets(buffer, position, field)
-    if value is None:
-        raise null(field, end)
-    return value, end
+    size = buffer[position]
+    if not size or size > 127:
+        size, position = length(buffer, position, size, 1, field)
+    end = position + size
+    return buffer[position + 1 : end], end
 
 
 def nullable_string(buffer: bytes, position: int, field: str) -> tuple[str | None, int]:
     """Read a string; return it and the position behind."""
-    value, end = nullable_octets(buffer, position, field)
-    return None if value is None else value.decode(), end
+    size = buffer[position]
+    if size > 127:
+        size, position = long_length(buffer, position, size, 1)
+    end = position + size
+    return (buffer[position + 1 : end].decode(), end) if size else (None, position + 1)
 
 
 def brief_string(buffer: bytes, position: int, field: str) -> tuple[str, int]:
     """Read a string; return it and the position behind."""
-    value, end = nullable_octets(buffer, position, field)
-    if value is None:
-        raise null(field, end)
-    return value.decode(), end
+    size = buffer[position]
+    if not size or size > 127:
+        size, position = length(buffer, position, size, 1, field)
+    end = position + size
+    return buffer[position + 1 : end].decode(), end
 
 
 def _count(buffer: bytes, position: int, field: str, minimal: int) -> tuple[int, int]:

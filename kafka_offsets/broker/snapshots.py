@@ -225,13 +225,14 @@ class Snapshots:
         """Write what is worth it, as long as there is time; the core does everything inline from now on."""
         if self._job is not None:
             self._job.abandon()
+            self._wanted[self._job.hosted] = None
             self._job = None
         if not self._is_on:
             return
         until_ms = self._core.clock.now().mono_ms + _STOP_MS
         worth_bytes = min(_WORTH_BYTES, self._interval_bytes)
         for hosted in sorted(self._core.runtime.all_shards(), key=self._growth, reverse=True):
-            if 0 <= self._growth(hosted) < worth_bytes:
+            if hosted not in self._wanted and 0 <= self._growth(hosted) < worth_bytes:
                 continue
             job = self._new_job(hosted, self._note)
             if job is not None:

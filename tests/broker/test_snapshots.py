@@ -462,7 +462,57 @@ def test_whatever_happens_meanwhile_the_next_start_finds_what_the_log_says(
         found = contents_after_start(dead)
         useful += any("is used" in line for line in told())
         assert found == contents_after_start(dead, 0)
-    assert useful > ROUNDS // 3
+    assert useful > ROUNDS // 8
+
+
+def what_counts(found: dict[str, Any]) -> list[Any]:
+    """All but groups of which nothing is left: those go when the records that made them are compacted away."""
+    return [found["offsets"], {name: value for name, value in found["groups"].items() if value is not None}]
+
+
+def test_a_log_that_is_compacted_meanwhile_is_replayed_to_the_same(
+    rng: random.Random, told: Callable[[], list[str]]
+) -> None:
+    useful = ignored = 0
+    for _ in range(ROUNDS):
+        files = kept()
+        client = started(
+            files,
+            interval_bytes=rng.choice((1, 1, 5000)),
+            offsets_topic_segment_bytes=rng.choice((300, 1000)),
+            log_cleaner_backoff_ms=rng.choice((10, 300)),
+            log_cleaner_min_cleanable_ratio=0.01,
+            log_cleaner_delete_retention_ms=rng.choice((0, 100)),
+            group_min_session_timeout_ms=1,
+        )
+        if rng.random() < 0.3:
+            client.core.snapshots.want = lambda hosted: None  # type: ignore[method-assign]
+        for _ in range(rng.randrange(20, 150)):
+            if rng.random() < 0.6:
+                act(client, rng)
+            let_time_pass(client.core, rng.choice((1, 5, 20, 700)))
+        dead = kept(files)
+        if rng.random() < 0.3:
+            client.core.close()
+            dead = kept(files)
+        told()
+        found = contents_after_start(dead)
+        lines = told()
+        useful += any("is used" in line for line in lines)
+        ignored += any("is ignored" in line for line in lines)
+        assert what_counts(found) == what_counts(contents_after_start(dead, 0))
+    assert useful > ROUNDS // 8
+    assert ignored or ROUNDS < 100, "a few rounds may do without"
+
+
+def test_a_snapshot_that_a_stop_interrupts_is_written_by_the_stop() -> None:
+    files = kept()
+    client = started(files, interval_bytes=1 << 24)
+    client.commit("g", {("t", 0): 1})
+    take(client)
+    let_time_pass(client.core, 6)
+    client.core.close()
+    assert files.exists(PATH)
 
 
 def take(client: CoreClient) -> None:

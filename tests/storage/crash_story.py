@@ -32,7 +32,6 @@ from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.compaction import Compaction, CompactionConfig, Steps
 from kafka_offsets.storage.log import Log
 from tests.broker.core_client import CoreClient, commit_request
 from tests.storage.batches import batch, content
@@ -47,13 +46,15 @@ METADATA_SIZES = (0, 0, 200, 900)
 """Characters, so that batches begin anywhere in a sector, and some span several."""
 
 INTERVAL_MS = 1000
-LOOK_MS, PAUSE_MS = 5000, 5
-CLEANING = CompactionConfig(delete_retention_ms=2000)
+LOOK_MS, PAUSE_MS = 5000, 10
 SETTINGS = {
     "offsets.topic.num.partitions": SHARDS,
     "offsets.topic.segment.bytes": 3000,  # about ten commits
     "fsync.interval.ms": INTERVAL_MS,
     "offsets.snapshot.interval.bytes": 1000,
+    "log.cleaner.backoff.ms": 1,
+    "log.cleaner.min.cleanable.ratio": 0.2,
+    "log.cleaner.delete.retention.ms": 2000,
 }
 SIDE_SEGMENT_BYTES = 2000
 CONFIGS = {policy: Config.load(SETTINGS | {"fsync": policy}) for policy in ("never", "interval", "commit")}
@@ -198,9 +199,8 @@ class Story:
         self.histories: dict[Key, History] = {}
         self.marks: list[tuple[int, Expected]] = []
         self.number = 0
-        self.all_rounds: list[
-            Steps
-        ] = []  # a round that a process died in must not be closed, but never go on
+        self.dead: list[BrokerCore] = []
+        """Kept, since what they were at must neither go on nor be tidied up."""
         self.start()
 
     # -- lives
@@ -208,7 +208,6 @@ class Story:
     def start(self) -> None:
         """A process starts on the files, and must know what the last one left."""
         self.files.die()
-        self.rounds: dict[Log, Steps] = {}
         self.sync = LateSync()
         self.core = BrokerCore(CONFIGS[self.policy], self.files, self.clock, self.sync)
         self._finish_all()
@@ -227,6 +226,7 @@ class Story:
 
     def die(self) -> None:
         """kill -9, and a new process."""
+        self.dead.append(self.core)
         self.start()
 
     def stop(self) -> None:
@@ -349,29 +349,15 @@ class Story:
         self.pause()
 
     def pause(self) -> None:
-        """A moment goes by: a snapshot takes a step."""
+        """A moment goes by: a snapshot and the cleaner take a step."""
         self.clock.advance(PAUSE_MS)
         self.core.run_due()
         self.turn()
 
-    def clean(self) -> None:
-        """A log of the offsets topic is compacted, a few steps of it; what waits for the disk is done."""
-        logs = [hosted.log for hosted in self.core.runtime.all_shards()]
-        long = [log for log in logs if len(log.segments) > 1]
-        if not long:
-            return
-        log = self.chance.choice(long)
-        if log not in self.rounds:
-            self.rounds[log] = Compaction(log, CLEANING, self.clock.now().wall_ms).steps()
-            self.all_rounds.append(self.rounds[log])
-        for _ in range(self.chance.choice((2, 5, 100))):
-            try:
-                job = next(self.rounds[log])
-            except StopIteration:
-                del self.rounds[log]
-                break
-            if job is not None:
-                job()
+    def rest(self) -> None:
+        """Nobody asks for anything for a while: the cleaner and a snapshot may come to their end."""
+        for _ in range(self.chance.choice((2, 5, 20))):
+            self.pause()
 
     def settle(self) -> None:
         """The system writes back what nobody asked it to."""
@@ -456,7 +442,7 @@ STEPS: tuple[tuple[Callable[[Story], None], int], ...] = (
     (Story.wait, 1),
     (Story.look, 1),
     (Story.pause, 4),
-    (Story.clean, 6),
+    (Story.rest, 4),
     (Story.settle, 3),
     (Story.start_sync, 2),
     (Story.finish_sync, 5),

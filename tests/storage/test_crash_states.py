@@ -32,7 +32,7 @@ from tests.storage.crash_files import (
 from tests.storage.crash_states import POLICIES, STEPS, Point, StateName, points_of, try_points
 from tests.storage.crash_story import LateSync, ViolationError, tell
 
-SHORT_STATES = 300
+SHORT_STATES = 250
 SHORT_DRAWS = 6
 
 

@@ -5,6 +5,7 @@ appends and answers; one write a connection carries all its answers. fsync runs 
 """
 
 import asyncio
+import errno
 import gc
 import logging
 import signal
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.core import BrokerCore, Connection, sync_all
@@ -33,6 +34,9 @@ _CLOSING_SECONDS = 5.0
 
 _BACKLOG = 1024
 _HIGHEST_PORT = 65535
+
+_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_TELL_MS = 1000
 
 _ROUNDS_OF_ACCEPTING = 2
 """asyncio makes a transport in the round of the loop after it has accepted, and says so in the one behind that."""
@@ -147,6 +151,7 @@ class Server:
         self._closed = asyncio.Event()
         self._stopping = False
         self._tasks = 0
+        self._told_ms = -_TELL_MS
         self._config = config
         self.core = BrokerCore(config, files, self._clock, self._sync, self._background)
 
@@ -188,6 +193,28 @@ class Server:
                 if handle is not None:
                     handle.cancel()
             self.core.close()
+
+    def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Be the exception handler of a loop that has nothing else to do.
+
+        A process without descriptors cannot accept. Python 3.11 tells that once for each place in the backlog, with a
+        traceback, and again a second later; one line a second says as much. What it has put off by then it carries out
+        on a listener that may be closed.
+        """
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in _NO_RESOURCES and "socket" in context:
+            now_ms = self._clock.now().mono_ms
+            if now_ms - self._told_ms >= _TELL_MS:
+                self._told_ms = now_ms
+                logger.error("no connection can be accepted: %s", error.strerror)
+            return
+        if (
+            self._stopping
+            and isinstance(error, ValueError)
+            and "_start_serving" in context.get("message", "")
+        ):
+            return
+        loop.default_exception_handler(context)
 
     async def _disconnect_all(self) -> None:
         """Return when no socket is open and no thread is at work."""
@@ -460,6 +487,8 @@ class Broker:
         async def main() -> None:
             self._stopped = asyncio.Event()
             await self._start_server()
+            assert self._server is not None
+            asyncio.get_running_loop().set_exception_handler(self._server.on_loop_error)
             started.set_result(None)
             await self._stopped.wait()
 
@@ -528,6 +557,7 @@ def serve(config: Config, host: str, port: int, data_directory: Path | None) -> 
         try:
             await server.start(host, port)
             stopped = asyncio.Event()
+            asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stopped.set)
             # What is loaded now lives as long as the process. Requests make much garbage and hardly a cycle, so looking

@@ -1,0 +1,174 @@
+"""A real disk that is full, and a process that has no descriptors left.
+
+Errors are answered, nothing is lost, and when there is room again the broker goes on without a restart.
+"""
+
+import os
+import resource
+import socket
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.interop import wire
+from tests.interop.broker_process import OVERRIDE, BrokerProcess
+from tests.interop.waiting import until
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(bool(OVERRIDE), reason="the limits of our own process"),
+]
+
+TOPIC, PARTITIONS = "limits", 3
+SETTINGS = {"offsets.topic.num.partitions": "1", "fsync": "commit"}
+LARGE = 1 << 40
+
+
+class Client:
+    """Commits 1, 2, 3, … on one connection; remembers what was acknowledged and what was refused."""
+
+    def __init__(self, address: str, group: str) -> None:
+        self.connection = wire.Connection(address)
+        self.group = group
+        self.sent = 0
+        self.acknowledged = 0
+        self.refused = 0
+
+    def commit(self) -> bool:
+        """Commit the next number; tell whether it was acknowledged."""
+        self.sent += 1
+        frame = wire.offset_commit(self.sent, self.group, TOPIC, self.sent, PARTITIONS)
+        self.connection.socket.sendall(frame)
+        answer = self.connection.receive()
+        assert struct.unpack_from(">i", answer)[0] == self.sent
+        errors = wire.offset_commit_errors(answer, TOPIC)
+        assert len(errors) == 1, "accepted in part"
+        if errors != {0}:
+            self.refused += 1
+            return False
+        self.acknowledged = self.sent
+        return True
+
+    def check(self, address: str) -> None:
+        """The last offset that was acknowledged is there, or a later one that was sent, in all partitions alike."""
+        with wire.Connection(address) as connection:
+            found = connection.fetch_offsets(self.group, TOPIC, PARTITIONS)
+        assert not isinstance(found, int), f"error {found}"
+        offsets = {offset for offset, _ in found.values()}
+        assert len(offsets) == 1, found
+        assert self.acknowledged <= offsets.pop() <= self.sent
+
+
+def started(data_dir: Path) -> tuple[BrokerProcess, Client]:
+    broker = BrokerProcess(data_dir, SETTINGS)
+    address = broker.start()
+    with wire.Connection(address) as connection:
+        assert connection.create_topic(TOPIC, PARTITIONS) == 0
+    client = Client(address, "g")
+    until(client.commit, "the first commit is acknowledged")
+    client.refused = 0
+    return broker, client
+
+
+def limit(broker: BrokerProcess, kind: int, soft: int) -> None:
+    """Set a limit of a running broker; what it had is the most it may get back."""
+    _, hard = resource.prlimit(broker.pid, kind)
+    resource.prlimit(broker.pid, kind, (soft if hard < 0 else min(soft, hard), hard))
+
+
+def commit_until(condition: Callable[[], bool], client: Client, most: int = 5000) -> None:
+    for _ in range(most):
+        client.commit()
+        if condition():
+            return
+    raise AssertionError(f"still not so after {most} commits")
+
+
+def go_on_and_restart(broker: BrokerProcess, client: Client) -> None:
+    """With room again the broker takes commits; it stops in order, and what it acknowledged is there."""
+    for _ in range(10):
+        assert client.commit()
+    client.check(broker.address)
+    client.connection.socket.close()
+    broker.stop()
+    client.check(broker.start())
+    broker.stop()
+
+
+def test_a_file_that_may_not_grow_costs_no_commit_and_no_restart(tmp_path: Path) -> None:
+    broker, client = started(tmp_path / "data")
+    segment = tmp_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
+    limit(broker, resource.RLIMIT_FSIZE, segment.stat().st_size + 1000)
+    commit_until(lambda: client.refused == 20, client)
+    assert 0 < client.acknowledged < client.sent - 19
+    client.check(broker.address)
+    limit(broker, resource.RLIMIT_FSIZE, LARGE)
+    go_on_and_restart(broker, client)
+
+
+def test_a_broker_that_is_killed_on_a_full_disk_has_what_it_acknowledged(tmp_path: Path) -> None:
+    broker, client = started(tmp_path / "data")
+    segment = tmp_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
+    limit(broker, resource.RLIMIT_FSIZE, segment.stat().st_size + 777)
+    commit_until(lambda: client.refused == 5, client)
+    client.connection.socket.close()
+    broker.kill()
+    client.check(broker.start())
+    broker.stop()
+
+
+def test_200_connections_and_64_descriptors_do_not_end_the_broker(tmp_path: Path) -> None:
+    broker, client = started(tmp_path / "data")
+    limit(broker, resource.RLIMIT_NOFILE, 64)
+    host, _, port = broker.address.rpartition(":")
+    crowd = [socket.create_connection((host, int(port)), 10) for _ in range(200)]
+    try:
+        for _ in range(50):
+            client.commit()  # an open file stays open: commits need no descriptor
+        assert client.acknowledged == client.sent
+        assert broker.alive
+    finally:
+        for connection in crowd:
+            connection.close()
+
+    def served() -> bool:
+        try:
+            with wire.Connection(broker.address, 2) as connection:
+                return connection.api_versions() == 0
+        except (OSError, wire.WireError):
+            return False
+
+    until(served, "a new connection is served")
+    assert sum("no connection can be accepted" in line for line in broker.log) in range(1, 20)
+    assert len(broker.log) < 500
+    limit(broker, resource.RLIMIT_NOFILE, 1024)
+    go_on_and_restart(broker, client)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_file_system_of_a_mebibyte_that_is_full_costs_no_commit_and_no_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"mounts are not allowed here: {mounted.stderr.strip()}")
+    try:
+        broker, client = started(folder / "data")
+        ballast = folder / "ballast"
+        with ballast.open("wb", buffering=0) as file:
+            room = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+            file.write(bytes(max(room - 16384, 0)))
+        commit_until(lambda: client.refused == 20, client)
+        client.check(broker.address)
+        ballast.unlink()
+        go_on_and_restart(broker, client)
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)

@@ -6,6 +6,9 @@
 # kill-loop     kill -9 under load, 1,000 times for each policy of fsync; goes on where it stopped, in .crash
 # kfake-loss    the proof that the test of torn tails can fail: it finds that kfake loses commits; needs Go
 # crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash
+# torn-tails    the log cut at each of its last 65,536 bytes, four fillings behind; goes on where it stopped, in .crash
+# flipped-bits  a bit flipped in every byte of a directory of 100 KiB; goes on where it stopped, in .crash
+# disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
 # stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
@@ -21,7 +24,7 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 
-.PHONY: run test lint bench stress kill-loop crash-states kfake-loss fuzz stub clean tools
+.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits disk-errors kfake-loss fuzz stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -64,6 +67,13 @@ kfake-loss: $(VENV)/test.stamp
 	@command -v go >/dev/null || { echo "make: Go is missing; install it from https://go.dev/dl" >&2; exit 1; }
 	cd benchmarks/peers/kfake && go build -o $(CURDIR)/$(VENV)/kfake .
 	KAFKA_OFFSETS_KFAKE=$(CURDIR)/$(VENV)/kfake $(BIN)/python -m pytest -rA tests/interop/test_torn_tail.py
+
+torn-tails flipped-bits: $(VENV)/test.stamp
+	$(BIN)/python -m tests.storage.$(subst -,_,$@) $(CRASH_ARGS)
+
+disk-errors: $(VENV)/test.stamp
+	KAFKA_OFFSETS_DISK_ERRORS=all KAFKA_OFFSETS_LOCK_ROUNDS=100 $(BIN)/python -m pytest -rs \
+		tests/broker/test_disk_errors.py tests/interop/test_limits_of_the_system.py tests/interop/test_lock.py
 
 crash-states: $(VENV)/test.stamp
 	$(BIN)/python -m tests.storage.crash_states $(CRASH_ARGS)

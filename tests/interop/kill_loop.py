@@ -31,9 +31,14 @@ WINDOW = 8
 PARTITIONS = 3
 TOPIC = "kill-loop"
 KILL_AFTER_S = (0.005, 0.200)
-# Small segments, so that rounds also crash beside a roll; Kafka refuses less. An interval that ends within a round.
-SETTINGS = {"offsets.topic.segment.bytes": "1048576"}
-INTERVAL = {"fsync.interval.ms": "20"}
+# Small segments, a cleaner that does not rest and a snapshot at each start, so that rounds crash beside all of them.
+SETTINGS = {
+    "offsets.topic.segment.bytes": "1048576" if broker_process.OVERRIDE else "65536",  # Kafka refuses less
+    "log.cleaner.backoff.ms": "20",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "offsets.snapshot.interval.bytes": "65536",
+    "fsync.interval.ms": "20",
+}
 
 
 class Committer:
@@ -126,8 +131,7 @@ def commit_until_killed(broker: BrokerProcess, committers: list[Committer], dela
 def run(data_dir: Path, fsync: str, rounds: int, seed: int) -> int:
     """Kill a broker so many times; return how many commits were acknowledged. AssertionError when one is lost."""
     chance = random.Random(seed)
-    settings = SETTINGS | {"fsync": fsync} | (INTERVAL if fsync == "interval" else {})
-    broker = BrokerProcess(data_dir, settings)
+    broker = BrokerProcess(data_dir, SETTINGS | {"fsync": fsync})
     committers = [Committer(number) for number in range(CLIENTS)]
     prepare(broker.start(), committers)
     for number in range(rounds):

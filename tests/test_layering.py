@@ -131,6 +131,7 @@ def test_numpy_is_imported_by_few_modules_that_nothing_imports_before_it_is_need
     users = {found.module for found in IMPORTS if found.package == "numpy"}
     assert users == {
         ("storage", "columnar"),
+        ("storage", "key_columns"),
         ("coordinator", "stored_columns"),
         ("coordinator", "bulk_replay"),
         ("coordinator", "dense_ids"),

@@ -12,7 +12,7 @@ from kafka_offsets.broker.partitions import Topics
 from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.compaction import CompactionConfig, compact
+from kafka_offsets.storage.compaction import CompactionConfig, compact, load_columns
 from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, DataDirectory, partition_folders
 from kafka_offsets.storage.files import DiskFiles, Files, ReadOnlyFiles
 from kafka_offsets.storage.log import Log, LogConfig
@@ -148,7 +148,7 @@ class _Run(NamedTuple):
         if self.dry_run:
             config = config._replace(dedupe_buffer_bytes=_ONE_ROUND)
         size, segments = log.size, len(log.segments)
-        results = compact(log, config, self.now.wall_ms, dry_run=self.dry_run)
+        results = compact(log, config, self.now.wall_ms, dry_run=self.dry_run, columns=load_columns())
         if not results:
             return Compacted(log.directory, bytes=size, segments=segments, segments_left=segments), None
         first, last = results[0], results[-1]

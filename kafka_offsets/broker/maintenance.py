@@ -9,6 +9,7 @@ and LocalLog.roll of Kafka 4.3.
 """
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from kafka_offsets.storage.compaction import (
     Steps,
     cleanable,
     first_timestamp,
+    load_columns,
 )
 from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.swap import Job
@@ -250,7 +252,11 @@ class Maintenance:
             config = compaction_config(self._core.config, topic.config)
         directory = self._core.topics.directory
         cleaned_to = directory.cleaned_to(partition.topic, partition.index)
-        compaction = Compaction(partition.log, config, now.wall_ms, cleaned_to=cleaned_to, until=until)
+        # Where numpy is loaded already it is used; its import would stop everybody for a tenth of a second.
+        columns = load_columns() if "numpy" in sys.modules else None
+        compaction = Compaction(
+            partition.log, config, now.wall_ms, cleaned_to=cleaned_to, until=until, columns=columns
+        )
 
         def over(error: StorageError | None) -> None:
             result = compaction.result

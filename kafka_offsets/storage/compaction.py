@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
 from kafka_offsets.storage.files import Files
-from kafka_offsets.storage.key_map import AbortedTransaction, KeyMap
+from kafka_offsets.storage.key_map import AbortedTransaction, Columns, KeyMap
 from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.segment import (
     MAX_RELATIVE_OFFSET,
@@ -163,6 +163,7 @@ class Compaction:
     until        the offset where the round must end, None for the active segment
     dry_run      find out what would go, and change nothing
     chunk_bytes  of batches that one step takes; a batch is never divided
+    columns      what works on keys in columns, see `key_columns`; None for loops
     result       when `steps` has ended; None when the log was closed meanwhile, or nothing was there to be cleaned
     """
 
@@ -176,6 +177,7 @@ class Compaction:
         until: int | None = None,
         dry_run: bool = False,
         chunk_bytes: int = CHUNK_BYTES,
+        columns: Columns | None = None,
     ) -> None:
         self.log = log
         self.result: CompactionResult | None = None
@@ -186,6 +188,7 @@ class Compaction:
         self._until = active if until is None else min(until, active)
         self._dry_run = dry_run
         self._chunk_bytes = chunk_bytes
+        self._columns = columns
 
     def steps(self) -> Steps:
         """Do a little, and yield None; or yield what waits for the disk and must be done before the next step.
@@ -207,6 +210,7 @@ class Compaction:
             Horizon(self._wall_ms, self._config.delete_retention_ms),
             self._until,
             self._config.producer_expiration_ms,
+            self._columns,
         )
         groups = self._groups(key_map.latest + 1)
         segments_kept = 0
@@ -228,7 +232,7 @@ class Compaction:
     def _map_keys(self) -> Generator[None, None, KeyMap]:
         """Read the log; return the map of the keys of its dirty part."""
         while True:
-            key_map = KeyMap(self._first_dirty, self._config.dedupe_buffer_bytes)
+            key_map = KeyMap(self._first_dirty, self._config.dedupe_buffer_bytes, self._columns)
             for segment in list(self.log.segments):
                 yield from self._map_segment(key_map, segment)
             unstable = key_map.first_unstable_offset
@@ -394,6 +398,17 @@ def run(steps: Steps) -> None:
         steps.close()
 
 
+def load_columns() -> Columns | None:
+    """Return what works on keys in columns, None where numpy is not installed. The first call imports numpy."""
+    try:
+        from kafka_offsets.storage import key_columns
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        return None
+    return key_columns
+
+
 def compact(
     log: Log,
     config: CompactionConfig,
@@ -402,6 +417,7 @@ def compact(
     cleaned_to: int | None = None,
     dry_run: bool = False,
     chunk_bytes: int = 1 << 20,
+    columns: Columns | None = None,
 ) -> list[CompactionResult]:
     """Clean a log up to its active segment, in as many rounds as the map of keys asks for; return what each has done.
 
@@ -412,7 +428,13 @@ def compact(
     results: list[CompactionResult] = []
     while True:
         compaction = Compaction(
-            log, config, wall_ms, cleaned_to=cleaned_to, dry_run=dry_run, chunk_bytes=chunk_bytes
+            log,
+            config,
+            wall_ms,
+            cleaned_to=cleaned_to,
+            dry_run=dry_run,
+            chunk_bytes=chunk_bytes,
+            columns=columns,
         )
         run(compaction.steps())
         if compaction.result is None:

@@ -7,7 +7,9 @@ Sources: Cleaner.buildOffsetMap, CleanedTransactionMetadata, UnifiedLog.lastReco
 """
 
 import struct
+from collections.abc import Callable
 from itertools import islice
+from typing import Any, Protocol
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK
@@ -35,6 +37,30 @@ _BASE_OFFSET = struct.Struct(">q")
 _COUNT = struct.Struct(">i")
 _COUNT_POSITION = 57
 _MAX_TIMESTAMP_POSITION = 35
+
+
+class Columns(Protocol):
+    """What `key_columns` does for chunks of usual batches."""
+
+    def put_keys(
+        self, offsets: dict[bytes, int], buffer: bytes, path: str, first_dirty: int, /
+    ) -> tuple[int, int] | None:
+        """Put the keys of a chunk; return its size and last offset, or None when it is not usual."""
+        ...
+
+    def fates(
+        self,
+        get: Callable[[bytes, int], int],
+        buffer: bytes,
+        path: str,
+        latest: int,
+        upper_bound: int,
+        /,
+        *,
+        verify: bool,
+    ) -> Any:
+        """Say what becomes of the batches of a chunk, or None when it is not usual."""
+        ...
 
 
 class LastBatch:
@@ -67,6 +93,7 @@ class KeyMap:
     """The last offset of each key of the dirty part of a log, and its transactions and producers.
 
     first_dirty   keys of earlier records are not wanted
+    columns       the work in columns, None without numpy
     max_bytes     about how much memory the keys may take; the dirty part is mapped as far as they reach
     offsets       key -> its last offset
     latest        the last offset up to which every key is in the map, -1 before the first
@@ -76,7 +103,8 @@ class KeyMap:
     Feed it chunks of whole batches: `skim` for those outside the dirty part, `read` for those within, in log order.
     """
 
-    def __init__(self, first_dirty: int, max_bytes: int) -> None:
+    def __init__(self, first_dirty: int, max_bytes: int, columns: Columns | None = None) -> None:
+        self._columns = columns
         self.first_dirty = first_dirty
         self.offsets: dict[bytes, int] = {}
         self.latest = NO_OFFSET
@@ -114,6 +142,18 @@ class KeyMap:
     def read(self, buffer: bytes, path: str, position: int) -> int:
         """Take in headers and keys of whole batches, their checksums verified; return how many bytes they take."""
         before = len(self.offsets)
+        done = self._columns and self._columns.put_keys(self.offsets, buffer, path, self.first_dirty)
+        size, last_offset = done or self._read(buffer, path, position)
+        self.latest = max(self.latest, last_offset)
+        added = len(self.offsets) - before
+        # The newest keys stand last. Those of open transactions are counted when they are decided.
+        self._bytes += added * ENTRY_BYTES + sum(map(len, islice(reversed(self.offsets), max(added, 0))))
+        undecided = sum(map(len, self._undecided.values()))
+        self.is_full = self._bytes + 2 * ENTRY_BYTES * undecided >= self._max_bytes
+        return size
+
+    def _read(self, buffer: bytes, path: str, position: int) -> tuple[int, int]:
+        """Take in headers and keys batch by batch; return how many bytes, and up to which offset."""
         at, end = 0, len(buffer)
         unpack, first_dirty, offsets = _HEADER.unpack_from, self.first_dirty, self.offsets
         last_offset = self.latest
@@ -141,13 +181,7 @@ class KeyMap:
                     raise StorageError(f"damaged batch: {error}", path, position + at) from error
             last_offset = base_offset + last_delta
             at = following
-        self.latest = max(self.latest, last_offset)
-        added = len(offsets) - before
-        # The newest keys stand last. Those of open transactions are counted when they are decided.
-        self._bytes += added * ENTRY_BYTES + sum(map(len, islice(reversed(offsets), max(added, 0))))
-        undecided = sum(map(len, self._undecided.values()))
-        self.is_full = self._bytes + 2 * ENTRY_BYTES * undecided >= self._max_bytes
-        return at
+        return at, last_offset
 
     def finish(self) -> None:
         """Take note that the whole log has been read."""

@@ -33,7 +33,7 @@ from kafka_offsets.protocol.records import (
     rewrite_batch,
 )
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
-from kafka_offsets.storage.key_map import NO_OFFSET, AbortedTransaction, KeyMap, marker_of
+from kafka_offsets.storage.key_map import NO_OFFSET, AbortedTransaction, Columns, KeyMap, marker_of
 from kafka_offsets.storage.segment import BatchAt, DamagedBatchError, has_valid_crc
 
 _HEADER = struct.Struct(">qiib4xhiqqqhii")
@@ -90,8 +90,14 @@ class Thinner:
     """
 
     def __init__(
-        self, key_map: KeyMap, horizon: Horizon, upper_bound: int, producer_expiration_ms: int
+        self,
+        key_map: KeyMap,
+        horizon: Horizon,
+        upper_bound: int,
+        producer_expiration_ms: int,
+        columns: Columns | None = None,
     ) -> None:
+        self._columns = columns
         self.counts = Counts()
         self.rewritten = 0
         self.aborted_kept: list[AbortedTransaction] = []
@@ -113,6 +119,62 @@ class Thinner:
         path, position  where the buffer comes from, for errors
         The batches are positioned from 0 on.
         """
+        return self._thin_columns(buffer, path, position) or self._thin(buffer, path, position)
+
+    def _thin_columns(
+        self, buffer: bytes, path: str, position: int
+    ) -> tuple[int, list[bytes | bytearray], list[BatchAt]] | None:
+        """Do the same with a look at all keys at once; None when the chunk is not one for that."""
+        if self._columns is None:
+            return None
+        first_offset = int.from_bytes(buffer[:8])
+        found = self._columns.fates(
+            self._offsets.get,
+            buffer,
+            path,
+            self._latest,
+            self._upper_bound,
+            verify=first_offset < self._key_map.first_dirty,
+        )
+        if found is None:
+            return None
+        counts, unpack = self.counts, _HEADER.unpack_from
+        pieces: list[bytes | bytearray] = []
+        placed: list[BatchAt] = []
+        written = copied_from = copied_to = 0
+        for at, untouched in zip(found.positions, found.untouched, strict=True):
+            fields = unpack(buffer, at)
+            size, max_timestamp = fields[1] + LOG_OVERHEAD, fields[7]
+            left = None if untouched else self._thin_batch(buffer, at, at + size, fields, path, position)
+            if left is None:
+                counts.records_kept += fields[-1]
+                if at != copied_to:
+                    pieces.append(buffer[copied_from:copied_to])
+                    copied_from = at
+                copied_to = at + size
+            else:
+                pieces.append(buffer[copied_from:copied_to])
+                copied_from = copied_to = at + size
+                pieces.append(left)
+                size = len(left)
+                self.rewritten += 1
+                if not size:
+                    continue
+                header = read_batch_header(left)
+                max_timestamp = header.max_timestamp
+                counts.records_kept += header.record_count
+            last_offset = fields[0] + fields[5]
+            placed.append(BatchAt(written, size, fields[0], last_offset, fields[2], max_timestamp))
+            written += size
+        pieces.append(buffer[copied_from:copied_to])
+        counts.records_read += found.records
+        counts.bytes_read += found.size
+        counts.bytes_kept += written
+        return found.size, [piece for piece in pieces if piece], placed
+
+    def _thin(
+        self, buffer: bytes, path: str, position: int
+    ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
         unpack = _HEADER.unpack_from
         first_dirty, latest = self._key_map.first_dirty, self._latest
         at, end, written, copied = 0, len(buffer), 0, 0

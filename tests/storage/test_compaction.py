@@ -14,9 +14,11 @@ from kafka_offsets.storage.compaction import (
     CompactionResult,
     cleanable,
     compact,
+    load_columns,
     run,
 )
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.key_map import Columns
 from kafka_offsets.storage.log import Log, LogConfig
 from tests.storage.batches import copy_of, write
 from tests.storage.keyed import WALL, check_legal, mark, names, put, records, table
@@ -39,8 +41,11 @@ def clean(log: Log, wall_ms: int = WALL, config: CompactionConfig = CONFIG) -> C
     return result
 
 
+@pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])
 @pytest.mark.parametrize("name", PARTITIONS)
-def test_our_cleaner_leaves_every_byte_that_kafkas_leaves(name: str, tmp_path: Path) -> None:
+def test_our_cleaner_leaves_every_byte_that_kafkas_leaves(
+    name: str, columns: Columns | None, tmp_path: Path
+) -> None:
     shutil.copytree(LOGS / "compact-before" / name, tmp_path / name)
     after = LOGS / "compact-after" / name
     cleaned = (after / "00000000000000000000.log").read_bytes()
@@ -48,7 +53,7 @@ def test_our_cleaner_leaves_every_byte_that_kafkas_leaves(name: str, tmp_path: P
     wall_ms = max((horizon for horizon in horizons if horizon is not None), default=WALL) - DAY
     log = Log.open(DiskFiles(tmp_path), name, LogConfig())
     before = table(log)
-    (result,) = compact(log, CONFIG, wall_ms)
+    (result,) = compact(log, CONFIG, wall_ms, columns=columns)
     assert result.segments_kept == 1 < result.segments_read
     assert table(log) == before
     checkpoint = (LOGS / "compact-after" / "cleaner-offset-checkpoint").read_text()
@@ -260,8 +265,9 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing() -> None:
     assert done == result
 
 
+@pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])
 @pytest.mark.parametrize("part", ["dirty", "clean"])
-def test_a_damaged_batch_stops_the_cleaning_and_nothing_is_lost(part: str) -> None:
+def test_a_damaged_batch_stops_the_cleaning_and_nothing_is_lost(part: str, columns: Columns | None) -> None:
     files = MemoryFiles()
     log = new_log(files)
     put(log, (b"a", b"1"), (b"b", b"1"))
@@ -276,7 +282,7 @@ def test_a_damaged_batch_stops_the_cleaning_and_nothing_is_lost(part: str) -> No
     write(files, path, damaged)
     before = copy_of(files, "t-0")
     with pytest.raises(StorageError, match=f"{path} at byte 0: the checksum of the batch is wrong"):
-        compact(log, CONFIG, WALL, cleaned_to=3 if part == "clean" else None)
+        compact(log, CONFIG, WALL, cleaned_to=3 if part == "clean" else None, columns=columns)
     assert copy_of(files, "t-0") == before
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.storage.compaction import Compaction, CompactionConfig, compact
+from kafka_offsets.storage.compaction import Compaction, CompactionConfig, compact, load_columns
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
 from tests.storage.batches import copy_of
@@ -125,6 +125,24 @@ def test_cleaning_twice_changes_nothing(script: list[tuple[object, ...]]) -> Non
     assert copy_of(world.files, "t-0") == once
     again = Log.open(world.files, "t-0", world.log.config)
     assert records(again) == records(world.log)
+
+
+@given(st.lists(steps, min_size=5, max_size=40), st.integers(min_value=1, max_value=2000))
+def test_work_in_columns_leaves_the_same_bytes(script: list[tuple[object, ...]], chunk_bytes: int) -> None:
+    columns = load_columns()
+    assert columns is not None
+    worlds = World(), World()
+    found = []
+    for world, chosen in zip(worlds, (None, columns), strict=True):
+        play(world, script)
+        world.log.roll()
+        config = CompactionConfig(delete_retention_ms=RETENTION)
+        before = table(world.log)
+        results = compact(world.log, config, world.wall_ms, chunk_bytes=chunk_bytes, columns=chosen)
+        results += compact(world.log, config, world.wall_ms + RETENTION, columns=chosen)
+        assert table(world.log) == before
+        found.append((results, copy_of(world.files, "t-0")))
+    assert found[0] == found[1]
 
 
 @given(st.lists(steps, min_size=5, max_size=25), st.integers(min_value=1, max_value=300))

@@ -1,0 +1,124 @@
+"""The cleaner's work on chunks of usual batches, in columns: which keys are there, and what becomes of each batch.
+
+A batch is usual when its records are not compressed, all have keys, and no producer wrote it. A chunk with any other,
+or with damage, is left to the loops of `key_map` and `thinning`, whose answers are the same. Needs numpy (the extra
+`fast`).
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.compression import COMPRESSION_MASK
+from kafka_offsets.protocol.records import CONTROL
+from kafka_offsets.storage.columnar import RecordColumns, read_columns
+from kafka_offsets.storage.files import File
+
+NO_OFFSET = -1
+
+
+class _Chunk(File):
+    """Bytes that are in memory already, as a file."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, path: str, data: bytes) -> None:
+        super().__init__(path, len(data))
+        self._data = data
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        raise StorageError("opened for reading only", self.path)
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._data[position : position + size]
+
+    def truncate(self, size: int) -> None:
+        raise StorageError("opened for reading only", self.path)
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Fates(NamedTuple):
+    """What becomes of the batches of a chunk.
+
+    size       bytes of the whole batches that this speaks of, from the first one on
+    records    how many there are
+    positions  of the batches that do not go, in the chunk
+    untouched  of these: whether all of it stays; else some of its records may go
+    """
+
+    size: int
+    records: int
+    positions: Sequence[int]
+    untouched: Sequence[bool]
+
+
+def _usual(buffer: bytes, path: str, *, verify: bool) -> RecordColumns | None:
+    try:
+        columns = next(read_columns(_Chunk(path, buffer), 0, len(buffer), verify=verify), None)
+    except StorageError:  # the loop finds it again, and says where
+        return None
+    if columns is None or not columns.offset.size:
+        return None
+    batches = columns.batches
+    is_usual = not (batches.attributes & (COMPRESSION_MASK | CONTROL)).any() and batches.producer_id.max() < 0
+    return columns if is_usual and columns.key_length.min() >= 0 else None
+
+
+def _keys(columns: RecordColumns) -> list[bytes]:
+    data, start = columns.buffer, columns.key_start
+    ends = (start + columns.key_length).tolist()
+    return [data[begin:end] for begin, end in zip(start.tolist(), ends, strict=True)]
+
+
+def put_keys(offsets: dict[bytes, int], buffer: bytes, path: str, first_dirty: int) -> tuple[int, int] | None:
+    """Put the keys of a chunk, checksums verified; return (bytes of its whole batches, last offset), or None.
+
+    None, and nothing is done: the chunk is not usual, or begins before `first_dirty`.
+    """
+    columns = _usual(buffer, path, verify=True)
+    if columns is None or int(columns.batches.base_offset[0]) < first_dirty:
+        return None
+    offsets.update(zip(_keys(columns), columns.offset.tolist(), strict=True))
+    batches = columns.batches
+    last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
+    return int(batches.position[-1] + batches.size[-1]), last_offset
+
+
+def fates(
+    get: Callable[[bytes, int], int], buffer: bytes, path: str, latest: int, upper_bound: int, *, verify: bool
+) -> Fates | None:
+    """Say what becomes of the batches of a chunk; None when that is left to the loop.
+
+    get          a key's last offset in the map, or the default
+    latest       the last offset of the map: chunks that go beyond it are not judged
+    upper_bound  a batch that ends there is not dropped
+    verify       check the checksums
+    """
+    columns = _usual(buffer, path, verify=verify)
+    if columns is None:
+        return None
+    batches = columns.batches
+    last_offsets = batches.base_offset + batches.last_offset_delta
+    if int(last_offsets[-1]) > latest:
+        return None
+    found = np.fromiter(map(get, _keys(columns), repeat(NO_OFFSET)), np.int64, columns.offset.size)
+    count = batches.position.size
+    kept = np.bincount(columns.batch[columns.offset >= found], minlength=count)
+    special = np.bincount(columns.batch[columns.value_length < 0], minlength=count) > 0
+    special |= (batches.record_count == 0) | (last_offsets + 1 == upper_bound)
+    stays = np.flatnonzero((kept > 0) | special)
+    untouched = (kept == batches.record_count) & ~special
+    return Fates(
+        int(batches.position[-1] + batches.size[-1]),
+        int(columns.offset.size),
+        batches.position[stays].tolist(),
+        untouched[stays].tolist(),
+    )

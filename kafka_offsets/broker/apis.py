@@ -13,6 +13,7 @@ from kafka_offsets.coordinator import join, membership, offsets, sync
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codec import Decoder, Encoder
+from kafka_offsets.protocol.echo import compile_echo
 
 
 class Route(Enum):
@@ -37,11 +38,14 @@ class Codecs(NamedTuple):
 
     decode                      (frame, position of the request) -> (request, end)
     encode                      (response, bytearray that grows)
+    echo                        (request, bytearray that grows): the response that only repeats the request; of an API
+                                that is not `echoed` the same as `encode`
     has_tagged_request_header   and its response's: header v2, header v1 (KIP-482)
     """
 
     decode: Decoder
     encode: Encoder
+    echo: Encoder
     has_tagged_request_header: bool
     has_tagged_response_header: bool
 
@@ -52,6 +56,7 @@ class Api:
 
     versions   first and last version advertised; those that the schema lacks are advertised only, as Kafka does
     pipelined  whether further requests of the same kind on a connection are decided before this one is answered
+    echoed     whether a handler may answer with the request itself, to say no more than that all of it is done
     """
 
     key: int
@@ -61,6 +66,7 @@ class Api:
     handle: Callable[..., Any]
     fail: Fail
     pipelined: bool = False
+    echoed: bool = False
 
     @property
     def min_version(self) -> int:
@@ -99,9 +105,14 @@ class Api:
         if not self.min_version <= version <= self.max_version or version not in schema.versions:
             return None
         flexible = version in schema.flexible
+        encode = messages.encoder(self.response, version)
+        echo = encode
+        if self.echoed:
+            echo = compile_echo(schema, self.response.SCHEMA, version, self.response.CLASSES)
         return Codecs(
             messages.decoder(self.request, version),
-            messages.encoder(self.response, version),
+            encode,
+            echo,
             flexible,
             flexible and self.key != API_VERSIONS,
         )
@@ -127,7 +138,7 @@ SERVED = Apis((
     Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, fetch.fail_fetch),
     Api(2, "ListOffsets", (1, 11), BROKER, list_offsets.list_offsets, list_offsets.fail_list_offsets),
     Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, metadata.fail_metadata),
-    Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True),
+    Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True, echoed=True),
     Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.fail_offset_fetch),
     Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
     Api(11, "JoinGroup", (0, 9), GROUP, join.join, join.fail_join),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_offsets.broker import admin, fetch
-from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_apis
+from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Codecs, Route, served_apis
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
@@ -67,6 +67,7 @@ _LONGEST_GROUP_ID = 32767
 
 _GROUP = Route.GROUP
 _PRODUCE = 0
+_KEY_AND_VERSION_BYTES = 4
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class Connection:
     peer           for log lines, host the address as group members show it
     output         answers to be sent, `output_bytes` of them
     decided_bytes  of the requests in `unanswered`
+    pipelined_key  API key of the last of them, if further ones of its kind need not wait for it
     is_blocked     the peer does not read: no more of its requests are decided for now
     """
 
@@ -90,6 +92,7 @@ class Connection:
         "output_bytes",
         "owner",
         "peer",
+        "pipelined_key",
         "reader",
         "unanswered",
     )
@@ -102,6 +105,7 @@ class Connection:
         self.output: list[bytes | bytearray] = []
         self.output_bytes = 0
         self.decided_bytes = 0
+        self.pipelined_key: int | None = None
         self.is_blocked = False
         self.closing = False
         self.last_used_ms = 0
@@ -167,6 +171,7 @@ class BrokerCore:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.host, self.port = "127.0.0.1", 0
         self.apis: Apis = served_apis(config.profile)
+        self._served: dict[bytes, tuple[Api, int, Codecs]] = {}  # by the first bytes of a request
         self.sync = sync
         self.background = background
         self._deadlines: list[tuple[int, int, Deadline]] = []
@@ -178,6 +183,7 @@ class BrokerCore:
         self._sync_deadline: Deadline | None = None
         self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
         self._appended: dict[Partition, None] = {}
+        self._answered: dict[Connection, None] = {}
         self._resumable: dict[Connection, None] = {}
         self._writable: dict[Connection, None] = {}
         self._idle_deadline: Deadline | None = None
@@ -266,6 +272,7 @@ class BrokerCore:
             self._append(now)
             self._start_sync()
             self._wake_fetches(now)
+            self._release_answered()
             if not self._resumable:
                 break
             resumable, self._resumable = self._resumable, {}
@@ -358,7 +365,7 @@ class BrokerCore:
         return deadline
 
     def reply(self, context: RequestContext, response: Any) -> None:
-        """Let the answer to a request go, in the order of its connection's requests."""
+        """Let the answer to a request go when the turn ends, in the order of its connection's requests."""
         if type(context) is Part:
             assert context.gather is not None
             whole = context.gather.put(context.index, response)
@@ -370,8 +377,9 @@ class BrokerCore:
             return
         codecs = context.codecs
         try:
+            encode = codecs.echo if response is context.request else codecs.encode
             context.answer = encode_response(
-                codecs.encode, response, context.correlation_id, tagged=codecs.has_tagged_response_header
+                encode, response, context.correlation_id, tagged=codecs.has_tagged_response_header
             )
         except ValueError:
             api = self.apis.by_key[context.api_key]
@@ -382,7 +390,7 @@ class BrokerCore:
             context.answer = encode_response(
                 codecs.encode, failed, context.correlation_id, tagged=codecs.has_tagged_response_header
             )
-        self._release(connection)
+        self._answered[connection] = None
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
         """Answer a request with an error in place of the answer it was to have."""
@@ -396,7 +404,7 @@ class BrokerCore:
     def no_reply(self, context: RequestContext) -> None:
         """Let a request go without an answer, as acks=0 asks for."""
         context.answer = b""
-        self._release(context.connection)
+        self._answered[context.connection] = None
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         """Answer once `logs` are as durable as the `fsync` policy says."""
@@ -471,24 +479,25 @@ class BrokerCore:
     def _serve(self, connection: Connection, now: Now) -> None:
         """Decide the requests that have come in whole, as far as those before them allow."""
         unanswered, next_frame = connection.unanswered, connection.reader.next_frame
-        by_key = self.apis.by_key
         while not connection.closing:
             if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked:
                 return
             if unanswered:
-                last = by_key[unanswered[-1].api_key]
+                pipelined_key = connection.pipelined_key
                 if (
-                    not last.pipelined
+                    pipelined_key is None
                     or len(unanswered) >= _UNANSWERED
                     or connection.decided_bytes >= _DECIDED_BYTES
                 ):
                     return
-                frame = next_frame(last.key)
+                frame = next_frame(pipelined_key)
             else:
                 frame = next_frame()
             if frame is None:
                 return
             self._decide(connection, frame, now)
+            if self._answered:
+                self._release_answered()
 
     def _serve_resumed(self, connection: Connection, now: Now) -> None:
         try:
@@ -508,14 +517,10 @@ class BrokerCore:
 
     def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
         """Decode one request and have it decided."""
-        key, version = read_api_key_and_version(frame)
-        api = self.apis.by_key.get(key)
-        if api is None:
-            raise ProtocolError(f"API key {key} is not served", 0)
-        codecs = api.codecs(version)
-        if codecs is None:
-            self._decide_unserved(connection, api, version, frame)
-            return
+        served = self._served.get(frame[:_KEY_AND_VERSION_BYTES]) or self._find_served(connection, frame)
+        if served is None:
+            return  # answered already
+        api, version, codecs = served
         try:
             correlation_id, client_id, body = read_request_header(
                 frame, tagged=codecs.has_tagged_request_header
@@ -523,14 +528,21 @@ class BrokerCore:
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
         request, _ = codecs.decode(frame, body)
+        size = len(frame)
         context = RequestContext(
-            connection, key, version, correlation_id, client_id, connection.host, request, codecs, len(frame)
+            connection, api.key, version, correlation_id, client_id, connection.host, request, codecs, size
         )
         connection.unanswered.append(context)
-        connection.decided_bytes += len(frame)
+        connection.pipelined_key = api.key if api.pipelined else None
+        connection.decided_bytes += size
         connection.last_used_ms = self.last_request_ms = now.mono_ms
         try:
-            self._handle(api, request, context, now)
+            if api.route is _GROUP:
+                self._decide_in_shard(api, request, context, now)
+            else:
+                response = api.handle(self, request, context, now)
+                if response is not None:
+                    self.reply(context, response)
         except StorageError as error:
             logger.error("%s: %s v%d: %s", connection.peer, api.name, version, error)
             self._fail_request(api, context, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -539,6 +551,22 @@ class BrokerCore:
         ):  # whatever a handler has missed: its request is answered, as Kafka does, and all others live
             logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
             self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _find_served(self, connection: Connection, frame: bytes) -> tuple[Api, int, Codecs] | None:
+        """Return API, version and codecs of a request; None when it was answered because it has none.
+
+        Raises ProtocolError when it may not be answered.
+        """
+        key, version = read_api_key_and_version(frame)
+        api = self.apis.by_key.get(key)
+        if api is None:
+            raise ProtocolError(f"API key {key} is not served", 0)
+        codecs = api.codecs(version)
+        if codecs is None:
+            self._decide_unserved(connection, api, version, frame)
+            return None
+        served = self._served[frame[:_KEY_AND_VERSION_BYTES]] = api, version, codecs
+        return served
 
     def _fail_request(self, api: Api, context: RequestContext, error: ErrorCode) -> None:
         """Answer a request with `error`; one that wants no answer is told by the end of its connection, as in Kafka."""
@@ -555,18 +583,14 @@ class BrokerCore:
         tagged = version >= api.request.SCHEMA.flexible.first
         correlation_id, client_id, _ = read_request_header(frame, tagged=tagged)
         request = api.request()
+        connection.pipelined_key = None
         context = RequestContext(
             connection, api.key, 0, correlation_id, client_id, connection.host, request, api.codecs(0)
         )
         connection.unanswered.append(context)
         self.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
 
-    def _handle(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
-        if api.route is not _GROUP:
-            response = api.handle(self, request, context, now)
-            if response is not None:
-                self.reply(context, response)
-            return
+    def _decide_in_shard(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
         hosted = self.shard_of(request.group_id, now)
         if isinstance(hosted, ErrorCode):
             self.reply(context, api.fail(request, hosted, context.api_version))
@@ -591,12 +615,11 @@ class BrokerCore:
                 self.close_connection(connection)
         self._watch_idle(now)
 
-    def _schedule_shard(self, hosted: HostedShard) -> None:
+    def _schedule_shard(self, hosted: HostedShard, due_ms: int) -> None:
         """Have a shard's tick called at its next deadline; one that moved later is found out when it is due."""
-        due = hosted.shard.next_deadline_ms
-        if due is None or (hosted.deadline is not None and hosted.deadline.due_ms <= due):
-            return
         if hosted.deadline is not None:
+            if hosted.deadline.due_ms <= due_ms:
+                return
             hosted.deadline.cancel()
 
         def tick(now: Now) -> None:
@@ -605,22 +628,32 @@ class BrokerCore:
                 hosted.decide(result)
             self._dirty_shards[hosted] = None
 
-        hosted.deadline = self.at(due, tick)
+        hosted.deadline = self.at(due_ms, tick)
 
     def _append(self, now: Now) -> None:
         """Append what this turn decided; without an fsync to wait for it takes effect at once."""
         dirty, self._dirty_shards = self._dirty_shards, {}
         waits = self.config.fsync == "commit"
         for hosted in dirty:
-            if hosted.append(now):
-                self._unsynced[hosted.log] = hosted
-                partition = self.topics.partition(OFFSETS_TOPIC, hosted.shard.partition)
-                if partition is not None and partition.parked:
-                    self._appended[partition] = None
+            log = hosted.log
+            before = log.log_end_offset
+            hosted.append(now)
+            if log.log_end_offset > before:
+                self._unsynced[log] = hosted
+                if self.topics.waiting:
+                    self._note_growth(hosted)
             if not waits:
-                hosted.durable_offset = hosted.log.log_end_offset
+                hosted.durable_offset = log.log_end_offset
             hosted.take_effect()
-            self._schedule_shard(hosted)
+            due_ms = hosted.shard.next_deadline_ms
+            if due_ms is not None:
+                self._schedule_shard(hosted, due_ms)
+
+    def _note_growth(self, hosted: HostedShard) -> None:
+        """Have the fetches looked at that wait for a partition of the offsets topic."""
+        partition = self.topics.partition(OFFSETS_TOPIC, hosted.shard.partition)
+        if partition is not None and partition.parked:
+            self._appended[partition] = None
 
     def _start_sync(self) -> None:
         """Sync everything that was appended so far, unless a sync is under way: then it is the next one's."""
@@ -673,17 +706,16 @@ class BrokerCore:
             appended, self._appended = self._appended, {}
             fetch.wake(self, appended, now)
 
-    def _release(self, connection: Connection) -> None:
-        """Move the answers at the head of a connection's queue into its output."""
-        unanswered = connection.unanswered
-        while unanswered:
-            answer = unanswered[0].answer
-            if answer is None:
-                break
-            connection.decided_bytes -= unanswered.popleft().frame_bytes
-            if answer:
-                connection.output.append(answer)
-                connection.output_bytes += len(answer)
-        self._writable[connection] = None
-        if connection.reader.buffered_bytes:
-            self._resumable[connection] = None
+    def _release_answered(self) -> None:
+        """Move the answers at the heads of the connections' queues into their output."""
+        answered, self._answered = self._answered, {}
+        for connection in answered:
+            self._writable[connection] = None
+            unanswered, output = connection.unanswered, connection.output
+            while unanswered and (answer := unanswered[0].answer) is not None:
+                connection.decided_bytes -= unanswered.popleft().frame_bytes
+                if answer:
+                    output.append(answer)
+                    connection.output_bytes += len(answer)
+            if connection.reader.buffered_bytes:
+                self._resumable[connection] = None

@@ -160,15 +160,10 @@ class Topics:
         """Return the topic with this id of 16 bytes."""
         return self._by_id.get(topic_id)
 
-    def partition_count(self, topic: str) -> int:
-        """Return the number of partitions of a topic, 0 when there is no such topic."""
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        """Return a topic's id and number of partitions; 16 zero bytes and 0 when there is no such topic."""
         found = self._by_name.get(topic)
-        return 0 if found is None else found.partition_count
-
-    def topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic, 16 zero bytes when there is no such topic."""
-        found = self._by_name.get(topic)
-        return NO_TOPIC_ID if found is None else found.topic_id
+        return (NO_TOPIC_ID, 0) if found is None else (found.topic_id, len(found.partitions))
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, or None."""

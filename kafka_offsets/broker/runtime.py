@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from kafka_offsets.broker import loading, rescue
 from kafka_offsets.clock import Now
@@ -18,7 +18,7 @@ from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.protocol.records import encode_keyed_batch
 from kafka_offsets.storage.log import Log
 
 _TARGET_BATCH_BYTES = 1 << 20
@@ -78,14 +78,6 @@ Read = Callable[[ErrorCode], None]
 """A read that waits until the decisions before it have taken effect; called with the error when they will not."""
 
 
-class _Appended(NamedTuple):
-    """Decisions that share a batch: durable once the log is, up to `end_offset`."""
-
-    base_offset: int
-    end_offset: int
-    results: list[Result | Read]
-
-
 class Deadline(Protocol):
     """A tick of a shard that is due some time."""
 
@@ -100,6 +92,8 @@ class HostedShard:
     """One shard and the log that it is a replay of.
 
     durable_offset  decisions whose records end at or below it have taken effect or may
+    _decided        in this turn, not appended yet
+    _appended       base offset, end offset and decisions of batches whose effect is still to come
     failed          the log takes no more writes: the shard answers nobody until the broker is started again
     refusals        how often decisions were undone because the log did not take their records
     deadline        when the shard's tick is due
@@ -118,12 +112,12 @@ class HostedShard:
         self.refusals = 0
         self.deadline: Deadline | None = None
         self._decided: list[Result | Read] = []
-        self._appended: deque[_Appended] = deque()
+        self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
 
     @property
     def applied_offset(self) -> int:
         """Every record before it has taken effect, and none from it on."""
-        return self._appended[0].base_offset if self._appended else self.log.log_end_offset
+        return self._appended[0][0] if self._appended else self.log.log_end_offset
 
     @property
     def has_unwritten(self) -> bool:
@@ -148,61 +142,61 @@ class HostedShard:
         """Take a decision, or a read that must see its effect, into this turn."""
         self._decided.append(result)
 
-    def append(self, now: Now) -> bool:
-        """Append the decisions of this turn; those that the log refuses are undone and answered with an error.
-
-        Returns whether the log has grown.
-        """
-        before = self.log.log_end_offset
+    def append(self, now: Now) -> None:
+        """Append the decisions of this turn; those that the log refuses are undone and answered with an error."""
         decided, self._decided = self._decided, []
         if self.failed:
             self._refuse(decided, ErrorCode.NOT_COORDINATOR)
-            return False
-        batches = deque(_share_batches(decided) if len(decided) > _FEW else [decided])
+        elif len(decided) <= _FEW:
+            self._append_together([decided], now)
+        else:
+            self._append_together(_share_batches(decided), now)
+
+    def _append_together(self, shared: Iterable[list[Result | Read]], now: Now) -> None:
+        """Append a batch for each list of decisions; one that is too large for them goes in one for each."""
+        batches = deque(shared)
         while batches:
             results = batches.popleft()
             records = [
-                (record.key, record.value, (), now.wall_ms)
-                for result in results
-                if isinstance(result, Result)
-                for record in result.records
+                record for result in results if isinstance(result, Result) for record in result.records
             ]
-            base = end = self.log.log_end_offset
+            base_offset = end_offset = self.log.log_end_offset
             if records:
-                batch = encode_batch(records, base_sequence=0, compression=self._compression)
-                if len(batch) > self._max_batch_bytes and len(results) > 1:
+                end_offset += len(records)
+                batch = encode_keyed_batch(
+                    records, now.wall_ms, base_offset, self.log.leader_epoch, self._compression
+                )
+                size = len(batch)
+                if size > self._max_batch_bytes and len(results) > 1:
                     batches.extendleft([result] for result in reversed(results))
                     continue
                 try:
-                    if len(batch) > self._max_batch_bytes:
-                        raise _TooLargeError(
-                            f"a batch of {len(batch)} bytes, {self._max_batch_bytes} are allowed"
-                        )
-                    base = self.log.append(batch)
+                    if size > self._max_batch_bytes:
+                        raise _TooLargeError(f"a batch of {size} bytes, {self._max_batch_bytes} are allowed")
+                    self.log.append_batch(batch, end_offset - 1, now.wall_ms)
                 except StorageError as error:
                     logger.error("%s: %s", self.log.directory, error)
                     # Later decisions of the turn rest on these: they go as well.
                     rest = [result for lost in batches for result in lost]
                     self._refuse(results + rest, coordinator_error(error))
-                    break
-                end = base + len(records)
-            self._appended.append(_Appended(base, end, results))
-        return self.log.log_end_offset > before
+                    return
+            self._appended.append((base_offset, end_offset, results))
 
     def take_effect(self) -> None:
         """Replay what is durable and let its replies go, in the order of the decisions."""
         appended = self._appended
         replay, answer = self.shard.replay_written, self._replies.reply
-        while appended and appended[0].end_offset <= self.durable_offset:
+        while appended and appended[0][1] <= self.durable_offset:
             offset, _, results = appended.popleft()
             for result in results:
                 if not isinstance(result, Result):
                     result(ErrorCode.NONE)
                     continue
-                for record in result.records:
+                records, replies, _ = result
+                for record in records:
                     replay(record, offset)
                     offset += 1
-                for context, response in result.replies:
+                for context, response in replies:
                     answer(context, response)
 
     def fail(self, error: StorageError) -> None:
@@ -217,7 +211,7 @@ class HostedShard:
         self.failed = True
         if self.deadline is not None:
             self.deadline.cancel()
-        lost = [result for batch in self._appended for result in batch.results] + self._decided
+        lost = [result for _, _, results in self._appended for result in results] + self._decided
         self._appended.clear()
         self._decided.clear()
         self._refuse(lost, error)

@@ -195,12 +195,11 @@ class ClassicGroup:
         self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
     ) -> ErrorCode:
         """Say whether these may commit offsets; the members of a live group only, outside the sync phase."""
+        if generation < 0 and self.state is GroupState.EMPTY:
+            # Admins and consumers that assign partitions themselves, whatever their member id.
+            return ErrorCode.NONE
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and self.state is GroupState.EMPTY:
-            return (
-                ErrorCode.NONE
-            )  # admins and consumers that assign partitions themselves, whatever their member id
         if generation < 0 and not member_id and group_instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = self.check_member(member_id, group_instance_id)

@@ -9,7 +9,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.group import ClassicGroup, GroupState
 from kafka_offsets.coordinator.rebalance import Draft
-from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -27,7 +27,7 @@ _DESCRIBE_MISSING_SINCE = 6
 def heartbeat(shard: Shard, request: messages.HeartbeatRequest, context: RequestContext, now: Now) -> Result:
     """Keep a member's session alive; REBALANCE_IN_PROGRESS tells it to join again."""
     error = _heartbeat(shard, request, now)
-    return Result(replies=(Reply(context, messages.HeartbeatResponse(error_code=error)),))
+    return reply_with(context, messages.HeartbeatResponse(error_code=error))
 
 
 def _heartbeat(shard: Shard, request: messages.HeartbeatRequest, now: Now) -> ErrorCode:

@@ -285,9 +285,12 @@ class OffsetTable:
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset = entry
         row = _pack(offset, leader_epoch, commit_timestamp, log_offset if written_at is None else written_at)
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
-        page = self._page(group, topic, partition >> _PAGE_BITS)
-        if page is None:
-            page = self._add_page(group, topic, partition >> _PAGE_BITS, topic_id)
+        number = partition >> _PAGE_BITS
+        page = self._groups.get(group)
+        if (
+            type(page) is not _Page or page.number != number or page.topic != topic
+        ):  # not the one page of its group
+            page = self._page(group, topic, number) or self._add_page(group, topic, number, topic_id)
         slot = partition & _PAGE_MASK
         at = page.position(slot)
         if at < 0:

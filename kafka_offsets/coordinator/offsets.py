@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
-from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -26,6 +26,7 @@ _TOPIC_IDS_SINCE = 10
 _NO_RETENTION = -1
 
 _NONE = ErrorCode.NONE
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchedPartition(NamedTuple):
@@ -46,54 +47,79 @@ class FetchedTopic(NamedTuple):
 
 def commit(shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
     """Commit offsets for a group: one record for each partition that is accepted, one reply for all."""
-    answer = messages.OffsetCommitResponse
-    answered = answer.Partition
+    group_id, retention, wall_ms = request.group_id, request.retention_time_ms, now.wall_ms
+    expires = _NO_RETENTION if retention == _NO_RETENTION else wall_ms + retention
+    longest = shard.settings.offset_metadata_max_bytes
     group_error: ErrorCode | None = None
     records: list[Record] = []
-    refused: list[messages.OffsetCommitResponse.Topic] = []
-    decided: list[messages.OffsetCommitResponse.Topic] = []
+    refused: dict[int, ErrorCode] = {}  # by identity of the partition
+    is_echo = True
     for topic in request.topics:
-        name, topic_id, unknown = _resolve(shard, topic, context.api_version)
-        count = shard.topics.partition_count(name)
-        invalid, valid = [], []
+        if not topic.partitions:
+            is_echo = False
+            continue
+        name, topic_id, count, unknown = _resolve(shard, topic, context.api_version)
+        prefix = stored.offset_key_prefix(group_id, name)
         for partition in topic.partitions:
-            index = partition.partition_index
+            index, metadata = partition.partition_index, partition.committed_metadata or ""
             if not 0 <= index < count:
-                invalid.append(answered(index, unknown))
+                refused[id(partition)] = unknown
                 continue
             if group_error is None:
                 group_error = _check_group(shard, request, context.api_version)
-            error = group_error
-            metadata = partition.committed_metadata or ""
-            if error is _NONE:
-                if metadata and _is_too_long(metadata, shard.settings.offset_metadata_max_bytes):
-                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
-                    entry = _entry(request, partition, metadata, topic_id, now)
-                    records.append(stored.offset_record(request.group_id, name, index, entry))
-            valid.append(answered(index, error))
-        # As in Kafka: first the topics of which something was refused, and there first what was refused.
-        if invalid:
-            refused.append(answer.Topic(topic.name, topic.topic_id, invalid + valid))
-        elif valid:
-            decided.append(answer.Topic(topic.name, topic.topic_id, valid))
+            if group_error is not _NONE:
+                refused[id(partition)] = group_error
+            elif metadata and _is_too_long(metadata, longest):
+                refused[id(partition)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                timestamp = partition.commit_timestamp
+                if timestamp == -1:
+                    timestamp = wall_ms
+                offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+                entry = tuple.__new__(  # half the time of calling the class
+                    OffsetAndMetadata, (offset, leader_epoch, metadata, timestamp, expires, topic_id, -1)
+                )
+                records.append(stored.offset_record(group_id, name, index, entry, prefix))
     if request.member_id and group_error is _NONE:
-        group = shard.groups.get(request.group_id)
+        group = shard.groups.get(group_id)
         if group is not None:
             group.on_commit(request.member_id, now, shard)
-    return Result(tuple(records), (Reply(context, answer(0, refused + decided)),))
+    response = request if is_echo and not refused else _commit_response(request, refused)
+    return reply_with(context, response, records)
+
+
+def _commit_response(
+    request: messages.OffsetCommitRequest, refused: dict[int, ErrorCode]
+) -> messages.OffsetCommitResponse:
+    """Answer each partition; as in Kafka first the topics that have not all of theirs, and there first those.
+
+    refused  errors by identity of the partition
+    """
+    response = messages.OffsetCommitResponse
+    incomplete: list[messages.OffsetCommitResponse.Topic] = []
+    complete: list[messages.OffsetCommitResponse.Topic] = []
+    for topic in request.topics:
+        answers = [response.Partition(p.partition_index, refused.get(id(p), _NONE)) for p in topic.partitions]
+        unknown = [answer for answer in answers if answer.error_code in _UNKNOWN] if refused else []
+        if unknown:
+            answers = unknown + [answer for answer in answers if answer.error_code not in _UNKNOWN]
+        if answers:
+            (incomplete if unknown else complete).append(response.Topic(topic.name, topic.topic_id, answers))
+    return response(0, incomplete + complete)
 
 
 def _resolve(
     shard: Shard, topic: messages.OffsetCommitRequest.Topic, api_version: int
-) -> tuple[str, bytes, ErrorCode]:
-    """Return a topic's name and id, and the error of a partition that it has not."""
+) -> tuple[str, bytes, int, ErrorCode]:
+    """Return a topic's name, id and number of partitions, and the error of a partition that it has not."""
     if api_version < _TOPIC_IDS_SINCE:
-        return topic.name, shard.topics.topic_id(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic_id, count = shard.topics.id_and_partition_count(topic.name)
+        return topic.name, topic_id, count, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     name = shard.topics.topic_name(topic.topic_id)
     if name is None:
-        return "", topic.topic_id, ErrorCode.UNKNOWN_TOPIC_ID
-    return name, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return "", topic.topic_id, 0, ErrorCode.UNKNOWN_TOPIC_ID
+    count = shard.topics.id_and_partition_count(name)[1]
+    return name, topic.topic_id, count, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_version: int) -> ErrorCode:
@@ -114,25 +140,6 @@ def _is_too_long(metadata: str, limit: int) -> bool:
     if len(metadata) > limit:
         return True
     return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le")) // 2 > limit
-
-
-def _entry(
-    request: messages.OffsetCommitRequest,
-    partition: messages.OffsetCommitRequest.Partition,
-    metadata: str,
-    topic_id: bytes,
-    now: Now,
-) -> OffsetAndMetadata:
-    timestamp, retention = partition.commit_timestamp, request.retention_time_ms
-    return OffsetAndMetadata(
-        partition.committed_offset,
-        partition.committed_leader_epoch,
-        metadata,
-        now.wall_ms if timestamp == -1 else timestamp,
-        _NO_RETENTION if retention == _NO_RETENTION else now.wall_ms + retention,
-        topic_id,
-        -1,
-    )
 
 
 def fail_commit(
@@ -192,7 +199,7 @@ def _look_up(
 def _fetch_all(shard: Shard, group_id: str, api_version: int, *, require_stable: bool) -> list[FetchedTopic]:
     fetched = []
     for name in shard.offsets.topics(group_id):
-        topic_id = shard.topics.topic_id(name)
+        topic_id, _ = shard.topics.id_and_partition_count(name)
         if api_version >= _TOPIC_IDS_SINCE and topic_id == NO_TOPIC_ID:
             continue  # a topic without an id cannot be named in this version
         partitions = shard.offsets.partitions(group_id, name)
@@ -203,11 +210,11 @@ def _fetch_all(shard: Shard, group_id: str, api_version: int, *, require_stable:
 
 def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now) -> Result:
     """Delete offsets of a group, unless it is subscribed to their topic (KIP-496)."""
-    answer = messages.OffsetDeleteResponse
+    response = messages.OffsetDeleteResponse
     known: list[tuple[str, list[int]]] = []
     refused: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
     for topic in request.topics:
-        count = shard.topics.partition_count(topic.name)
+        _, count = shard.topics.id_and_partition_count(topic.name)
         valid = []
         for partition in topic.partitions:
             index = partition.partition_index
@@ -215,7 +222,7 @@ def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: Request
                 valid.append(index)
             else:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                refused.setdefault(topic.name, []).append(answer.Partition(index, error))
+                refused.setdefault(topic.name, []).append(response.Partition(index, error))
         if valid:
             known.append((topic.name, valid))
     answered = dict(refused)
@@ -223,11 +230,11 @@ def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: Request
     if known:
         error = _check_deletion(shard, request.group_id)
         if error is not _NONE:
-            return Result(replies=(Reply(context, answer(error_code=error)),))
+            return reply_with(context, response(error_code=error))
         for name, indexes in known:
             answered[name] = answered.get(name, []) + _delete(shard, request.group_id, name, indexes, records)
-    topics = [answer.Topic(name, partitions) for name, partitions in answered.items()]
-    return Result(tuple(records), (Reply(context, answer(topics=topics)),))
+    topics = [response.Topic(name, partitions) for name, partitions in answered.items()]
+    return reply_with(context, response(topics=topics), records)
 
 
 def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:

@@ -5,7 +5,7 @@ waits until they are durable, replays them into the state and only then lets the
 `undo` takes back what the decision had already changed and the replies carry the error of the log instead.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -51,7 +51,10 @@ class RequestContext:
 
 
 class Reply(NamedTuple):
-    """The answer to one request. `response` is a value class of the API's response."""
+    """The answer to one request.
+
+    response  a value class of the API's response; or, where the API has that, the request itself: all of it is done
+    """
 
     context: RequestContext
     response: Any
@@ -68,6 +71,13 @@ class Result(NamedTuple):
            what the `fail` of its API makes of its request
     """
 
-    records: tuple[Record, ...] = ()
+    records: Sequence[Record] = ()
     replies: tuple[Reply, ...] = ()
     undo: Callable[[], None] = _nothing
+
+
+def reply_with(context: RequestContext, response: Any, records: Sequence[Record] = ()) -> Result:
+    """Return the result of most decisions: one reply, and what must be durable before it."""
+    # Half the time of calling the classes, for each of the requests that come most often.
+    new = tuple.__new__
+    return new(Result, (records, (new(Reply, (context, response)),), _nothing))

@@ -34,12 +34,8 @@ class GroupSettings:
 class TopicView(Protocol):
     """What decisions ask about topics."""
 
-    def partition_count(self, topic: str) -> int:
-        """Return the number of partitions of a topic, 0 when there is no such topic."""
-        ...
-
-    def topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic, 16 zero bytes when there is no such topic."""
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        """Return a topic's id and number of partitions; 16 zero bytes and 0 when there is no such topic."""
         ...
 
     def topic_name(self, topic_id: bytes) -> str | None:

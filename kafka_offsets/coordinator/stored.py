@@ -42,6 +42,8 @@ _TYPE_AND_LENGTH = struct.Struct(">hh")
 _PARTITION = struct.Struct(">i")
 _VALUE_V1_HEAD = struct.Struct(">hqh")
 _VALUE_V1_TAIL = struct.Struct(">qq")
+_VALUE_V4 = struct.Struct(">hqiBq3s16s")
+"""A whole value without metadata."""
 _VALUE_V4_HEAD = struct.Struct(">hqiB")
 _VALUE_V4_TAIL = struct.Struct(">q3s16s")
 _VALUE_V4_TAIL_BARE = struct.Struct(">qB")
@@ -75,31 +77,37 @@ class UnknownKey(NamedTuple):
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
     """Return the key of a partition's committed offset."""
+    return offset_key_prefix(group, topic) + _PARTITION.pack(partition)
+
+
+def offset_key_prefix(group: str, topic: str) -> bytes:
+    """Return what the keys of all partitions of a topic begin with, in one group."""
     group_bytes, topic_bytes = group.encode(), topic.encode()
-    return b"".join(
-        (
-            _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)),
-            group_bytes,
-            _INT16.pack(len(topic_bytes)),
-            topic_bytes,
-            _PARTITION.pack(partition),
-        )
+    return b"%b%b%b%b" % (
+        _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)),
+        group_bytes,
+        _INT16.pack(len(topic_bytes)),
+        topic_bytes,
     )
 
 
 def offset_value(entry: OffsetAndMetadata) -> bytes:
     """Return the value of a committed offset: version 1 when it has its own expiry, else version 4."""
-    metadata = entry.metadata.encode()
-    if entry.expire_timestamp != -1:
-        head = _VALUE_V1_HEAD.pack(1, entry.offset, len(metadata))
-        return head + metadata + _VALUE_V1_TAIL.pack(entry.commit_timestamp, entry.expire_timestamp)
+    offset, leader_epoch, text, commit_timestamp, expire_timestamp, topic_id, _ = entry
+    if expire_timestamp != -1:
+        metadata = text.encode()
+        head = _VALUE_V1_HEAD.pack(1, offset, len(metadata))
+        return head + metadata + _VALUE_V1_TAIL.pack(commit_timestamp, expire_timestamp)
+    if not text and topic_id != NO_TOPIC_ID:
+        return _VALUE_V4.pack(4, offset, leader_epoch, 1, commit_timestamp, _TOPIC_ID_TAG, topic_id)
+    metadata = text.encode()
     length = len(metadata) + 1
     if length > _ONE_BYTE_LENGTH:
         return _long_offset_value(entry)
-    head = _VALUE_V4_HEAD.pack(4, entry.offset, entry.leader_epoch, length)
-    if entry.topic_id == NO_TOPIC_ID:
-        return head + metadata + _VALUE_V4_TAIL_BARE.pack(entry.commit_timestamp, 0)
-    return head + metadata + _VALUE_V4_TAIL.pack(entry.commit_timestamp, _TOPIC_ID_TAG, entry.topic_id)
+    head = _VALUE_V4_HEAD.pack(4, offset, leader_epoch, length)
+    if topic_id == NO_TOPIC_ID:
+        return head + metadata + _VALUE_V4_TAIL_BARE.pack(commit_timestamp, 0)
+    return head + metadata + _VALUE_V4_TAIL.pack(commit_timestamp, _TOPIC_ID_TAG, topic_id)
 
 
 def _long_offset_value(entry: OffsetAndMetadata) -> bytes:
@@ -113,10 +121,18 @@ def _long_offset_value(entry: OffsetAndMetadata) -> bytes:
     return _INT16.pack(4) + messages.encode(value, 4)
 
 
-def offset_record(group: str, topic: str, partition: int, entry: OffsetAndMetadata) -> Record:
-    """Return the record that commits an offset."""
-    key = offset_key(group, topic, partition)
-    return Record(key, offset_value(entry), (group, topic, partition), entry)
+def offset_record(
+    group: str, topic: str, partition: int, entry: OffsetAndMetadata, prefix: bytes | None = None
+) -> Record:
+    """Return the record that commits an offset.
+
+    prefix  that of its key, where several are made
+    """
+    if prefix is None:
+        prefix = offset_key_prefix(group, topic)
+    key = prefix + _PARTITION.pack(partition)
+    # Half the time of calling the class, for each committed offset.
+    return tuple.__new__(Record, (key, offset_value(entry), (group, topic, partition), entry))
 
 
 def offset_tombstone(group: str, topic: str, partition: int) -> Record:

@@ -9,7 +9,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance
 from kafka_offsets.coordinator.group import ClassicGroup, GroupState
 from kafka_offsets.coordinator.rebalance import Draft
-from kafka_offsets.coordinator.result import Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -31,7 +31,7 @@ def sync(shard: Shard, request: messages.SyncGroupRequest, context: RequestConte
     else:
         error = _check(group, request)
     if error is not ErrorCode.NONE or group is None:
-        return Result(replies=(Reply(context, messages.SyncGroupResponse(error_code=error)),))
+        return reply_with(context, messages.SyncGroupResponse(error_code=error))
     member = group.members[request.member_id]
     draft = Draft(shard, now)
     rebalance.end_sync_wait(group, request.member_id)

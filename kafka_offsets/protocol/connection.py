@@ -20,7 +20,10 @@ _SIZE = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _REST_OF_HEADER = struct.Struct(">ih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
+_SIZE_AND_KEY = struct.Struct(">ih")
 _KEY = struct.Struct(">h")
+_RESPONSE_HEADER, _TAGGED_RESPONSE_HEADER = bytes(8), bytes(9)
+"""Room for the size of the frame and the correlation id; under header v1 no tagged field follows."""
 
 SMALLEST_FRAME = 10
 """Bytes of the shortest request header, without its size."""
@@ -58,16 +61,17 @@ class FrameReader:
         """
         position, buffer = self._position, self._buffer
         rest = len(buffer) - position
-        size = _SIZE.unpack_from(buffer, position)[0] if rest >= 4 else -1
+        size, key = _SIZE_AND_KEY.unpack_from(buffer, position) if rest >= SMALLEST_FRAME else (-1, -1)
         if not 0 <= size <= rest - 4 or size > self._max_bytes:
             if not self._complete():
                 return None
             position, buffer = self._position, self._buffer
             (size,) = _SIZE.unpack_from(buffer, position)
+            key = _KEY.unpack_from(buffer, position + 4)[0] if size >= 2 else api_key
+        if api_key is not None and key != api_key:
+            return None
         start = position + 4
         end = start + size
-        if api_key is not None and size >= 2 and _KEY.unpack_from(buffer, start)[0] != api_key:
-            return None
         self._buffered -= 4 + size
         if end == len(buffer):
             self._buffer, self._position = b"", 0
@@ -140,9 +144,7 @@ def encode_response(
     encode  the encoder of the response's version
     tagged  whether the header has tagged fields (header v1)
     """
-    out = bytearray(_SIZE_AND_CORRELATION.pack(0, correlation_id))
-    if tagged:
-        out.append(0)
+    out = bytearray(_TAGGED_RESPONSE_HEADER if tagged else _RESPONSE_HEADER)
     encode(response, out)
-    _SIZE.pack_into(out, 0, len(out) - 4)
+    _SIZE_AND_CORRELATION.pack_into(out, 0, len(out) - 4, correlation_id)
     return out

@@ -10,7 +10,7 @@ Sources: KIP-98 (format 2), KIP-534 (delete horizon), org.apache.kafka.common.re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import google_crc32c
 
@@ -66,6 +66,7 @@ _LEADER_EPOCH_POSITION = 12
 _MAGIC_POSITION = 16
 _CHECKED_POSITION = 21
 _MIN_BATCH_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+_LENGTH_LESS_CHECKED = _CHECKED_POSITION - LOG_OVERHEAD
 _MIN_RECORD_BYTES = 7
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
@@ -410,6 +411,44 @@ def encode_batch(
     producer = producer_id, producer_epoch, base_sequence
     checked = attributes, count - 1, base_timestamp, max_timestamp, *producer, count
     return _assemble(base_offset, leader_epoch, checked, body)
+
+
+def encode_keyed_batch(
+    records: Sequence[tuple[bytes, bytes | None, *tuple[Any, ...]]],
+    timestamp: int,
+    base_offset: int,
+    leader_epoch: int,
+    compression: Compression = Compression.NONE,
+) -> bytes:
+    """Return the batch that a coordinator writes: keys and values, all of one time, in consecutive offsets.
+
+    records    key and value first in each; None for a tombstone
+    timestamp  of all records, ms
+    Equal to what `encode_batch` makes of them with a base sequence of 0, in half the time for a few records.
+    Source: CoordinatorRuntime.CoordinatorBatch.
+    """
+    parts: list[bytes] = []
+    plain, varints = _PLAIN, VARINTS
+    for delta, record in enumerate(records):
+        key, value = record[0], record[1]
+        if value is not None:
+            try:
+                start, key_size, value_size = plain[delta], varints[len(key)], varints[len(value)]
+                size = varints[len(start) + len(key_size) + len(key) + len(value_size) + len(value) + 1]
+            except IndexError:
+                pass  # beyond the tables
+            else:
+                parts += size, start, key_size, key, value_size, value, b"\0"
+                continue
+        parts.append(_encode_record(delta, 0, key, value, ()))
+    last = len(records) - 1
+    fields = _CHECKED.pack(compression, last, timestamp, timestamp, -1, -1, 0, last + 1)
+    body = b"".join(parts)
+    checked = fields + (compress(compression, body) if compression else body)
+    crc = google_crc32c.value(checked)
+    return (
+        _UNCHECKED.pack(base_offset, _LENGTH_LESS_CHECKED + len(checked), leader_epoch, MAGIC, crc) + checked
+    )
 
 
 def rewrite_batch(

@@ -411,6 +411,30 @@ class Log:
         self.log_end_offset = end_offset
         return base_offset
 
+    def append_batch(self, batch: bytes, last_offset: int, max_timestamp: int) -> None:
+        """Append one batch that was made for the end of this log: at `log_end_offset`, in `leader_epoch`.
+
+        For whoever makes batches itself; `append` takes those of others. StorageError as there.
+        """
+        if self._failure is not None:
+            self._refuse()
+        size = len(batch)
+        active = self._segments[-1]
+        if (
+            active.size + size > self.config.segment_bytes
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        ) and active.size:
+            active = self._roll()
+        position = active.size
+        file = active.file  # where no descriptor is to be had nothing is written, and nothing to be undone
+        try:
+            file.append(batch)
+        except StorageError:
+            self._undo_append(active)
+            raise
+        active.note_written(position, size, self.log_end_offset, last_offset, max_timestamp)
+        self.log_end_offset = last_offset + 1
+
     def start_epoch(self, leader_epoch: int) -> None:
         """Let a new leader epoch begin at the log end; the current one again does nothing.
 

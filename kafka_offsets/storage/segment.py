@@ -377,10 +377,17 @@ class Segment:
         """Take into account a batch that has been written behind the others.
 
         shift  added to the position of the batch
-        An index entry is made where Kafka makes it: for the first batch after more than `interval_bytes`.
         """
         position, size, base_offset, last_offset, _, max_timestamp = batch
-        position += shift
+        self.note_written(position + shift, size, base_offset, last_offset, max_timestamp)
+
+    def note_written(
+        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int
+    ) -> None:
+        """Take into account a batch that has been written behind the others; the arguments are as in `BatchAt`.
+
+        An index entry is made where Kafka makes it: for the first batch after more than `interval_bytes`.
+        """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset

@@ -112,7 +112,7 @@ def commit_request(
     request = messages.OffsetCommitRequest
     topics: dict[str, messages.OffsetCommitRequest.Topic] = {}
     for (name, partition), offset in offsets.items():
-        topic_id = core.topics.topic_id(name) if version >= 10 else bytes(16)
+        topic_id = core.topics.id_and_partition_count(name)[0] if version >= 10 else bytes(16)
         topic = topics.setdefault(name, request.Topic(name if version < 10 else "", topic_id))
         topic.partitions.append(request.Partition(partition, offset, committed_metadata=""))
     return request(group, topics=list(topics.values()), **fields)

@@ -141,7 +141,7 @@ class PartitionCore:
     ) -> Any:
         """Produce to one partition; return its part of the answer, None when there is no answer."""
         request = messages.ProduceRequest
-        id_ = fields.pop("topic_id", self.topics.topic_id(topic))
+        id_ = fields.pop("topic_id", self.topics.id_and_partition_count(topic)[0])
         data = request.PartitionProduceData(index, None if records is None else bytes(records))
         fields = {"acks": -1, "timeout_ms": 1000} | fields
         response = self.send(
@@ -167,7 +167,9 @@ class PartitionCore:
                 partition_max_bytes=max_bytes,
                 current_leader_epoch=epoch,
             )
-            topics.append(request.FetchTopic(topic, self.topics.topic_id(topic), [partition]))
+            topics.append(
+                request.FetchTopic(topic, self.topics.id_and_partition_count(topic)[0], [partition])
+            )
         fields = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 25} | fields
         return self.send(request(topics=topics, **fields), version, connection)
 

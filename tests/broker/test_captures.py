@@ -114,6 +114,6 @@ def test_the_same_frames_get_the_same_answers(
 
 def test_the_recorded_id_is_that_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     core = core_like_theirs(monkeypatch)
-    assert core.topics.topic_id("orders") == ORDERS
-    assert core.topics.topic_id(OFFSETS_TOPIC) not in (ORDERS, bytes(16))
-    assert uuid.UUID(bytes=core.topics.topic_id(OFFSETS_TOPIC)).version == 4
+    assert core.topics.id_and_partition_count("orders")[0] == ORDERS
+    assert core.topics.id_and_partition_count(OFFSETS_TOPIC)[0] not in (ORDERS, bytes(16))
+    assert uuid.UUID(bytes=core.topics.id_and_partition_count(OFFSETS_TOPIC)[0]).version == 4

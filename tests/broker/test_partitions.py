@@ -27,8 +27,8 @@ def test_a_topic_is_found_by_name_and_by_id(topics: Topics) -> None:
     assert topics.get("b") is topics.by_id(b.topic_id) is b
     assert (b.partition_count, b.configs, b.is_internal) == (3, {"max.message.bytes": "5000"}, False)
     assert b.config.max_message_bytes == 5000
-    assert topics.partition_count("b") == 3
-    assert topics.topic_id("b") == b.topic_id != bytes(16)
+    assert topics.id_and_partition_count("b")[1] == 3
+    assert topics.id_and_partition_count("b")[0] == b.topic_id != bytes(16)
     assert topics.topic_name(b.topic_id) == "b"
 
 
@@ -37,8 +37,8 @@ def test_what_is_not_there_is_none_zero_or_nothing(topics: Topics) -> None:
     assert topics.get("x") is topics.by_id(b"x" * 16) is None
     assert topics.topic_name(b"x" * 16) is None
     assert topics.partition("x", 0) is topics.partition("a", 1) is topics.partition("a", -1) is None
-    assert topics.partition_count("x") == 0
-    assert topics.topic_id("x") == bytes(16)
+    assert topics.id_and_partition_count("x")[1] == 0
+    assert topics.id_and_partition_count("x")[0] == bytes(16)
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
@@ -51,7 +51,12 @@ def test_a_log_is_opened_when_its_partition_is_first_used(topics: Topics) -> Non
     assert list(topics.open_partitions()) == []
     first = topics.partition("a", 2)
     assert isinstance(first, Partition)
-    assert (first.topic, first.index, first.topic_id, first.leader_epoch) == ("a", 2, topics.topic_id("a"), 0)
+    assert (first.topic, first.index, first.topic_id, first.leader_epoch) == (
+        "a",
+        2,
+        topics.id_and_partition_count("a")[0],
+        0,
+    )
     assert topics.partition("a", 2) is first
     assert list(topics.open_partitions()) == [first]
 

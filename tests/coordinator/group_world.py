@@ -38,11 +38,8 @@ def subscription(*topics: str) -> bytes:
 class Topics:
     """Every topic has four partitions."""
 
-    def partition_count(self, topic: str) -> int:
-        return 4
-
-    def topic_id(self, topic: str) -> bytes:
-        return bytes(16)
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        return bytes(16), 4
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return None
@@ -126,6 +123,8 @@ class World:
                 self._answered(context, response)
 
     def _answered(self, context: RequestContext, response: Any) -> None:
+        if isinstance(response, messages.OffsetCommitRequest):  # the request itself: all of it is done
+            response = offsets.fail_commit(response, ErrorCode.NONE, context.api_version)
         if context.api_key in RESPONSES:
             cls = messages.find(f"{RESPONSES[context.api_key]}Response")
             encoded = messages.encode(response, context.api_version)

@@ -5,7 +5,7 @@ import struct
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
@@ -318,3 +318,25 @@ def test_a_bomb_is_refused_and_says_where(compression: Compression) -> None:
     with pytest.raises(ProtocolError, match="swell beyond 1048576 bytes") as raised:
         records.read_records(bytes(9) + batch, 9, max_bytes=1 << 20)
     assert raised.value.position == 9
+
+
+@given(
+    st.lists(
+        st.tuples(st.binary(max_size=200), st.none() | st.binary(max_size=9000)), min_size=1, max_size=150
+    ),
+    st.integers(0, 2**62),
+    st.integers(0, 2**31 - 1),
+    st.sampled_from([Compression.NONE, Compression.GZIP, Compression.LZ4]),
+)
+@settings(max_examples=50)
+def test_a_coordinators_batch_is_that_of_its_keys_and_values(
+    pairs: list[tuple[bytes, bytes | None]], base_offset: int, epoch: int, compression: Compression
+) -> None:
+    made = records.encode_keyed_batch(pairs, 1_700_000_000_000, base_offset, epoch, compression)
+    assert made == records.encode_batch(
+        [(key, value, (), 1_700_000_000_000) for key, value in pairs],
+        base_offset=base_offset,
+        leader_epoch=epoch,
+        base_sequence=0,
+        compression=compression,
+    )

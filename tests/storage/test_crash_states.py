@@ -181,14 +181,9 @@ def test_it_finds_appends_behind_a_torn_tail_that_was_not_cut(monkeypatch: pytes
 
 
 def test_it_finds_a_commit_that_is_written_in_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Log.append
+    def in_halves(self: Log, batch: bytes, last_offset: int, max_timestamp: int) -> None:
+        for record in read_records(batch):
+            self.append(encode_batch([(record.key, record.value, (), record.timestamp)], base_sequence=0))
 
-    def in_halves(self: Log, batches: bytearray, **options: int | None) -> int:
-        records = [(r.key, r.value, (), r.timestamp) for r in read_records(bytes(batches))]
-        first = whole(self, encode_batch(records[:1], base_sequence=0), **options)
-        for record in records[1:]:
-            whole(self, encode_batch([record], base_sequence=0), **options)
-        return first
-
-    monkeypatch.setattr(Log, "append", in_halves)
+    monkeypatch.setattr(Log, "append_batch", in_halves)
     finds_a_violation("never")

@@ -1,0 +1,46 @@
+"""Answers that repeat their request: encoded from the request itself, without a response being made of it.
+
+A response that only says "done" names what the request named, and in every other field its default: of a commit the
+topics and partitions, each with error code 0. The compiled function reads the fields that both have from the request.
+"""
+
+from kafka_offsets.protocol.codec import Encoder
+from kafka_offsets.protocol.encoding import Encoding
+from kafka_offsets.protocol.schema import Message, Struct
+
+
+class _Echoing(Encoding):
+    """Writes an encoder of a response that takes a request in its place."""
+
+    def __init__(self, request: Message, response: Message, version: int, classes: dict[str, type]) -> None:
+        super().__init__(response, version, classes)
+        self.mirrored = {response.struct.name: request.struct}
+        self._mirror(response.struct, request.struct)
+
+    def _mirror(self, struct_: Struct, request: Struct) -> None:
+        self.mirrored[struct_.name] = request
+        asked = {field.name: field for field in request.fields}
+        for field in struct_.fields:
+            same = asked.get(field.name)
+            if field.struct is not None and same is not None and same.struct is not None:
+                self._mirror(field.struct, same.struct)
+
+    def struct_in_place(self, struct_: Struct, value: str, buffer: str) -> None:
+        """Write a struct: what the request has as well from there, everything else as its default."""
+        asked = {field.name for field in self.mirrored[struct_.name].fields}
+        run: list[tuple[str, str]] = []
+        for field in self.plain_fields(struct_):
+            place = f"{value}.{field.name}" if field.name in asked else repr(field.default)
+            self.field(field, place, buffer, run)
+        if self.flexible:
+            run.append(("B", "0"))
+        self.flush(run, buffer)
+
+
+def compile_echo(request: Message, response: Message, version: int, classes: dict[str, type]) -> Encoder:
+    """Make the function (request, out) that appends one version of the response that repeats the request.
+
+    classes  value classes of the response, by name of their struct
+    """
+    encoder: Encoder = _Echoing(request, response, version, classes).compile()
+    return encoder

@@ -286,6 +286,22 @@ def test_a_damaged_batch_stops_the_cleaning_and_nothing_is_lost(part: str, colum
     assert copy_of(files, "t-0") == before
 
 
+def test_a_batch_with_an_offset_out_of_order_stops_the_cleaning_and_nothing_is_lost() -> None:
+    files = MemoryFiles()
+    log = new_log(files)
+    for number in range(4):
+        put(log, (b"a", b"%d" % number))
+    log.roll()
+    path = "t-0/00000000000000000000.log"
+    damaged = bytearray(files.read_all(path))
+    damaged[6] ^= 1  # the first offset is now 256: what follows would count as older
+    write(files, path, damaged)
+    before = copy_of(files, "t-0")
+    with pytest.raises(StorageError, match="offset 1 found, at least 257 expected"):
+        compact(log, CONFIG, WALL)
+    assert copy_of(files, "t-0") == before
+
+
 def test_reads_go_on_between_any_two_steps() -> None:
     files = MemoryFiles()
     log = new_log(files, segment_bytes=300)

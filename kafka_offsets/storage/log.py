@@ -35,17 +35,15 @@ from kafka_offsets.storage.checkpoints import (
     encode_partition_metadata,
 )
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join
-from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
-from kafka_offsets.storage.salvage import Damage, damaged_files, salvage
+from kafka_offsets.storage.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.loading import Loaded, Promise, load_segments, missing_at_end, tell_missing
+from kafka_offsets.storage.salvage import Damage, damaged_files
 from kafka_offsets.storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
-    MAX_OFFSET,
     MAX_RELATIVE_OFFSET,
     NAME_DIGITS,
     BatchAt,
-    Known,
-    Limit,
     Recovery,
     Segment,
     segment_name,
@@ -168,6 +166,7 @@ class Log:
     def _open(
         self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None, synced_offset: int
     ) -> None:
+        promise = Promise(clean_end_offset, synced_offset)
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
         if any(name.endswith(SWAP_SUFFIX) for name in names):
@@ -176,8 +175,8 @@ class Log:
         bases = self._tidy(names)
         self.topic_id = _restore_topic_id(self._files, self.directory, names, topic_id)
         if bases and not self._take_summary(bases, names, clean_end_offset):
-            self._load_segments(bases, clean_end_offset, synced_offset)
-        self._check_end(clean_end_offset, synced_offset, log_start_offset)
+            self._load_segments(bases, promise)
+        self._check_end(promise, log_start_offset)
         if not self._segments:
             self._create_segment(log_start_offset)
         self._set_start(log_start_offset)
@@ -242,9 +241,9 @@ class Log:
         """Read what a summary has spared `open`; StorageError as `open` raises it."""
         if not self.is_verified:
             read = Log(self._files, self.directory, self.config)
-            end = self.log_end_offset
-            read._load_segments([segment.base_offset for segment in self._segments], end, end)
-            read._check_end(end, end, self.log_start_offset)
+            promise = Promise(self.log_end_offset, self.log_end_offset)
+            read._load_segments([segment.base_offset for segment in self._segments], promise)
+            read._check_end(promise, self.log_start_offset)
             self._segments, self.is_verified = read._segments, True
             self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
 
@@ -252,76 +251,29 @@ class Log:
         """Spare the next `open` to read the segments: the last call of one who has their content elsewhere."""
         leave_summary(self._files, self.directory, self._segments, self._epochs)
 
-    def _load_segments(self, bases: Sequence[int], clean_end_offset: int | None, synced_offset: int) -> None:
-        clean = clean_end_offset is not None
-        ended = None if clean_end_offset is None else Limit(clean_end_offset, False)
-        for base_offset, following in zip(bases, (*bases[1:], None), strict=True):
-            segment = Segment(self._files, self.directory, base_offset, self.config.index_interval_bytes)
-            if base_offset < self.log_end_offset:
-                raise StorageError(
-                    f"begins before the end of the segment before, {self.log_end_offset}", segment.path
-                )
-            last = following is None
-            known = Known(
-                verify_from=MAX_OFFSET if clean and not self._keep_valid else synced_offset,
-                synced_offset=synced_offset,
-                limit=Limit(following, True) if following is not None else ended,
-                least_epoch=max((run.epoch for run in self._epoch_runs()), default=NO_EPOCH),
-            )
-            self.recovery = self._load_segment(segment, last, clean, known)
-            if not last:
-                segment.forget_recent()
-            segment.write_index_files()
-            self._segments.append(segment)
-            self.log_end_offset = segment.end_offset
+    def _load_segments(self, bases: Sequence[int], promise: Promise) -> None:
+        interval_bytes = self.config.index_interval_bytes
+        loaded = load_segments(
+            self._files, self.directory, bases, interval_bytes, promise, keep_valid=self._keep_valid
+        )
+        self._segments, self.recovery, self.damages = loaded
+        if loaded.segments:
+            self.log_end_offset = loaded.segments[-1].end_offset
 
-    def _load_segment(self, segment: Segment, last: bool, clean: bool, known: Known) -> Recovery | None:
-        """Load a segment; damaged, and wanted all the same, it is written again without the damage."""
-        if not self._keep_valid:
-            return segment.load(last=last, clean=clean, known=known)
-        known = known._replace(verify_from=0)
-        try:
-            return segment.load(last=last, clean=clean, known=known)
-        except StorageError:  # a disk that refuses to be read does so again
-            self.damages += salvage(
-                self._files,
-                segment.path,
-                segment.base_offset,
-                limit=known.limit,
-                least_epoch=known.least_epoch,
-            )
-        return segment.load(last=last, clean=clean, known=known._replace(epochs_may_fall=True))
-
-    def _check_end(self, clean_end_offset: int | None, synced_offset: int, log_start_offset: int) -> None:
-        """Raise StorageError unless the log ends where a clean stop left it, or behind all that was synced.
+    def _check_end(self, promise: Promise, log_start_offset: int) -> None:
+        """Raise StorageError unless the log ends where it must.
 
         With `keep_valid` it goes on at that offset: no offset is given to a second record.
         """
-        known = "had been synced" if clean_end_offset is None else "when it was closed"
-        path: str
-        position: int | None
-        if not self._segments:
-            expected = max(clean_end_offset or 0, synced_offset)
-            if expected <= log_start_offset:
-                return
-            path, position = self.directory, None
-            problem = f"the log has no segment, and ended at offset {expected} {known}"
-        else:
-            expected = synced_offset if clean_end_offset is None else clean_end_offset
-            is_short = self.log_end_offset < expected
-            if not is_short and (clean_end_offset is None or self.log_end_offset == expected):
-                return
-            active = self._segments[-1]
-            path, position = active.path, active.position_of(expected)
-            problem = f"the log ends at offset {self.log_end_offset}, {expected} {known}"
+        loaded = Loaded(self._segments, None, self.damages)
+        missing = missing_at_end(loaded, self.directory, promise, log_start_offset)
+        if missing is None:
+            return
+        damage, expected = missing
         if not self._keep_valid:
-            raise StorageError(problem, path, position)
-        first = max(self.log_end_offset, log_start_offset)
-        told = self.damages[-1] if self.damages else None
-        if told is not None and told.end_offset is None:
-            self.damages[-1] = told._replace(end_offset=max(expected, first))
-        elif told is None or told.end_offset != expected:
-            self.damages.append(Damage(path, position or 0, 0, first, max(first, expected), problem))
+            position = damage.position if self._segments else None
+            raise StorageError(damage.reason, damage.path, position)
+        tell_missing(self.damages, damage)
         if self.log_end_offset < expected:
             self._create_segment(expected)
 

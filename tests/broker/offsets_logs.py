@@ -50,7 +50,11 @@ def group_values(draw: st.DrawFn) -> bytes:
 def records(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
     """Key and value of a record, offsets most of the time."""
     group = draw(st.sampled_from(GROUPS))
-    kind = draw(st.integers(0, 9))
+    kind = draw(st.integers(0, 12))
+    if kind >= 10:  # as most are
+        usual = entry(draw(st.integers(0, 9)))._replace(topic_id=draw(st.sampled_from(IDS[1:])))
+        key = stored.offset_key(group, draw(st.sampled_from(TOPICS)), draw(st.sampled_from(PARTITIONS)))
+        return key, stored.offset_value(usual)
     if kind <= 7:
         key = stored.offset_key(group, draw(st.sampled_from(TOPICS)), draw(st.sampled_from(PARTITIONS)))
         if draw(st.integers(0, 5)) == 0:

@@ -4,12 +4,18 @@
 
 Makes a directory with one partition of the offsets topic in which every key is committed `records / keys` times, in
 batches of one group's partitions of a topic. A process of its own starts a broker core on it, first without
-snapshots, then from the one that the stop before has left; `ready` is what the figures of the issue ask for: everything
+snapshots, then from the one that the stop before has left; the time is everything
 from the opening of the directory to the moment when requests are answered, imports not included. The last line is
 the longest time that taking and writing a snapshot kept the loop while serving.
 
-CPython 3.11.7, two cores of a shared x86-64 machine with other work on it:
+CPython 3.11.7 with numpy, two cores of a shared x86-64 machine, load 8 to 12 from other work:
 
+    10000000 records, 1000000 keys, 769 MB                 the same with --partitions 10, 830 MB
+    replay                      15.67 s   CPU 4.85 s          34.27 s
+    snapshot                     0.17 s   CPU 0.06 s           0.78 s
+    quicker                      91.4 times                    44.0 times
+    stop with a snapshot         0.08 s                        1.00 s
+    longest turn, writing         1.0 ms of CPU                 0.5 ms
 """
 
 import argparse
@@ -97,9 +103,9 @@ def start(directory: Path, interval_bytes: int) -> None:
     """Start a core, stop it, and print what both took as JSON."""
     config = Config.load({"offsets.snapshot.interval.bytes": interval_bytes})
     elsewhere = Elsewhere()
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.process_time()
     core = BrokerCore(config, DiskFiles(directory), sync=elsewhere.sync, background=elsewhere.background)
-    ready = time.perf_counter() - begin
+    ready, cpu = time.perf_counter() - begin, time.process_time() - cpu
     (hosted,) = core.runtime.all_shards()
     entries, size = len(hosted.shard.offsets), hosted.log.size
     longest = 0.0
@@ -116,9 +122,8 @@ def start(directory: Path, interval_bytes: int) -> None:
     begin = time.perf_counter()
     core.close()
     stopped = time.perf_counter() - begin
-    print(
-        json.dumps({"ready": ready, "stop": stopped, "entries": entries, "bytes": size, "longest": longest})
-    )
+    figures = {"ready": ready, "cpu": cpu, "stop": stopped, "entries": entries, "bytes": size}
+    print(json.dumps(figures | {"longest": longest}))
 
 
 def run(directory: Path, interval_bytes: int) -> dict[str, float]:
@@ -150,11 +155,11 @@ def main() -> None:
         snapshot = run(directory, 1 << 24)
     assert replay["entries"] == first["entries"] == snapshot["entries"]
     print(f"{options.records} records, {replay['entries']} keys, {replay['bytes'] / 1e6:.0f} MB")
-    print(f"    replay                   {replay['ready']:8.2f} s   stop {replay['stop']:.2f} s")
-    print(f"    snapshot                 {snapshot['ready']:8.2f} s   stop {snapshot['stop']:.2f} s")
+    for name, figures in (("replay", replay), ("snapshot", snapshot)):
+        print(f"    {name:24} {figures['ready']:8.2f} s   CPU {figures['cpu']:.2f} s")
     print(f"    quicker                  {replay['ready'] / snapshot['ready']:8.1f} times")
     print(f"    stop with a snapshot     {first['stop']:8.2f} s")
-    print(f"    longest turn, writing    {1000 * first['longest']:8.1f} ms")
+    print(f"    longest turn, writing    {1000 * first['longest']:8.1f} ms of CPU")
 
 
 if __name__ == "__main__":

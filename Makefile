@@ -57,7 +57,7 @@ bench: $(VENV)/test.stamp
 	if [ -n "$$failed" ]; then echo "make bench: failed:$$failed" >&2; exit 1; fi
 
 stress: $(VENV)/test.stamp tools
-	KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
+	KAFKA_OFFSETS_COMPACTION_ROUNDS=1000 KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
 
 kill-loop: $(VENV)/test.stamp

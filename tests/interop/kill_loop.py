@@ -31,6 +31,7 @@ WINDOW = 8
 PARTITIONS = 3
 TOPIC = "kill-loop"
 KILL_AFTER_S = (0.005, 0.200)
+PATIENCE_S = 60.0  # a busy disk may hold an fsync for long
 # Small segments, a cleaner that does not rest and a snapshot at each start, so that rounds crash beside all of them.
 SETTINGS = {
     "offsets.topic.segment.bytes": "1048576" if broker_process.OVERRIDE else "65536",  # Kafka refuses less
@@ -56,7 +57,7 @@ class Committer:
         self.under_way.clear()
         pending: deque[int] = deque()
         try:
-            with wire.Connection(address) as connection:
+            with wire.Connection(address, PATIENCE_S) as connection:
                 while True:
                     while len(pending) < WINDOW:
                         self.sent += 1
@@ -119,7 +120,7 @@ def commit_until_killed(broker: BrokerProcess, committers: list[Committer], dela
     threads = [threading.Thread(target=committer.run, args=(broker.address,)) for committer in committers]
     for thread in threads:
         thread.start()
-    started = all(committer.under_way.wait(20) for committer in committers)
+    started = all(committer.under_way.wait(PATIENCE_S) for committer in committers)
     threading.Event().wait(delay_s)  # not a wait for anything: the moment of the crash is the random input
     broker.kill()
     for thread in threads:

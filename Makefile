@@ -68,8 +68,11 @@ kfake-loss: $(VENV)/test.stamp
 	cd benchmarks/peers/kfake && go build -o $(CURDIR)/$(VENV)/kfake .
 	KAFKA_OFFSETS_KFAKE=$(CURDIR)/$(VENV)/kfake $(BIN)/python -m pytest -rA tests/interop/test_torn_tail.py
 
-torn-tails flipped-bits: $(VENV)/test.stamp
-	$(BIN)/python -m tests.storage.$(subst -,_,$@) $(CRASH_ARGS)
+torn-tails: $(VENV)/test.stamp
+	$(BIN)/python -m tests.storage.torn_tails $(CRASH_ARGS)
+
+flipped-bits: $(VENV)/test.stamp
+	$(BIN)/python -m tests.storage.flipped_bits $(CRASH_ARGS)
 
 disk-errors: $(VENV)/test.stamp
 	KAFKA_OFFSETS_DISK_ERRORS=all KAFKA_OFFSETS_LOCK_ROUNDS=100 $(BIN)/python -m pytest -rs \

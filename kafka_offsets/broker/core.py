@@ -379,7 +379,7 @@ class BrokerCore:
         try:
             encode = codecs.echo if response is context.request else codecs.encode
             context.answer = encode_response(
-                encode, response, context.correlation_id, tagged=codecs.has_tagged_response_header
+                encode, response, context.correlation_id, codecs.has_tagged_response_header
             )
         except ValueError:
             api = self.apis.by_key[context.api_key]
@@ -522,9 +522,7 @@ class BrokerCore:
             return  # answered already
         api, version, codecs = served
         try:
-            correlation_id, client_id, body = read_request_header(
-                frame, tagged=codecs.has_tagged_request_header
-            )
+            correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
         request, _ = codecs.decode(frame, body)

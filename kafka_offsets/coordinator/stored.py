@@ -21,6 +21,7 @@ GroupCoordinatorRecordHelpers.newOffsetCommitRecord.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
@@ -82,13 +83,15 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
 
 def offset_key_prefix(group: str, topic: str) -> bytes:
     """Return what the keys of all partitions of a topic begin with, in one group."""
-    group_bytes, topic_bytes = group.encode(), topic.encode()
-    return b"%b%b%b%b" % (
-        _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)),
-        group_bytes,
-        _INT16.pack(len(topic_bytes)),
-        topic_bytes,
-    )
+    group_bytes = group.encode()
+    return _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)) + group_bytes + _encode_name(topic)
+
+
+@lru_cache(maxsize=1024)
+def _encode_name(name: str) -> bytes:
+    """Return a string of a key; the names of topics come again with every commit."""
+    encoded = name.encode()
+    return _INT16.pack(len(encoded)) + encoded
 
 
 def offset_value(entry: OffsetAndMetadata) -> bytes:

@@ -111,7 +111,7 @@ def read_api_key_and_version(frame: bytes) -> tuple[int, int]:
     return api_key, api_version
 
 
-def read_request_header(frame: bytes, *, tagged: bool) -> tuple[int, str, int]:
+def read_request_header(frame: bytes, tagged: bool) -> tuple[int, str, int]:
     """Read the rest of a request's header: (correlation id, client id, where the request itself begins).
 
     tagged  whether the header has tagged fields (header v2)
@@ -137,7 +137,7 @@ def read_request_header(frame: bytes, *, tagged: bool) -> tuple[int, str, int]:
 
 
 def encode_response(
-    encode: Encoder, response: messages.MessageValue, correlation_id: int, *, tagged: bool
+    encode: Encoder, response: messages.MessageValue, correlation_id: int, tagged: bool
 ) -> bytearray:
     """Return a whole response frame, its size in front.
 

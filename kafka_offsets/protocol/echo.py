@@ -32,7 +32,9 @@ class _Echoing(Encoding):
         for field in self.plain_fields(struct_):
             place = f"{value}.{field.name}" if field.name in asked else repr(field.default)
             self.field(field, place, buffer, run)
-        if self.flexible:
+        if self.flexible and not run:
+            self.out.add(f"{buffer}.append(0)")
+        elif self.flexible:
             run.append(("B", "0"))
         self.flush(run, buffer)
 

@@ -8,10 +8,11 @@ durable, lets answers go and wakes what waited. Whoever owns the sockets calls `
 
 import heapq
 import logging
+import struct
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_offsets.broker import admin, fetch
 from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Codecs, Route, served_apis
@@ -67,9 +68,25 @@ _LONGEST_GROUP_ID = 32767
 
 _GROUP = Route.GROUP
 _PRODUCE = 0
-_KEY_AND_VERSION_BYTES = 4
+_CORRELATION_ID = struct.Struct(">i")
+_REMEMBERED_HEADER_BYTES = 256
 
 logger = logging.getLogger(__name__)
+
+
+class _KnownHeader(NamedTuple):
+    """What the header of a request says, but for its correlation id; most requests have that of the one before.
+
+    start, rest  its bytes before and behind the correlation id, `size` in all
+    """
+
+    start: bytes
+    rest: bytes
+    size: int
+    api: Api
+    version: int
+    codecs: Codecs
+    client_id: str
 
 
 class Connection:
@@ -79,6 +96,7 @@ class Connection:
     output         answers to be sent, `output_bytes` of them
     decided_bytes  of the requests in `unanswered`
     pipelined_key  API key of the last of them, if further ones of its kind need not wait for it
+    known_header   of its last request
     is_blocked     the peer does not read: no more of its requests are decided for now
     """
 
@@ -87,6 +105,7 @@ class Connection:
         "decided_bytes",
         "host",
         "is_blocked",
+        "known_header",
         "last_used_ms",
         "output",
         "output_bytes",
@@ -106,6 +125,7 @@ class Connection:
         self.output_bytes = 0
         self.decided_bytes = 0
         self.pipelined_key: int | None = None
+        self.known_header: _KnownHeader | None = None
         self.is_blocked = False
         self.closing = False
         self.last_used_ms = 0
@@ -171,7 +191,6 @@ class BrokerCore:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.host, self.port = "127.0.0.1", 0
         self.apis: Apis = served_apis(config.profile)
-        self._served: dict[bytes, tuple[Api, int, Codecs]] = {}  # by the first bytes of a request
         self.sync = sync
         self.background = background
         self._deadlines: list[tuple[int, int, Deadline]] = []
@@ -517,14 +536,13 @@ class BrokerCore:
 
     def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
         """Decode one request and have it decided."""
-        served = self._served.get(frame[:_KEY_AND_VERSION_BYTES]) or self._find_served(connection, frame)
-        if served is None:
-            return  # answered already
-        api, version, codecs = served
-        try:
-            correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
-        except ProtocolError as error:
-            raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
+        known = connection.known_header
+        if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
+            known = self._read_header(connection, frame)
+            if known is None:
+                return  # answered already
+        _, _, body, api, version, codecs, client_id = known
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
         request, _ = codecs.decode(frame, body)
         size = len(frame)
         context = RequestContext(
@@ -550,8 +568,8 @@ class BrokerCore:
             logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
             self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _find_served(self, connection: Connection, frame: bytes) -> tuple[Api, int, Codecs] | None:
-        """Return API, version and codecs of a request; None when it was answered because it has none.
+    def _read_header(self, connection: Connection, frame: bytes) -> _KnownHeader | None:
+        """Read a request's header, and remember it; None when the request was answered because it is not served.
 
         Raises ProtocolError when it may not be answered.
         """
@@ -563,8 +581,13 @@ class BrokerCore:
         if codecs is None:
             self._decide_unserved(connection, api, version, frame)
             return None
-        served = self._served[frame[:_KEY_AND_VERSION_BYTES]] = api, version, codecs
-        return served
+        try:
+            _, client_id, size = read_request_header(frame, codecs.has_tagged_request_header)
+        except ProtocolError as error:
+            raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
+        known = _KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id)
+        connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
+        return known
 
     def _fail_request(self, api: Api, context: RequestContext, error: ErrorCode) -> None:
         """Answer a request with `error`; one that wants no answer is told by the end of its connection, as in Kafka."""
@@ -589,10 +612,13 @@ class BrokerCore:
         self.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
 
     def _decide_in_shard(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
-        hosted = self.shard_of(request.group_id, now)
-        if isinstance(hosted, ErrorCode):
-            self.reply(context, api.fail(request, hosted, context.api_version))
-            return
+        hosted = self.runtime.by_group.get(request.group_id)
+        if hosted is None or hosted.failed:
+            found = self.shard_of(request.group_id, now)
+            if isinstance(found, ErrorCode):
+                self.reply(context, api.fail(request, found, context.api_version))
+                return
+            hosted = found
         hosted.decide(api.handle(hosted.shard, request, context, now))
         self._dirty_shards[hosted] = None
 
@@ -710,10 +736,13 @@ class BrokerCore:
         for connection in answered:
             self._writable[connection] = None
             unanswered, output = connection.unanswered, connection.output
+            decided_bytes = output_bytes = 0
             while unanswered and (answer := unanswered[0].answer) is not None:
-                connection.decided_bytes -= unanswered.popleft().frame_bytes
+                decided_bytes += unanswered.popleft().frame_bytes
                 if answer:
                     output.append(answer)
-                    connection.output_bytes += len(answer)
+                    output_bytes += len(answer)
+            connection.decided_bytes -= decided_bytes
+            connection.output_bytes += output_bytes
             if connection.reader.buffered_bytes:
                 self._resumable[connection] = None

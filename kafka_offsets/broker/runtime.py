@@ -8,7 +8,6 @@ replies leave only when that batch is as durable as the `fsync` policy says. Thi
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, Protocol
 
 from kafka_offsets.broker import loading, rescue
@@ -27,13 +26,15 @@ _TARGET_BATCH_BYTES = 1 << 20
 _FEW = 4
 """So few decisions are not measured: their records share a batch whatever their size."""
 
+_REMEMBERED_GROUPS = 1 << 16
+"""For so many groups it is remembered which shard is theirs."""
+
 _RECORD_OVERHEAD = 40
 """An upper bound of what a record adds to its key and value."""
 
 logger = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=1 << 16)
 def partition_for(group_id: str, partition_count: int) -> int:
     """Return the partition of the offsets topic that holds a group: abs(Java's String.hashCode) % count.
 
@@ -254,6 +255,7 @@ class CoordinatorRuntime:
     new_member_id  prefix -> a member id that nobody has
     compression, max_batch_bytes  of the batches that are written
     restore        puts what it knows of a log into its empty shard; the offset to replay from, None for all of it
+    by_group       the shards of groups that were asked for, as far as they are remembered
     """
 
     def __init__(
@@ -277,6 +279,7 @@ class CoordinatorRuntime:
         self._restore = restore
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
+        self.by_group: dict[str, HostedShard] = {}
 
     def start(self, partition_count: int, now: Now, *, is_new: bool) -> None:
         """Take charge of the offsets topic.
@@ -291,13 +294,20 @@ class CoordinatorRuntime:
     def stop(self) -> None:
         """Give up the offsets topic, which is gone: whoever waits for a group hears NOT_COORDINATOR."""
         shards, self.shards, self.partition_count = self.shards, {}, 0
+        self.by_group.clear()
         for hosted in shards.values():
             hosted.give_up()
 
     def shard_of(self, group_id: str, now: Now) -> HostedShard:
         """Return the shard of a group."""
-        partition = partition_for(group_id, self.partition_count)
-        return self.shards.get(partition) or self._host(partition, now)
+        hosted = self.by_group.get(group_id)
+        if hosted is None:
+            partition = partition_for(group_id, self.partition_count)
+            hosted = self.shards.get(partition) or self._host(partition, now)
+            if len(self.by_group) >= _REMEMBERED_GROUPS:
+                self.by_group.clear()
+            self.by_group[group_id] = hosted
+        return hosted
 
     def all_shards(self) -> Iterable[HostedShard]:
         """Return the shards that hold anything."""

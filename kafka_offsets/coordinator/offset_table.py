@@ -292,7 +292,9 @@ class OffsetTable:
         ):  # not the one page of its group
             page = self._page(group, topic, number) or self._add_page(group, topic, number, topic_id)
         slot = partition & _PAGE_MASK
-        at = page.position(slot)
+        at = slot * _ROW_BYTES
+        if page.present is not None or at >= len(page.rows):
+            at = page.position(slot)
         if at < 0:
             at = page.insert(slot, row)
             self._count += 1

@@ -41,17 +41,17 @@ class FrameReader:
         self._buffer = b""
         self._position = 0
         self._later: deque[bytes] = deque()
-        self._buffered = 0
+        self._later_bytes = 0
 
     @property
     def buffered_bytes(self) -> int:
         """How many bytes wait, complete frames that were not taken included."""
-        return self._buffered
+        return len(self._buffer) - self._position + self._later_bytes
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the peer."""
         self._later.append(data)
-        self._buffered += len(data)
+        self._later_bytes += len(data)
 
     def next_frame(self, api_key: int | None = None) -> bytes | None:
         """Return the next complete frame without its size, or None when more bytes are needed.
@@ -59,21 +59,20 @@ class FrameReader:
         api_key  take the frame only if it is a request of this API; another one stays
         Raises ProtocolError for a size that no frame may have.
         """
-        position, buffer = self._position, self._buffer
-        rest = len(buffer) - position
-        size, key = _SIZE_AND_KEY.unpack_from(buffer, position) if rest >= SMALLEST_FRAME else (-1, -1)
-        if not 0 <= size <= rest - 4 or size > self._max_bytes:
+        buffer, start = self._buffer, self._position + 4
+        limit = len(buffer)
+        size, key = _SIZE_AND_KEY.unpack_from(buffer, start - 4) if start + 2 <= limit else (-1, api_key)
+        if size < 2 or start + size > limit or size > self._max_bytes:
             if not self._complete():
                 return None
-            position, buffer = self._position, self._buffer
-            (size,) = _SIZE.unpack_from(buffer, position)
-            key = _KEY.unpack_from(buffer, position + 4)[0] if size >= 2 else api_key
-        if api_key is not None and key != api_key:
+            buffer, start = self._buffer, self._position + 4
+            limit = len(buffer)
+            (size,) = _SIZE.unpack_from(buffer, start - 4)
+            key = _KEY.unpack_from(buffer, start)[0] if size >= 2 else api_key
+        if key != api_key and api_key is not None:
             return None
-        start = position + 4
         end = start + size
-        self._buffered -= 4 + size
-        if end == len(buffer):
+        if end == limit:
             self._buffer, self._position = b"", 0
         else:
             self._position = end
@@ -83,7 +82,7 @@ class FrameReader:
         """Whether a complete frame can be had; later bytes are joined only once they complete one."""
         rest = len(self._buffer) - self._position
         if rest < 4:
-            if self._buffered < 4:
+            if self.buffered_bytes < 4:
                 return False
             self._join()
             rest = len(self._buffer) - self._position
@@ -92,14 +91,14 @@ class FrameReader:
             raise ProtocolError(f"a frame of {size} bytes, where at most {self._max_bytes} are accepted", 0)
         if size + 4 <= rest:
             return True
-        if size + 4 > self._buffered:
+        if size + 4 > self.buffered_bytes:
             return False
         self._join()
         return True
 
     def _join(self) -> None:
         self._buffer = b"".join((self._buffer[self._position :], *self._later))
-        self._position = 0
+        self._position = self._later_bytes = 0
         self._later.clear()
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK
-from kafka_offsets.protocol.records import CONTROL
-from kafka_offsets.storage.columnar import RecordColumns, read_columns
+from kafka_offsets.protocol.records import CONTROL, HEADER_BYTES
+from kafka_offsets.storage.columnar import Booleans, Integers, RecordColumns, read_columns
 from kafka_offsets.storage.files import File
 
 NO_OFFSET = -1
@@ -52,12 +52,14 @@ class Fates(NamedTuple):
     records    how many there are
     positions  of the batches that do not go, in the chunk
     untouched  of these: whether all of it stays; else some of its records may go
+    parts      of these: number and bytes of the records that stay, where they are right as they are; None: look at them
     """
 
     size: int
     records: int
     positions: Sequence[int]
     untouched: Sequence[bool]
+    parts: Sequence[tuple[int, bytes] | None]
 
 
 def _usual(buffer: bytes, path: str, *, verify: bool) -> RecordColumns | None:
@@ -111,7 +113,8 @@ def fates(
         return None
     found = np.fromiter(map(get, _keys(columns), repeat(NO_OFFSET)), np.int64, columns.offset.size)
     count = batches.position.size
-    kept = np.bincount(columns.batch[columns.offset >= found], minlength=count)
+    stay = columns.offset >= found
+    kept = np.bincount(columns.batch[stay], minlength=count)
     special = np.bincount(columns.batch[columns.value_length < 0], minlength=count) > 0
     special |= (batches.record_count == 0) | (last_offsets + 1 == upper_bound)
     stays = np.flatnonzero((kept > 0) | special)
@@ -121,4 +124,39 @@ def fates(
         int(columns.offset.size),
         batches.position[stays].tolist(),
         untouched[stays].tolist(),
+        _parts(columns, stay, kept, stays, special | untouched),
     )
+
+
+def _parts(
+    columns: RecordColumns, stay: Booleans, kept: Integers, stays: Integers, excluded: Booleans
+) -> list[tuple[int, bytes] | None]:
+    """Return number and bytes of the records that stay of each batch of `stays`, None where these must be written anew.
+
+    They are right as they are when all records of a batch have its base timestamp, and no horizon is in its place.
+    """
+    batches, data = columns.batches, columns.buffer
+    ends = columns.value_start + np.maximum(columns.value_length, 0) + 1
+    starts = np.empty_like(ends)
+    starts[1:] = ends[:-1]
+    is_first = np.ones(ends.size, bool)
+    is_first[1:] = columns.batch[1:] != columns.batch[:-1]
+    starts[is_first] = batches.position[columns.batch[is_first]] + HEADER_BYTES
+    is_last = np.roll(is_first, -1)
+    behind = batches.position + batches.size
+    bytes_of = np.frombuffer(data, np.uint8)
+    if bytes_of[ends - 1].any() or (ends[is_last] != behind[columns.batch[is_last]]).any():
+        return [None] * stays.size  # a record has headers, or does not lie where its batch does
+    timed = np.bincount(
+        columns.batch[columns.timestamp != batches.base_timestamp[columns.batch]], minlength=kept.size
+    )
+    simple = (timed == 0) & (batches.attributes == 0) & ~excluded & (kept > 0)
+    begins, stops = starts[stay].tolist(), ends[stay].tolist()
+    pieces = [data[begin:stop] for begin, stop in zip(begins, stops, strict=True)]
+    upto = np.cumsum(kept)
+    return [
+        (last - first, b"".join(pieces[first:last])) if is_simple else None
+        for first, last, is_simple in zip(
+            (upto - kept)[stays].tolist(), upto[stays].tolist(), simple[stays].tolist(), strict=True
+        )
+    ]

@@ -142,10 +142,17 @@ class Thinner:
         pieces: list[bytes | bytearray] = []
         placed: list[BatchAt] = []
         written = copied_from = copied_to = 0
-        for at, untouched in zip(found.positions, found.untouched, strict=True):
+        for at, untouched, part in zip(found.positions, found.untouched, found.parts, strict=True):
             fields = unpack(buffer, at)
             size, max_timestamp = fields[1] + LOG_OVERHEAD, fields[7]
-            left = None if untouched else self._thin_batch(buffer, at, at + size, fields, path, position)
+            left: bytes | bytearray | None = None
+            if part is not None:
+                count, body = part
+                header = read_batch_header(buffer, at)
+                header = header._replace(max_timestamp=header.base_timestamp, record_count=count)
+                left = replace_body(header, body, Compression.NONE)
+            elif not untouched:
+                left = self._thin_batch(buffer, at, at + size, fields, path, position)
             if left is None:
                 counts.records_kept += fields[-1]
                 if at != copied_to:

@@ -50,7 +50,10 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check kio; \
 	for file in benchmarks/*.py; do \
 		case $$file in \
-			benchmarks/commit.py) options="$(PEERS)" ;; benchmarks/fuzz_codecs.py) continue ;; *) options= ;; \
+			benchmarks/commit.py) options="$(PEERS)" ;; \
+			benchmarks/load.py) options="$(filter --kafka,$(PEERS))" ;; \
+			benchmarks/fuzz_codecs.py) continue ;; \
+			*) options= ;; \
 		esac; \
 		echo "--- $$file $$options"; $(BIN)/python "$$file" $$options || failed="$$failed $$file"; \
 	done; \

@@ -30,7 +30,7 @@ QUICK_FROM_BYTES = 1 << 20
 """From this size of the log on it is read in columns; below, the import of numpy takes longer than the replay."""
 
 NUMPY_PAYS_FROM_BYTES = 64 << 20
-"""From this size on an operator is told that numpy is missing: it then saves some seconds of every start."""
+"""From this size on an operator is told that numpy is missing: it then saves a second and more of every start."""
 
 _MARKERS = {b"\x00\x00": False, b"\x00\x01": True}
 """Type of a transaction marker in its key, behind the version -> whether the transaction was committed (KIP-98)."""
@@ -76,7 +76,7 @@ def _has_numpy(log: Log, size: int) -> bool:
 @cache
 def _tell_of_numpy(log: str) -> None:
     logger.warning(
-        "%s is loaded record by record; with numpy (pip install kafka-offsets[fast]) that takes a fifth of the time",
+        "%s is loaded record by record; with numpy (pip install kafka-offsets[fast]) that takes a quarter of the time",
         log,
     )
 

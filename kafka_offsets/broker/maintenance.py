@@ -146,6 +146,7 @@ class Maintenance:
         self._waiting: set[Deadline] = set()
         self._uncleanable: dict[Log, StorageError] = {}
         self._postponed: dict[Log, int] = {}
+        self._cleaning: set[Log] = set()
         self._stopped = False
 
     def start(self) -> None:
@@ -218,7 +219,7 @@ class Maintenance:
 
     def _look_at(self, partition: Partition, config: CompactionConfig, now: Now) -> Cleanable | None:
         log = partition.log
-        if log.closed or log in self._uncleanable or len(log.segments) < 2:
+        if log.closed or log in self._uncleanable or log in self._cleaning or len(log.segments) < 2:
             return None
         if self._postponed.get(log, 0) > now.mono_ms:
             return None
@@ -240,12 +241,16 @@ class Maintenance:
         config: CompactionConfig | None = None,
         until: int | None = None,
         ended: Callable[[Partition, StorageError | None, bool], None] | None = None,
-    ) -> None:
+    ) -> bool:
         """Clean the log of a partition, whether it is due or not, in one round beside serving.
+
+        Returns whether it began: False while a round of that log is under way.
 
         until  where to end, the active segment when not given
         ended  called with the partition, the error that ended it, and whether it got any further
         """
+        if partition.log in self._cleaning:
+            return False
         if config is None:
             topic = self._core.topics.get(partition.topic)
             assert topic is not None
@@ -258,7 +263,10 @@ class Maintenance:
             partition.log, config, now.wall_ms, cleaned_to=cleaned_to, until=until, columns=columns
         )
 
+        self._cleaning.add(partition.log)
+
         def over(error: StorageError | None) -> None:
+            self._cleaning.discard(partition.log)
             result = compaction.result
             if error is None and result is not None:
                 try:
@@ -269,6 +277,7 @@ class Maintenance:
                 ended(partition, error, result is not None and result.end_offset > (cleaned_to or 0))
 
         self._start(_watched(partition, compaction.steps()), over)
+        return True
 
     def _finish(self, partition: Partition, result: CompactionResult) -> None:
         self._core.topics.directory.set_cleaned_to(partition.topic, partition.index, result.end_offset)

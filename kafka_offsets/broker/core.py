@@ -6,17 +6,17 @@ durable, lets answers go and wakes what waited. Whoever owns the sockets calls `
 `clock`, and nothing waits.
 """
 
-import heapq
 import logging
 import struct
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka_offsets.broker import admin, fetch
-from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Codecs, Route, served_apis
+from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_apis
 from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.connection import Connection, KnownHeader
+from kafka_offsets.broker.deadlines import Deadline, Deadlines
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
 from kafka_offsets.broker.partitions import Partition, Topics
@@ -35,7 +35,6 @@ from kafka_offsets.coordinator.shard import GroupSettings
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.connection import (
-    FrameReader,
     encode_response,
     read_api_key_and_version,
     read_request_header,
@@ -60,9 +59,6 @@ _IDLE_CHECK_MS = 1000
 """Idle connections are looked for at most this often."""
 
 _SMALLEST_SEGMENT_BYTES = 1 << 20
-_FEWEST_DEADLINES = 1024
-"""Cancelled deadlines are swept out when there are more than this many, and twice those that are left."""
-
 _LONGEST_GROUP_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
 
@@ -72,78 +68,6 @@ _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
 logger = logging.getLogger(__name__)
-
-
-class _KnownHeader(NamedTuple):
-    """What the header of a request says, but for its correlation id; most requests have that of the one before.
-
-    start, rest  its bytes before and behind the correlation id, `size` in all
-    """
-
-    start: bytes
-    rest: bytes
-    size: int
-    api: Api
-    version: int
-    codecs: Codecs
-    client_id: str
-
-
-class Connection:
-    """One client's connection: bytes not yet decoded, requests not yet answered, answers not yet sent.
-
-    peer           for log lines, host the address as group members show it
-    output         answers to be sent, `output_bytes` of them
-    decided_bytes  of the requests in `unanswered`
-    pipelined_key  API key of the last of them, if further ones of its kind need not wait for it
-    known_header   of its last request
-    is_blocked     the peer does not read: no more of its requests are decided for now
-    """
-
-    __slots__ = (
-        "closing",
-        "decided_bytes",
-        "host",
-        "is_blocked",
-        "known_header",
-        "last_used_ms",
-        "output",
-        "output_bytes",
-        "owner",
-        "peer",
-        "pipelined_key",
-        "reader",
-        "unanswered",
-    )
-
-    def __init__(self, peer: str, host: str, max_request_bytes: int, owner: Any = None) -> None:
-        self.peer = peer
-        self.host = host
-        self.reader = FrameReader(max_request_bytes)
-        self.unanswered: deque[RequestContext] = deque()
-        self.output: list[bytes | bytearray] = []
-        self.output_bytes = 0
-        self.decided_bytes = 0
-        self.pipelined_key: int | None = None
-        self.known_header: _KnownHeader | None = None
-        self.is_blocked = False
-        self.closing = False
-        self.last_used_ms = 0
-        self.owner = owner
-
-
-class Deadline:
-    """A callback that waits for its time; `cancel` makes it never happen."""
-
-    __slots__ = ("callback", "due_ms")
-
-    def __init__(self, due_ms: int, callback: Callable[[Now], None] | None) -> None:
-        self.due_ms = due_ms
-        self.callback = callback
-
-    def cancel(self) -> None:
-        """Forget the callback."""
-        self.callback = None
 
 
 Sync = Callable[[list[Log], Callable[[dict[Log, StorageError]], None]], None]
@@ -193,9 +117,7 @@ class BrokerCore:
         self.apis: Apis = served_apis(config.profile)
         self.sync = sync
         self.background = background
-        self._deadlines: list[tuple[int, int, Deadline]] = []
-        self._most_deadlines = _FEWEST_DEADLINES
-        self._order = 0
+        self._deadlines = Deadlines()
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
         self._syncing = False
@@ -326,21 +248,11 @@ class BrokerCore:
     @property
     def next_deadline_ms(self) -> int | None:
         """When `run_due` wants to be called, in monotonic time."""
-        while self._deadlines and self._deadlines[0][2].callback is None:
-            heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        return self._deadlines.next_ms
 
     def run_due(self) -> None:
         """Carry out what is due; an `end_turn` belongs behind it."""
-        now = self.clock.now()
-        while self._deadlines and self._deadlines[0][0] <= now.mono_ms:
-            _, _, deadline = heapq.heappop(self._deadlines)
-            if deadline.callback is not None:
-                callback, deadline.callback = deadline.callback, None
-                try:
-                    callback(now)
-                except Exception:  # whatever it has missed: all others wait for theirs
-                    logger.exception("what was due at %d ms failed", deadline.due_ms)
+        self._deadlines.run_due(self.clock.now())
 
     def create_topic(self, name: str, partition_count: int, configs: dict[str, str]) -> None:
         """Create a topic; ValueError when it exists already or when name, count or configuration is not allowed."""
@@ -373,15 +285,7 @@ class BrokerCore:
 
     def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call `callback` at a monotonic time, unless it is cancelled before."""
-        if len(self._deadlines) >= self._most_deadlines:
-            # Mostly cancelled ones, of parked fetches that were woken.
-            self._deadlines = [entry for entry in self._deadlines if entry[2].callback is not None]
-            heapq.heapify(self._deadlines)
-            self._most_deadlines = max(_FEWEST_DEADLINES, 2 * len(self._deadlines))
-        self._order += 1
-        deadline = Deadline(due_ms, callback)
-        heapq.heappush(self._deadlines, (due_ms, self._order, deadline))
-        return deadline
+        return self._deadlines.add(due_ms, callback)
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Let the answer to a request go when the turn ends, in the order of its connection's requests."""
@@ -568,7 +472,7 @@ class BrokerCore:
             logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
             self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _read_header(self, connection: Connection, frame: bytes) -> _KnownHeader | None:
+    def _read_header(self, connection: Connection, frame: bytes) -> KnownHeader | None:
         """Read a request's header, and remember it; None when the request was answered because it is not served.
 
         Raises ProtocolError when it may not be answered.
@@ -585,7 +489,7 @@ class BrokerCore:
             _, client_id, size = read_request_header(frame, codecs.has_tagged_request_header)
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
-        known = _KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id)
+        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id)
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
         return known
 

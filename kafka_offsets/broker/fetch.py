@@ -22,7 +22,8 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore, Deadline
+    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.deadlines import Deadline
 
 TOPIC_IDS_SINCE = 13
 """From this version of Fetch on topics are named by id (KIP-516)."""

@@ -32,7 +32,8 @@ from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.swap import Job
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore, Deadline
+    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.deadlines import Deadline
 
 _IDLE_MS = 50
 """So long after the last request a broker counts as idle."""

@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kafka_offsets.broker.config import Config, Listener
-from kafka_offsets.broker.core import BrokerCore, Connection, sync_all
+from kafka_offsets.broker.connection import Connection
+from kafka_offsets.broker.core import BrokerCore, sync_all
 from kafka_offsets.broker.snapshots import Done, Work
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata

@@ -5,7 +5,8 @@ import struct
 from typing import Any
 
 from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.core import BrokerCore, Connection, Sync, sync_inline
+from kafka_offsets.broker.connection import Connection
+from kafka_offsets.broker.core import BrokerCore, Sync, sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages

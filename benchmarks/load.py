@@ -66,11 +66,8 @@ LOADED = re.compile(
 class NoTopics:
     """A cluster without topics: loading asks for none."""
 
-    def partition_count(self, topic: str) -> int:
-        return 0
-
-    def topic_id(self, topic: str) -> bytes:
-        return bytes(16)
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        return bytes(16), 0
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return None

@@ -31,11 +31,8 @@ REAL = sorted(path for path in (DATA / "logs").glob("*/__consumer_offsets-*") if
 class NoTopics:
     """A cluster without topics."""
 
-    def partition_count(self, topic: str) -> int:
-        return 0
-
-    def topic_id(self, topic: str) -> bytes:
-        return bytes(16)
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        return bytes(16), 0
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return None

@@ -30,11 +30,8 @@ ROUNDS = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 1000
 
 
 class NoTopics:
-    def partition_count(self, topic: str) -> int:
-        return 0
-
-    def topic_id(self, topic: str) -> bytes:
-        return NO_TOPIC_ID
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        return NO_TOPIC_ID, 0
 
     def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
         return NO_TOPIC_ID, 0

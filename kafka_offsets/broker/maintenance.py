@@ -29,7 +29,7 @@ from kafka_offsets.storage.compaction import (
     load_columns,
 )
 from kafka_offsets.storage.log import Log
-from kafka_offsets.storage.swap import Job
+from kafka_offsets.storage.swap import Job, has_unfinished_swap
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -43,7 +43,7 @@ _PAUSE_SHARE = 6
 
 _STEPS_WHEN_IDLE = 4
 _POSTPONED_ROUNDS = 10
-"""A log that an open transaction keeps from being cleaned is looked at again after so many times the backoff."""
+"""A log that an open transaction or a full disk keeps from being cleaned is looked at again after so many backoffs."""
 
 logger = logging.getLogger(__name__)
 
@@ -195,16 +195,27 @@ class Maintenance:
         self.compact(partition, now, config=config, until=until, ended=self._cleaned)
 
     def _cleaned(self, partition: Partition, error: StorageError | None, progress: bool) -> None:
-        backoff_ms = self._core.config.log_cleaner_backoff_ms
         if partition.log.closed:  # its topic was deleted
             pass
         elif error is not None:
-            self._uncleanable[partition.log] = error
-            logger.error("%s is not compacted any more: %s", partition.log.directory, error)
+            self._leave_alone(partition.log, error)
         elif not progress:
-            now_ms = self._core.clock.now().mono_ms
-            self._postponed[partition.log] = now_ms + _POSTPONED_ROUNDS * backoff_ms
+            self._postpone(partition.log)
         self._after(1, self._clean_filthiest)
+
+    def _postpone(self, log: Log) -> None:
+        rounds_ms = _POSTPONED_ROUNDS * self._core.config.log_cleaner_backoff_ms
+        self._postponed[log] = self._core.clock.now().mono_ms + rounds_ms
+
+    def _leave_alone(self, log: Log, error: StorageError) -> None:
+        """Clean a log later if only the disk refused, which may be full for a while; else not in this run."""
+        is_damaged = error.position is not None
+        if is_damaged or log.failure is not None or has_unfinished_swap(log.segments):
+            self._uncleanable[log] = error
+            logger.error("%s is not compacted any more: %s", log.directory, error)
+        else:
+            self._postpone(log)
+            logger.warning("%s is not compacted for now: %s", log.directory, error)
 
     def _filthiest(self, now: Now) -> tuple[Partition, CompactionConfig, int] | None:
         best: tuple[Partition, CompactionConfig, Cleanable] | None = None
@@ -229,8 +240,7 @@ class Maintenance:
         try:
             found = cleanable(log, cleaned_to, config, now.wall_ms)
         except StorageError as error:
-            self._uncleanable[log] = error
-            logger.error("%s is not compacted any more: %s", log.directory, error)
+            self._leave_alone(log, error)
             return None
         return found if found.is_due(config) else None
 

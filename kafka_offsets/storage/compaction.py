@@ -29,7 +29,7 @@ from kafka_offsets.storage.segment import (
     read_exactly,
     walk,
 )
-from kafka_offsets.storage.swap import SWAP_SUFFIX, Job, create_cleaned, discard_cleaned, swap_in
+from kafka_offsets.storage.swap import Job, create_cleaned, discard_cleaned, has_unfinished_swap, swap_in
 from kafka_offsets.storage.thinning import Counts, Horizon, Thinner
 
 CHUNK_BYTES = 64 << 10
@@ -218,6 +218,8 @@ class Compaction:
             self._check_unchanged(group)
             yield from self._clean(group, thinner)
             segments_kept += 1
+        if self.log.closed:  # and perhaps another log has its name by now
+            return
         end_offset = min(key_map.latest + 1, self._until) if key_map.is_full else self._until
         read = sum(map(len, groups))
         self.result = _result(thinner.counts, end_offset, not key_map.is_full, read, segments_kept)
@@ -247,6 +249,8 @@ class Compaction:
     def _map_segment(self, key_map: KeyMap, segment: Segment) -> Iterator[None]:
         self._check_unchanged([segment])
         files, path = self.log.files, segment.path
+        if key_map.end_offset > segment.base_offset:
+            raise StorageError(f"begins before the end of the segment before, {key_map.end_offset}", path, 0)
         stop = segment.size
         file = files.open(path)
         try:
@@ -317,10 +321,9 @@ class Compaction:
     def _clean(self, group: Sequence[Segment], thinner: Thinner) -> Iterator[Job | None]:
         """Write a group of segments anew as one, and put it in their place."""
         log = self.log
-        for segment in group:
-            if segment.path.endswith(SWAP_SUFFIX):
-                raise StorageError("its swap was not finished: it is not cleaned before the log is opened again",
-                                   segment.path)  # fmt: skip
+        if has_unfinished_swap(group):
+            problem = "its swap was not finished: it is not cleaned before the log is opened again"
+            raise StorageError(problem, group[0].path)
         if self._dry_run:
             for segment in group:
                 yield from self._thin(segment, thinner, None)

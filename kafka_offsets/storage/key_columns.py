@@ -1,8 +1,8 @@
 """The cleaner's work on chunks of usual batches, in columns: which keys are there, and what becomes of each batch.
 
 A batch is usual when its records are not compressed, all have keys, and no producer wrote it. A chunk with any other,
-or with damage, is left to the loops of `key_map` and `thinning`, whose answers are the same. Needs numpy (the extra
-`fast`).
+with damage, or with offsets that do not rise, is left to the loops of `key_map` and `thinning`, whose answers are the
+same. Needs numpy (the extra `fast`).
 """
 
 from collections.abc import Callable, Sequence
@@ -71,6 +71,8 @@ def _usual(buffer: bytes, path: str, *, verify: bool) -> RecordColumns | None:
         return None
     batches = columns.batches
     is_usual = not (batches.attributes & (COMPRESSION_MASK | CONTROL)).any() and batches.producer_id.max() < 0
+    last_offsets = batches.base_offset + batches.last_offset_delta
+    is_usual = is_usual and not (batches.base_offset[1:] <= last_offsets[:-1]).any()
     return columns if is_usual and columns.key_length.min() >= 0 else None
 
 
@@ -80,13 +82,15 @@ def _keys(columns: RecordColumns) -> list[bytes]:
     return [data[begin:end] for begin, end in zip(start.tolist(), ends, strict=True)]
 
 
-def put_keys(offsets: dict[bytes, int], buffer: bytes, path: str, first_dirty: int) -> tuple[int, int] | None:
+def put_keys(
+    offsets: dict[bytes, int], buffer: bytes, path: str, first_offset: int
+) -> tuple[int, int] | None:
     """Put the keys of a chunk, checksums verified; return (bytes of its whole batches, last offset), or None.
 
-    None, and nothing is done: the chunk is not usual, or begins before `first_dirty`.
+    None, and nothing is done: the chunk is not usual, or begins before `first_offset`.
     """
     columns = _usual(buffer, path, verify=True)
-    if columns is None or int(columns.batches.base_offset[0]) < first_dirty:
+    if columns is None or int(columns.batches.base_offset[0]) < first_offset:
         return None
     offsets.update(zip(_keys(columns), columns.offset.tolist(), strict=True))
     batches = columns.batches

@@ -1,6 +1,7 @@
 """What the cleaner must know of a log before it may drop anything: last offsets of keys, transactions, producers.
 
 One pass over the batch headers of the whole log, and over the keys of its dirty part, from the first batch to the last.
+It comes before anything is written: offsets, which no checksum covers, are seen to rise here, and believed afterwards.
 Aborted transactions give no keys; the keys of a transaction count once its marker has been read, be it far behind.
 
 Sources: Cleaner.buildOffsetMap, CleanedTransactionMetadata, UnifiedLog.lastRecordsOfActiveProducers of Kafka 4.3.
@@ -31,8 +32,8 @@ NO_OFFSET = -1
 ENTRY_BYTES = 160
 """What a key costs in the map beside its own bytes: object header, offset, slot and the room that a dict keeps free."""
 
-_HEADER = struct.Struct(">8xi4xb4xhi16xqh8x")
-"""Of a batch header: length, magic, attributes, last offset delta, producer id, producer epoch."""
+_HEADER = struct.Struct(">qi4xb4xhi16xqh8x")
+"""Of a batch header: base offset, length, magic, attributes, last offset delta, producer id, producer epoch."""
 _BASE_OFFSET = struct.Struct(">q")
 _COUNT = struct.Struct(">i")
 _COUNT_POSITION = 57
@@ -43,9 +44,9 @@ class Columns(Protocol):
     """What `key_columns` does for chunks of usual batches."""
 
     def put_keys(
-        self, offsets: dict[bytes, int], buffer: bytes, path: str, first_dirty: int, /
+        self, offsets: dict[bytes, int], buffer: bytes, path: str, first_offset: int, /
     ) -> tuple[int, int] | None:
-        """Put the keys of a chunk; return its size and last offset, or None when it is not usual."""
+        """Put the keys of a chunk; return its size and last offset, or None when it is not usual or begins before."""
         ...
 
     def fates(
@@ -97,6 +98,7 @@ class KeyMap:
     max_bytes     about how much memory the keys may take; the dirty part is mapped as far as they reach
     offsets       key -> its last offset
     latest        the last offset up to which every key is in the map, -1 before the first
+    end_offset    one more than the last offset of any batch so far
     is_full       whether `max_bytes` was reached
     aborted       by producer id, in the order of the log
     producers     by producer id
@@ -108,6 +110,7 @@ class KeyMap:
         self.first_dirty = first_dirty
         self.offsets: dict[bytes, int] = {}
         self.latest = NO_OFFSET
+        self.end_offset = 0
         self.is_full = False
         self.aborted: dict[int, list[AbortedTransaction]] = {}
         self.producers: dict[int, LastBatch] = {}
@@ -127,23 +130,29 @@ class KeyMap:
         path, position  where the buffer comes from, for errors
         """
         at, end = 0, len(buffer)
-        unpack = _HEADER.unpack_from
+        unpack, end_offset = _HEADER.unpack_from, self.end_offset
         while at + HEADER_BYTES <= end:
-            length, magic, attributes, last_delta, producer_id, epoch = unpack(buffer, at)
+            base_offset, length, magic, attributes, last_delta, producer_id, epoch = unpack(buffer, at)
             following = at + length + LOG_OVERHEAD
             if following > end:
                 break
             _check_header(length, magic, path, position + at)
+            if base_offset < end_offset:
+                raise _out_of_order(base_offset, end_offset, path, position + at)
+            end_offset = base_offset + last_delta + 1
             if producer_id >= 0:
                 self._note_producer(buffer, at, attributes, last_delta, producer_id, epoch, path, position)
             at = following
+        self.end_offset = end_offset
         return at
 
     def read(self, buffer: bytes, path: str, position: int) -> int:
         """Take in headers and keys of whole batches, their checksums verified; return how many bytes they take."""
         before = len(self.offsets)
-        done = self._columns and self._columns.put_keys(self.offsets, buffer, path, self.first_dirty)
+        first_offset = max(self.first_dirty, self.end_offset)
+        done = self._columns and self._columns.put_keys(self.offsets, buffer, path, first_offset)
         size, last_offset = done or self._read(buffer, path, position)
+        self.end_offset = last_offset + 1
         self.latest = max(self.latest, last_offset)
         added = len(self.offsets) - before
         # The newest keys stand last. Those of open transactions are counted when they are decided.
@@ -156,16 +165,17 @@ class KeyMap:
         """Take in headers and keys batch by batch; return how many bytes, and up to which offset."""
         at, end = 0, len(buffer)
         unpack, first_dirty, offsets = _HEADER.unpack_from, self.first_dirty, self.offsets
-        last_offset = self.latest
+        last_offset = self.end_offset - 1
         while at + HEADER_BYTES <= end:
-            length, magic, attributes, last_delta, producer_id, epoch = unpack(buffer, at)
+            base_offset, length, magic, attributes, last_delta, producer_id, epoch = unpack(buffer, at)
             following = at + length + LOG_OVERHEAD
             if following > end:
                 break
             _check_header(length, magic, path, position + at)
             if not has_valid_crc(buffer, at, following - at):
                 raise DamagedBatchError("the checksum of the batch is wrong", path, position + at)
-            base_offset = _BASE_OFFSET.unpack_from(buffer, at)[0]
+            if base_offset <= last_offset:
+                raise _out_of_order(base_offset, last_offset + 1, path, position + at)
             keys = offsets
             if producer_id >= 0:
                 self._note_producer(buffer, at, attributes, last_delta, producer_id, epoch, path, position)
@@ -252,6 +262,10 @@ def marker_of(buffer: bytes, at: int, path: str, position: int) -> ControlType |
 def _check_header(length: int, magic: int, path: str, position: int) -> None:
     if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD:
         raise DamagedBatchError("no record batch of format 2 begins here", path, position)
+
+
+def _out_of_order(base_offset: int, least_offset: int, path: str, position: int) -> DamagedBatchError:
+    return DamagedBatchError(f"offset {base_offset} found, at least {least_offset} expected", path, position)
 
 
 def _put_any(keys: dict[bytes, int], buffer: bytes, at: int, first_offset: int) -> None:

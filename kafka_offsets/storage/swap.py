@@ -14,7 +14,7 @@ removing them, for readers in other threads.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -111,6 +111,11 @@ def swap_in(log: "Log", cleaned: Segment, old: Sequence[Segment], transactions: 
                 files.sync_directory(directory)
 
     yield finish
+
+
+def has_unfinished_swap(segments: Iterable[Segment]) -> bool:
+    """Tell whether a swap among these segments of an open log has stopped on its way, until the log is opened again."""
+    return any(segment.path.endswith(SWAP_SUFFIX) for segment in segments)
 
 
 def _write_transactions(files: Files, directory: str, base_offset: int, transactions: bytes) -> None:

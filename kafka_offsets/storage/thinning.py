@@ -184,7 +184,7 @@ class Thinner:
     ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
         unpack = _HEADER.unpack_from
         first_dirty, latest = self._key_map.first_dirty, self._latest
-        at, end, written, copied, least_offset = 0, len(buffer), 0, 0, 0
+        at, end, written, copied = 0, len(buffer), 0, 0
         pieces: list[bytes | bytearray] = []
         placed: list[BatchAt] = []
         counts = self.counts
@@ -196,10 +196,7 @@ class Thinner:
                 break
             if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD:
                 raise DamagedBatchError("no record batch of format 2 begins here", path, position + at)
-            if base_offset < least_offset:
-                raise _out_of_order(base_offset, least_offset, path, position + at)
             last_offset = base_offset + fields[5]
-            least_offset = last_offset + 1
             is_mapped = first_dirty <= base_offset and last_offset <= latest
             if not is_mapped and not has_valid_crc(buffer, at, following - at):
                 raise DamagedBatchError("the checksum of the batch is wrong", path, position + at)
@@ -424,8 +421,3 @@ class Thinner:
         for transaction in self._key_map.aborted.get(header.producer_id, ()):
             if transaction.marker_offset == header.base_offset:
                 self.aborted_kept.append(transaction)
-
-
-def _out_of_order(base_offset: int, least_offset: int, path: str, position: int) -> DamagedBatchError:
-    """Say that an offset lies before it should: no checksum covers it, and opening the log need not have looked."""
-    return DamagedBatchError(f"offset {base_offset} found, at least {least_offset} expected", path, position)

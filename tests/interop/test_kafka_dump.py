@@ -231,7 +231,7 @@ def test_kafka_reads_records_of_every_compression(
 ) -> None:
     folders, _ = written
     lines = dump("dump-data", sorted(folders[state].glob("data-*-0/0*")))
-    text = "\n".join(lines)
+    text = "".join(f"{line}\n" for line in lines)
     files = dict(
         re.findall(r"^Dumping \S*/data-(\w+)-0/0+\.log\n((?:(?!Dumping ).*\n)*)", text, re.MULTILINE)
     )

@@ -183,3 +183,6 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+
+    # Ours, far outside Kafka's range: answered to those who use our extensions, and to nobody else.
+    COMMITTED_OFFSET_MISMATCH = 10_000

@@ -256,6 +256,27 @@ class Config:
         at_least=0,
         is_ours=True,
     )
+    group_rebalance_signal: str = setting(
+        Kind.STRING,
+        "heartbeat",
+        "How members hear that a rebalance has begun: by REBALANCE_IN_PROGRESS in their next heartbeat (as Kafka), or, "
+        "with close, at once, by the end of their connection.",
+        choices=("heartbeat", "close"),
+        is_ours=True,
+    )
+    offsets_commit_owner_check: bool = setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether a member commits only for partitions that it is assigned; others are TOPIC_AUTHORIZATION_FAILED (29).",
+        is_ours=True,
+    )
+    offsets_commit_unknown_topics: bool = setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether offsets of topics and partitions that do not exist are committed; else they are "
+        "UNKNOWN_TOPIC_OR_PARTITION (3).",
+        is_ours=True,
+    )
     coordinator_warm: bool = setting(
         Kind.BOOLEAN,
         True,

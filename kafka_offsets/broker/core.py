@@ -30,7 +30,7 @@ from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import RequestContext, Result
+from kafka_offsets.coordinator.result import Closing, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.protocol.compression import Compression
@@ -145,6 +145,9 @@ class BrokerCore:
                 group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
                 group_max_size=config.group_max_size,
                 offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+                group_rebalance_closes=config.group_rebalance_signal == "close",
+                offsets_commit_owner_check=config.offsets_commit_owner_check,
+                offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
             ),
             self.topics,
             self,
@@ -289,11 +292,8 @@ class BrokerCore:
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Let the answer to a request go when the turn ends, in the order of its connection's requests."""
-        if type(context) is Part:
-            assert context.gather is not None
-            whole = context.gather.put(context.index, response)
-            if whole is not None:
-                self.reply(context.gather.context, whole)
+        if type(context) is not RequestContext:
+            self._reply_otherwise(context, response)
             return
         connection: Connection = context.connection
         if connection.closing:
@@ -315,11 +315,24 @@ class BrokerCore:
             )
         self._answered[connection] = None
 
+    def _reply_otherwise(self, context: RequestContext, response: Any) -> None:
+        """Take in a part of an answer, or close a connection in place of one."""
+        if isinstance(context, Part):
+            assert context.gather is not None
+            whole = context.gather.put(context.index, response)
+            if whole is not None:
+                self.reply(context.gather.context, whole)
+        elif isinstance(context, Closing) and not context.connection.closing:
+            self.close_connection(context.connection)
+
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
         """Answer a request with an error in place of the answer it was to have."""
         if isinstance(context, Part):
             assert context.gather is not None
             self.reply(context, context.gather.refuse(context.index, error))
+            return
+        if isinstance(context, Closing):  # the rebalance goes on, whatever became of the records
+            self.reply(context, None)
             return
         api = self.apis.by_key[context.api_key]
         self.reply(context, api.fail(context.request, error, context.api_version))

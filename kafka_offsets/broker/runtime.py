@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from kafka_offsets.broker import loading, rescue
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance
-from kafka_offsets.coordinator.result import RequestContext, Result
+from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.compression import Compression
@@ -98,6 +98,8 @@ class HostedShard:
     failed          the log takes no more writes: the shard answers nobody until the broker is started again
     refusals        how often decisions were undone because the log did not take their records
     deadline        when the shard's tick is due
+    _latest         by key the last records that are decided and not in effect, as far as `_looked_through` says; None
+                    when nobody has asked since the last change
     """
 
     def __init__(
@@ -114,6 +116,9 @@ class HostedShard:
         self.deadline: Deadline | None = None
         self._decided: list[Result | Read] = []
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
+        self._latest: dict[bytes, Record] | None = None
+        self._looked_through = 0
+        shard.latest_record = self.latest_record
 
     @property
     def applied_offset(self) -> int:
@@ -143,9 +148,24 @@ class HostedShard:
         """Take a decision, or a read that must see its effect, into this turn."""
         self._decided.append(result)
 
+    def latest_record(self, key: bytes) -> Record | None:
+        """Return the last record of a key that is decided and has not taken effect, None when there is none.
+
+        The first question of a turn looks through everything; the next ones through what was decided since.
+        """
+        if self._latest is None:
+            self._latest = {}
+            self._looked_through = 0
+            for _, _, results in self._appended:
+                self._latest.update(_by_key(results))
+        self._latest.update(_by_key(self._decided[self._looked_through :]))
+        self._looked_through = len(self._decided)
+        return self._latest.get(key)
+
     def append(self, now: Now) -> None:
         """Append the decisions of this turn; those that the log refuses are undone and answered with an error."""
         decided, self._decided = self._decided, []
+        self._latest = None
         if self.failed:
             self._refuse(decided, ErrorCode.NOT_COORDINATOR)
         elif len(decided) <= _FEW:
@@ -186,6 +206,7 @@ class HostedShard:
     def take_effect(self) -> None:
         """Replay what is durable and let its replies go, in the order of the decisions."""
         appended = self._appended
+        self._latest = None
         replay, answer = self.shard.replay_written, self._replies.reply
         while appended and appended[0][1] <= self.durable_offset:
             offset, _, results = appended.popleft()
@@ -230,6 +251,13 @@ class HostedShard:
                 continue
             for reply in result.replies:
                 self._replies.fail(reply.context, error)
+
+
+def _by_key(results: Iterable[Result | Read]) -> dict[bytes, Record]:
+    """Return the last record of each key that decisions write."""
+    return {
+        record.key: record for result in results if isinstance(result, Result) for record in result.records
+    }
 
 
 def _share_batches(results: Iterable[Result | Read]) -> Iterable[list[Result | Read]]:

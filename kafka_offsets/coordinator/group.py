@@ -8,10 +8,10 @@ members there are, except the ones that end a phase. Source: ClassicGroup and Cl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
@@ -60,6 +60,7 @@ class Member:
 
     protocols          name -> metadata, in the member's order of preference
     join, sync         the parked request that waits for the end of the phase
+    connection         on which it was last heard of, opaque; None when it was loaded and silent since
     is_new             not yet part of a generation: it knows no member id and sends no heartbeats
     deadline_ms        when its session ends, in monotonic time; heartbeats move this alone
     scheduled_ms       when its earliest timer falls due, -1 for none: at most `deadline_ms` as long as it counts
@@ -75,6 +76,7 @@ class Member:
     assignment: bytes = b""
     join: RequestContext | None = None
     sync: RequestContext | None = None
+    connection: Any = None
     is_new: bool = False
     deadline_ms: int = 0
     scheduled_ms: int = _UNSCHEDULED
@@ -210,6 +212,23 @@ class ClassicGroup:
         if self.state is GroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
+
+    def owned_partitions(self, member_id: str) -> Mapping[str, Collection[int]] | None:
+        """Return the partitions that a member is assigned, by topic; None when that is not known.
+
+        It is not known of those who are no members, of groups of other kinds than consumers, and of an assignment that
+        does not parse.
+        """
+        member = self.members.get(member_id)
+        if member is None or self.protocol_type != CONSUMER:
+            return None
+        if not member.assignment:
+            return {}
+        try:
+            assigned, _ = messages.decode(messages.ConsumerProtocolAssignment, member.assignment, 0, 2)
+        except ProtocolError:
+            return None
+        return {topic.topic: frozenset(topic.partitions) for topic in assigned.assigned_partitions}
 
     def check_offset_deletion(self) -> ErrorCode:
         """Say whether offsets may be deleted: not of a live group whose subscriptions cannot be known."""

@@ -26,11 +26,13 @@ _DESCRIBE_MISSING_SINCE = 6
 
 def heartbeat(shard: Shard, request: messages.HeartbeatRequest, context: RequestContext, now: Now) -> Result:
     """Keep a member's session alive; REBALANCE_IN_PROGRESS tells it to join again."""
-    error = _heartbeat(shard, request, now)
+    error = _heartbeat(shard, request, context, now)
     return reply_with(context, messages.HeartbeatResponse(error_code=error))
 
 
-def _heartbeat(shard: Shard, request: messages.HeartbeatRequest, now: Now) -> ErrorCode:
+def _heartbeat(
+    shard: Shard, request: messages.HeartbeatRequest, context: RequestContext, now: Now
+) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     group = shard.groups.get(request.group_id)
@@ -43,7 +45,9 @@ def _heartbeat(shard: Shard, request: messages.HeartbeatRequest, now: Now) -> Er
         return error
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    group.arm(group.members[request.member_id], shard.timers, now)
+    member = group.members[request.member_id]
+    member.connection = context.connection
+    group.arm(member, shard.timers, now)
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

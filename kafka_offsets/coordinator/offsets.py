@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator import conditions, stored
+from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.shard import Shard
@@ -61,8 +62,10 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
         name, topic_id, count, unknown = _resolve(shard, topic, context.api_version)
         prefix = stored.offset_key_prefix(group_id, name)
         for partition in topic.partitions:
+            if partition.unknown_tags is not None and conditions.EXPECTED_OFFSET in partition.unknown_tags:
+                return _commit_if(shard, request, context, now)
             index, metadata = partition.partition_index, partition.committed_metadata or ""
-            if not 0 <= index < count:
+            if (index >= count or index < 0) and not _takes_unknown(shard, index, unknown):
                 refused[id(partition)] = unknown
                 continue
             if group_error is None:
@@ -84,8 +87,80 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
         group = shard.groups.get(group_id)
         if group is not None:
             group.on_commit(request.member_id, now, shard)
+            if shard.settings.offsets_commit_owner_check:
+                records = _refuse_others(group, request, records, refused)
     response = request if is_echo and not refused else _commit_response(request, refused)
     return reply_with(context, response, records)
+
+
+def _takes_unknown(shard: Shard, index: int, error: ErrorCode) -> bool:
+    """Whether an offset is committed for a partition that does not exist, or whose topic does not."""
+    is_named = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # an unknown id names no topic to commit for
+    return is_named and index >= 0 and shard.settings.offsets_commit_unknown_topics
+
+
+def _refuse_others(
+    group: ClassicGroup,
+    request: messages.OffsetCommitRequest,
+    records: list[Record],
+    refused: dict[int, ErrorCode],
+) -> list[Record]:
+    """Add the partitions that the member does not own to `refused`; return the records of those that it does.
+
+    TOPIC_AUTHORIZATION_FAILED: of the codes that clients know, the one that is final, is told for single partitions
+    and does not make a member join again. Source: the design of the consumer rewrite, commit offset.
+    """
+    owned = group.owned_partitions(request.member_id)
+    if owned is None:
+        return records
+    kept = []
+    accepted = [p for topic in request.topics for p in topic.partitions if id(p) not in refused]
+    for partition, record in zip(accepted, records, strict=True):
+        assert record.offset_key is not None
+        _, topic, index = record.offset_key
+        if index in owned.get(topic, ()):
+            kept.append(record)
+        else:
+            refused[id(partition)] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return kept
+
+
+def _commit_if(
+    shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now
+) -> Result:
+    """Commit if each condition holds and nothing else stands against it, all partitions or none.
+
+    Conditions look at the offsets that there will be when everything decided so far has taken effect: of two commits
+    on the same condition the second is refused. See conditions.py for the fields.
+    """
+    expected = conditions.take(request)
+    if expected is None:
+        return reply_with(context, fail_commit(request, ErrorCode.INVALID_REQUEST, context.api_version))
+    plain = commit(shard, request, context, now)
+    (reply,) = plain.replies
+    if reply.response is request:
+        response = fail_commit(request, _NONE, context.api_version)
+    else:
+        response = reply.response
+    answers = [(t, p) for t in response.topics for p in t.partitions]
+    is_whole = all(answer.error_code == _NONE for _, answer in answers)
+    if is_whole:
+        for topic, answer in answers:
+            condition = expected.get((topic.name, topic.topic_id, answer.partition_index))
+            if condition is None:
+                continue
+            name = topic.name or shard.topics.topic_name(topic.topic_id) or ""
+            found = conditions.committed_offset(shard, request.group_id, name, answer.partition_index)
+            answer.unknown_tags = conditions.found_tag(found)
+            if found != condition:
+                answer.error_code = ErrorCode.COMMITTED_OFFSET_MISMATCH
+                is_whole = False
+    if is_whole:
+        return reply_with(context, response, plain.records)
+    for _, answer in answers:
+        if answer.error_code == _NONE:
+            answer.error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
+    return reply_with(context, response)
 
 
 def _commit_response(
@@ -217,11 +292,10 @@ def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: Request
         _, count = shard.topics.id_and_partition_count(topic.name)
         valid = []
         for partition in topic.partitions:
-            index = partition.partition_index
-            if 0 <= index < count:
+            index, error = partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if 0 <= index < count or _takes_unknown(shard, index, error):
                 valid.append(index)
             else:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 refused.setdefault(topic.name, []).append(response.Partition(index, error))
         if valid:
             known.append((topic.name, valid))

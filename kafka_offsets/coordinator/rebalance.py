@@ -21,7 +21,7 @@ from kafka_offsets.coordinator.group import (
     GroupState,
     Member,
 )
-from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import Closing, Record, Reply, RequestContext, Result
 from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -119,6 +119,7 @@ def park_join(draft: Draft, group: ClassicGroup, member: Member, context: Reques
     """
     refuse_join(draft, group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     member.join = context
+    member.connection = context.connection
     group.joined += 1
 
 
@@ -126,6 +127,7 @@ def park_sync(draft: Draft, member: Member, context: RequestContext) -> None:
     """Let a sync wait for the leader's; an earlier one of the same member is told to try again."""
     refuse_sync(draft, member, ErrorCode.REBALANCE_IN_PROGRESS)
     member.sync = context
+    member.connection = context.connection
 
 
 # The join phase
@@ -145,6 +147,8 @@ def begin(draft: Draft, group: ClassicGroup) -> None:
     From EMPTY it waits for the initial delay, so that members which start together make one generation (KIP-134);
     else for all members to join again, at most for the longest of their rebalance timeouts.
     """
+    if draft.shard.settings.group_rebalance_closes:
+        _close_connections(draft, group)
     if group.state is GroupState.COMPLETING_REBALANCE:
         _reset_assignments(draft, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.unsynced.clear()
@@ -161,6 +165,22 @@ def begin(draft: Draft, group: ClassicGroup) -> None:
         complete_join(draft, group)
     else:
         _schedule_join(draft, group, group.rebalance_timeout_ms)
+
+
+def _close_connections(draft: Draft, group: ClassicGroup) -> None:
+    """Tell members of a rebalance by the end of their connection, but for those that a waiting request tells.
+
+    Source: the design of the consumer rewrite, rebalance process, option 2.
+    """
+    members = group.members.values()
+    waiting = [m.connection for m in members if m.join is not None or m.sync is not None]
+    closed = dict.fromkeys(m.connection for m in members if m.connection is not None)
+    for connection in closed:
+        if connection not in waiting:
+            draft.reply(Closing(connection), None)
+    for member in members:
+        if member.connection in closed and member.connection not in waiting:
+            member.connection = None
 
 
 def complete_if_all_joined(draft: Draft, group: ClassicGroup) -> None:
@@ -241,7 +261,8 @@ def store_assignments(draft: Draft, group: ClassicGroup, assignments: dict[str, 
         if group.state is GroupState.STABLE:
             again = Draft(draft.shard, draft.now)
             begin(again, group)
-            assert not again.replies  # in a stable group nobody is parked
+            # In a stable group nobody is parked; whose connection should end hears of it by heartbeat.
+            assert all(isinstance(reply.context, Closing) for reply in again.replies)
 
     draft.undo = undo
 

@@ -50,10 +50,20 @@ class RequestContext:
     answer: bytes | bytearray | None = None
 
 
-class Reply(NamedTuple):
-    """The answer to one request.
+class Closing(RequestContext):
+    """Stands in a reply for a connection that is closed: what its client learns from it is all of the answer."""
 
-    response  a value class of the API's response; or, where the API has that, the request itself: all of it is done
+    __slots__ = ()
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection, -1, 0, 0, "", "")
+
+
+class Reply(NamedTuple):
+    """The answer to one request, or with a :class:`Closing` the end of one connection.
+
+    response  a value class of the API's response; or, where the API has that, the request itself: all of it is done;
+              None of a `Closing`
     """
 
     context: RequestContext

@@ -29,6 +29,9 @@ class GroupSettings:
     group_max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4096
     new_member_join_timeout_ms: int = 300_000
+    group_rebalance_closes: bool = False
+    offsets_commit_owner_check: bool = False
+    offsets_commit_unknown_topics: bool = False
 
 
 class TopicView(Protocol):
@@ -49,6 +52,8 @@ class Shard:
     partition      number of that partition
     new_member_id  prefix -> a member id that nobody has, `prefix-UUID`
     topics         the topics of the cluster
+    latest_record  key -> the last record of it that is decided and has not taken effect, None when there is none;
+                   set by whoever appends the records
     is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
     early_deletions  how many records of this run deleted a group while offsets of it stood: what came of the group
                      then depends on the order of records with different keys
@@ -65,6 +70,7 @@ class Shard:
         self.settings = settings
         self.new_member_id = new_member_id
         self.topics = topics
+        self.latest_record: Callable[[bytes], Record | None] = lambda key: None
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetTable()
         self.timers = Timers()

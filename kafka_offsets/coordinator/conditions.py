@@ -1,0 +1,80 @@
+"""Commits on condition: the committed offset of a partition is replaced if it is the one that the client expects.
+
+The condition rides in a tagged field of a partition in OffsetCommit, from version 8 on, which plain clients do not send
+and plain brokers skip (KIP-482)::
+
+    request   partition, tag 10000   expected offset int64, big-endian; -1: nothing is committed
+    response  partition, tag 10000   found offset int64: what was committed before, -1 when nothing was
+
+An answer without the tag comes from a broker that knows no conditions and has committed without looking. What
+OffsetFetch answers counts: a committed offset of -1 is the same as none.
+Source: the offset API proposal, "update the offset to x, iff the current offset is y".
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.protocol import messages
+
+EXPECTED_OFFSET = 10_000
+"""The tag of a partition in OffsetCommitRequest."""
+
+FOUND_OFFSET = 10_000
+"""The tag of a partition in OffsetCommitResponse."""
+
+NOTHING = -1
+"""Stands for "nothing is committed"."""
+
+_OFFSET = struct.Struct(">q")
+
+Place = tuple[str, bytes, int]
+"""Name and id of a topic as a request has them, one of them empty, and a partition."""
+
+
+def put(partition: messages.OffsetCommitRequest.Partition, expected: int) -> None:
+    """Make the commit of a partition conditional."""
+    partition.unknown_tags = {EXPECTED_OFFSET: _OFFSET.pack(expected)}
+
+
+def take(request: messages.OffsetCommitRequest) -> dict[Place, int] | None:
+    """Take the conditions out of a request; None when one is malformed, or two contradict each other."""
+    conditions: dict[Place, int] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            tags, partition.unknown_tags = partition.unknown_tags, None
+            if tags is None or EXPECTED_OFFSET not in tags:
+                continue
+            value = tags[EXPECTED_OFFSET]
+            if len(value) != _OFFSET.size:
+                return None
+            (expected,) = _OFFSET.unpack(value)
+            place = topic.name, topic.topic_id, partition.partition_index
+            if conditions.setdefault(place, expected) != expected:
+                return None
+    return conditions
+
+
+def found_tag(offset: int) -> dict[int, bytes]:
+    """Return the tagged field that says what was found."""
+    return {FOUND_OFFSET: _OFFSET.pack(offset)}
+
+
+def read_found(partition: messages.OffsetCommitResponse.Partition) -> int | None:
+    """Return the offset that was committed before; None when the broker has not looked."""
+    value = (partition.unknown_tags or {}).get(FOUND_OFFSET)
+    return None if value is None or len(value) != _OFFSET.size else int(_OFFSET.unpack(value)[0])
+
+
+def committed_offset(shard: Shard, group: str, topic: str, partition: int) -> int:
+    """Return the offset that will be committed when all that is decided has taken effect; -1 for none."""
+    record = shard.latest_record(stored.offset_key(group, topic, partition))
+    if record is None:
+        entry = shard.offsets.get(group, topic, partition)
+    elif record.value is None:
+        entry = None
+    else:
+        entry = record.entry or stored.parse_offset_value(record.value, -1)
+    return NOTHING if entry is None else entry.offset

@@ -33,9 +33,6 @@ class NoTopics:
     def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
         return NO_TOPIC_ID, 0
 
-    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
-        return NO_TOPIC_ID, 0
-
     def topic_name(self, topic_id: bytes) -> str | None:
         return None
 

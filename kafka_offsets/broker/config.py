@@ -214,6 +214,16 @@ class Config:
     )
 
     # Groups.
+    offsets_retention_minutes: int = setting(
+        Kind.INT,
+        10_080,
+        "How long an offset is kept that nobody uses: since its group emptied, since its commit where there is no such "
+        "time, or where the group's consumers do not read its topic.",
+        at_least=1,
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        Kind.LONG, 600_000, "How often offsets are looked for that are past their retention.", at_least=1
+    )
     group_min_session_timeout_ms: int = setting(
         Kind.INT,
         100,

@@ -17,6 +17,7 @@ from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_api
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.connection import Connection, KnownHeader
 from kafka_offsets.broker.deadlines import Deadline, Deadlines
+from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
 from kafka_offsets.broker.partitions import Partition, Topics
@@ -166,6 +167,8 @@ class BrokerCore:
             self.directory.close(sync=False)
             raise
         self.maintenance.start()
+        self.expiry = Expiry(self)
+        self.expiry.start()
 
     def _load_groups(self) -> None:
         """Replay the offsets topic, if there is one, and append what the replay decided."""
@@ -279,6 +282,7 @@ class BrokerCore:
         self.maintenance.stop()
         try:
             self.end_turn()
+            self.expiry.stop()
             self.snapshots.stop()
         finally:
             self.topics.close()
@@ -394,11 +398,16 @@ class BrokerCore:
         self.runtime.start(topic.partition_count, now, is_new=True)
 
     def on_topic_deleted(self, name: str) -> None:
-        """Note that a topic is gone: fetches that wait for it are answered, groups go with the offsets topic."""
+        """Note that a topic is gone: fetches that wait for it are answered, and its committed offsets go.
+
+        Groups go with the offsets topic.
+        """
         fetch.topic_deleted(self, name)
         if name == OFFSETS_TOPIC:
             self._dirty_shards.clear()
             self.runtime.stop()
+        else:
+            self.expiry.topic_deleted(name)
 
     def _on_cleaned(self, partition: Partition) -> None:
         hosted = self.runtime.shards.get(partition.index) if partition.topic == OFFSETS_TOPIC else None

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 from kafka_offsets.broker import loading, rescue
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import rebalance
+from kafka_offsets.coordinator import rebalance, stored
+from kafka_offsets.coordinator.expiry import NOTHING, UnderWay
+from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -126,6 +128,25 @@ class HostedShard:
         return self._appended[0][0] if self._appended else self.log.log_end_offset
 
     @property
+    def decided_end_offset(self) -> int:
+        """The offset that the next decision's first record will have, unless the log refuses one before it."""
+        decided = (len(result.records) for result in self._decided if isinstance(result, Result))
+        return self.log.log_end_offset + sum(decided)
+
+    def under_way(self) -> UnderWay:
+        """Return what the decisions are about that have not taken effect yet."""
+        if not self.has_pending:
+            return NOTHING
+        offsets, groups = set(), set()
+        for key in self._latest_records():
+            parsed = stored.parse_key(key)
+            if isinstance(parsed, stored.OffsetKey):
+                offsets.add(parsed)
+            if parsed.group is not None:
+                groups.add(parsed.group)
+        return UnderWay(frozenset(offsets), frozenset(groups))
+
+    @property
     def has_unwritten(self) -> bool:
         """Whether some decision has not been offered to the log yet."""
         return bool(self._decided)
@@ -149,7 +170,11 @@ class HostedShard:
         self._decided.append(result)
 
     def latest_record(self, key: bytes) -> Record | None:
-        """Return the last record of a key that is decided and has not taken effect, None when there is none.
+        """Return the last record of a key that is decided and has not taken effect, None when there is none."""
+        return self._latest_records().get(key)
+
+    def _latest_records(self) -> dict[bytes, Record]:
+        """Return these records by key.
 
         The first question of a turn looks through everything; the next ones through what was decided since.
         """
@@ -160,7 +185,7 @@ class HostedShard:
                 self._latest.update(_by_key(results))
         self._latest.update(_by_key(self._decided[self._looked_through :]))
         self._looked_through = len(self._decided)
-        return self._latest.get(key)
+        return self._latest
 
     def append(self, now: Now) -> None:
         """Append the decisions of this turn; those that the log refuses are undone and answered with an error."""
@@ -283,6 +308,7 @@ class CoordinatorRuntime:
     new_member_id  prefix -> a member id that nobody has
     compression, max_batch_bytes  of the batches that are written
     restore        puts what it knows of a log into its empty shard; the offset to replay from, None for all of it
+    meters         what is counted, of all shards
     by_group       the shards of groups that were asked for, as far as they are remembered
     """
 
@@ -305,6 +331,7 @@ class CoordinatorRuntime:
         self._compression = compression
         self._max_batch_bytes = max_batch_bytes
         self._restore = restore
+        self.meters = Meters()
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
         self.by_group: dict[str, HostedShard] = {}
@@ -342,7 +369,7 @@ class CoordinatorRuntime:
         return self.shards.values()
 
     def _host(self, partition: int, now: Now) -> HostedShard:
-        shard = Shard(partition, self._settings, self._new_member_id, self._topics)
+        shard = Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)
         hosted = HostedShard(
             shard, self._open_log(partition), self._replies, self._compression, self._max_batch_bytes
         )

@@ -175,6 +175,29 @@ class ClassicGroup:
         """The longest time that any member wants to have for rejoining; costs a walk over the members."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is a member, so that the group may be deleted."""
+        return self.state is GroupState.EMPTY
+
+    def retention_start_ms(self, commit_timestamp: int) -> int | None:
+        """Say from when on the retention of an offset counts, in wall time; None: it does not expire as things are.
+
+        Of a simple group since the commit; of an empty one since it emptied, where that is known; of consumers that
+        are at rest since the commit, if they are known not to read the topic (`is_subscribed_to`, KIP-211 and 496).
+        """
+        if self.protocol_type is None:
+            return commit_timestamp
+        if self.state is GroupState.EMPTY:
+            return commit_timestamp if self.state_since_ms == -1 else self.state_since_ms
+        if self.protocol_type == CONSUMER and self.subscribed is not None and self.state is GroupState.STABLE:
+            return commit_timestamp
+        return None
+
+    def tombstones(self) -> list[Record]:
+        """Return the records that delete the group itself."""
+        return [stored.group_tombstone(self.group_id)]
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether the last generation reads `topic`: if a consumer's metadata does not parse, any topic."""
         if self.subscribed is None:

@@ -5,11 +5,13 @@ Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.group import ClassicGroup, GroupState
 from kafka_offsets.coordinator.rebalance import Draft
-from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -172,6 +174,16 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
     reply = Reply(context, messages.DeleteGroupsResponse.DeletableGroupResult(group_id, error))
     if error is not ErrorCode.NONE or group is None:
         return Result(replies=(reply,))
+    undo = take_out(shard, group)
+    partitions = _partitions(shard, group_id)
+    shard.meters.offset_deletions += len(partitions)
+    records = [stored.offset_tombstone(group_id, *partition) for partition in partitions]
+    return Result((*records, *group.tombstones()), (reply,), undo)
+
+
+def take_out(shard: Shard, group: ClassicGroup) -> Callable[[], None]:
+    """Let a group without members be gone at once; return what brings it back when the log refuses its tombstones."""
+    group_id = group.group_id
     del shard.groups[group_id]
     group.drop_timers(shard.timers)
 
@@ -182,7 +194,7 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
                 current.drop_timers(shard.timers)
             shard.groups[group_id] = group
 
-    return Result((*_tombstones(shard, group_id),), (reply,), undo)
+    return undo
 
 
 def _check_deletion(group: ClassicGroup | None) -> ErrorCode:
@@ -193,9 +205,9 @@ def _check_deletion(group: ClassicGroup | None) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _tombstones(shard: Shard, group_id: str) -> list[Record]:
+def _partitions(shard: Shard, group_id: str) -> Collection[tuple[str, int]]:
+    """Return what a group has offsets of, those of open transactions included."""
     partitions = {(topic, partition): None for topic, partition, _ in shard.offsets.items(group_id)}
     for offsets in shard.pending.values():
         partitions.update({(key.topic, key.partition): None for key in offsets if key.group == group_id})
-    records = [stored.offset_tombstone(group_id, *partition) for partition in partitions]
-    return [*records, stored.group_tombstone(group_id)]
+    return partitions.keys()

@@ -365,6 +365,28 @@ class OffsetTable:
             return []
         return [page.number << _PAGE_BITS | slot for page in head.pages() for slot in page.slots()]
 
+    def has_topic(self, topic: str) -> bool:
+        """Whether any group has an entry for the topic."""
+        return topic in self._topics
+
+    def page_numbers(self, group: str, topic: str) -> list[int]:
+        """The pages in which the group has an entry for the topic, ascending; see :meth:`page_items`."""
+        head = self._head(group, topic)
+        return [] if head is None else [page.number for page in head.pages()]
+
+    def page_items(self, group: str, topic: str, number: int) -> list[tuple[int, OffsetAndMetadata]]:
+        """Return partition and entry of the at most PAGE_PARTITIONS partitions of one page, ascending.
+
+        number  partition // PAGE_PARTITIONS; empty when there is no such page (any more)
+        """
+        page = self._page(group, topic, number)
+        if page is None:
+            return []
+        first = number << _PAGE_BITS
+        return [
+            (first | slot, page.entry(slot, index * _ROW_BYTES)) for index, slot in enumerate(page.slots())
+        ]
+
     def items(self, group: str) -> Iterator[tuple[str, int, OffsetAndMetadata]]:
         """Yield topic, partition and entry of all the group has: topics as :meth:`topics`, partitions ascending.
 

@@ -83,6 +83,7 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
                     OffsetAndMetadata, (offset, leader_epoch, metadata, timestamp, expires, topic_id, -1)
                 )
                 records.append(stored.offset_record(group_id, name, index, entry, prefix))
+    shard.meters.offset_commits += len(records)
     if request.member_id and group_error is _NONE:
         group = shard.groups.get(group_id)
         if group is not None:
@@ -307,6 +308,7 @@ def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: Request
             return reply_with(context, response(error_code=error))
         for name, indexes in known:
             answered[name] = answered.get(name, []) + _delete(shard, request.group_id, name, indexes, records)
+    shard.meters.offset_deletions += len(records)
     topics = [response.Topic(name, partitions) for name, partitions in answered.items()]
     return reply_with(context, response(topics=topics), records)
 

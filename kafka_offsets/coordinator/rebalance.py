@@ -244,6 +244,7 @@ def store_assignments(draft: Draft, group: ClassicGroup, assignments: dict[str, 
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     draft.records.append(group.record())
+    draft.shard.meters.completed_rebalances += 1
     group.enter(GroupState.STABLE, draft.now)
     for member in group.members.values():
         context = member.sync

@@ -16,7 +16,8 @@ class Record(NamedTuple):
     """One record of the offsets topic; `value` None is a tombstone.
 
     offset_key, entry  what `key` and `value` say, where the decision has it at hand and the replay of a record that has
-                       just been written need not read it back; the entry's log offset is not known yet
+                       just been written need not read it back; the entry's log offset is not known yet, and that of
+                       a tombstone is None
     """
 
     key: bytes

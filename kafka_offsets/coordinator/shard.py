@@ -12,6 +12,7 @@ from typing import Protocol
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import Record, Result
 from kafka_offsets.coordinator.timers import Timers
@@ -54,6 +55,7 @@ class Shard:
     topics         the topics of the cluster
     latest_record  key -> the last record of it that is decided and has not taken effect, None when there is none;
                    set by whoever appends the records
+    meters         what is counted, of all shards together
     is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
     early_deletions  how many records of this run deleted a group while offsets of it stood: what came of the group
                      then depends on the order of records with different keys
@@ -65,12 +67,14 @@ class Shard:
         settings: GroupSettings,
         new_member_id: Callable[[str], str],
         topics: TopicView,
+        meters: Meters | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
         self.new_member_id = new_member_id
         self.topics = topics
         self.latest_record: Callable[[bytes], Record | None] = lambda key: None
+        self.meters = Meters() if meters is None else meters
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetTable()
         self.timers = Timers()
@@ -124,11 +128,14 @@ class Shard:
 
     def replay_written(self, record: Record, log_offset: int) -> None:
         """Apply one of our own records that has just become durable, as :meth:`replay` does with its bytes."""
-        _, _, key, entry = record
-        if key is None or entry is None:
-            self.replay(record.key, record.value, log_offset)
+        _, value, key, entry = record
+        if key is None:
+            self.replay(record.key, value, log_offset)
             return
         group, topic, partition = key
+        if entry is None:
+            self._forget_offset(stored.OffsetKey(group, topic, partition))
+            return
         if group not in self.groups:
             self.groups[group] = ClassicGroup(group)
         self.offsets.put(group, topic, partition, entry, log_offset)
@@ -136,11 +143,8 @@ class Shard:
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int
     ) -> None:
-        if value is None:  # a deletion takes the offsets of open transactions along
-            self.offsets.remove(*key)
-            if self.pending:
-                for offsets in self.pending.values():
-                    offsets.pop(key, None)
+        if value is None:
+            self._forget_offset(key)
             return
         entry = stored.parse_offset_value(value, log_offset)
         if key.group not in self.groups:
@@ -149,6 +153,12 @@ class Shard:
             self.offsets.put(*key, entry)
         else:
             self.pending.setdefault(producer_id, {})[key] = entry
+
+    def _forget_offset(self, key: stored.OffsetKey) -> None:
+        """Let go of an offset; a deletion takes those of open transactions along."""
+        self.offsets.remove(*key)
+        for offsets in self.pending.values():
+            offsets.pop(key, None)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply a transaction marker: its offsets take effect, or are dropped.
@@ -173,6 +183,10 @@ class Shard:
             return False
         key = stored.OffsetKey(group, topic, partition)
         return any(key in offsets for offsets in self.pending.values())
+
+    def has_open_transaction(self, group: str) -> bool:
+        """Whether an open transaction has committed an offset of the group; looks at all that such ones have."""
+        return any(key.group == group for offsets in self.pending.values() for key in offsets)
 
     def finish_loading(self, now: Now) -> list[Result]:
         """Bring loaded groups to life: each member gets a fresh session; call once, behind the last replay."""

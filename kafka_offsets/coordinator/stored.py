@@ -140,7 +140,7 @@ def offset_record(
 
 def offset_tombstone(group: str, topic: str, partition: int) -> Record:
     """Return the record that deletes an offset."""
-    return Record(offset_key(group, topic, partition), None)
+    return Record(offset_key(group, topic, partition), None, (group, topic, partition))
 
 
 def group_record(group: str, value: messages.GroupMetadataValue) -> Record:

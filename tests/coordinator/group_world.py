@@ -309,10 +309,13 @@ class World:
             joins[0] = self.join(joins[0].answer.member_id, wanted[0], **options)
         answers = [joined.answer for joined in joins]
         generation = answers[0].generation_id
+        group = options.get("group", "g")
         members = [answer.member_id for answer in answers]
         for member, instance in [*zip(members, wanted, strict=True)][1:]:
-            assert self.sync(member, generation, instance=instance, protocol=None, version=4).is_parked
+            assert self.sync(
+                member, generation, instance=instance, group=group, protocol=None, version=4
+            ).is_parked
         given = {member: f"of {at}".encode() for at, member in enumerate(members)}
-        assert self.sync(members[0], generation, given, instance=wanted[0], version=4).error == 0
-        assert self.group(options.get("group", "g")).state.value == "Stable"
+        assert self.sync(members[0], generation, given, instance=wanted[0], group=group, version=4).error == 0
+        assert self.group(group).state.value == "Stable"
         return members

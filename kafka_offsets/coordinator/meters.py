@@ -1,0 +1,19 @@
+"""What the coordinator counts: the meters of KIP-496. Plain numbers, so that counting costs next to nothing."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Meters:
+    """Numbers that only grow, counted when a decision is made, as Kafka's GroupCoordinatorMetrics are.
+
+    offset_commits        offsets, not requests
+    offset_expirations    offsets that a round of expiry has deleted
+    offset_deletions      offsets that OffsetDelete and DeleteGroups have deleted, not those of deleted topics
+    completed_rebalances  how often a classic group became Stable
+    """
+
+    offset_commits: int = 0
+    offset_expirations: int = 0
+    offset_deletions: int = 0
+    completed_rebalances: int = 0

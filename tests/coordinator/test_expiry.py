@@ -1,0 +1,287 @@
+"""Expiry against a dict that knows the rules of KIP-211 and KIP-496, and against what a real Kafka let expire."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import expiry, offsets, stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import read_batch_header, read_records
+from tests.conftest import DATA
+from tests.coordinator.group_world import World, subscription
+
+RETENTION_MS = 1000
+GROUPS = ("a", "b", "c")
+TOPICS = ("orders", "clicks", "t")
+
+Key = tuple[str, str, int]
+
+
+class Oracle:
+    """Offsets as (commit timestamp, own expiry or None); groups by what their retention counts from."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[Key, tuple[int, int | None]] = {}
+        self.pending: dict[int, dict[Key, tuple[int, int | None]]] = {}
+        self.live: dict[str, frozenset[str] | None] = {}  # stable consumers: what they read; None: not known
+        self.emptied: dict[str, int] = {}
+        self.known: set[str] = set()
+
+    def is_expired(self, key: Key, now_ms: int) -> bool:
+        group, topic, _ = key
+        committed, own = self.offsets[key]
+        if group in self.live:
+            topics = self.live[group]
+            if topics is None or topic in topics:
+                return False
+        if any(key in pending for pending in self.pending.values()):
+            return False
+        if own is not None:
+            return now_ms >= own
+        since = committed if group in self.live else self.emptied.get(group, committed)
+        return now_ms - since >= RETENTION_MS
+
+    def expire(self, now_ms: int) -> None:
+        for key in [key for key in self.offsets if self.is_expired(key, now_ms)]:
+            del self.offsets[key]
+        used = {key[0] for key in self.offsets} | {
+            key[0] for pending in self.pending.values() for key in pending
+        }
+        for group in self.known - used - self.live.keys():
+            self.known.discard(group)
+            self.emptied.pop(group, None)
+
+    def delete_topic(self, topic: str) -> None:
+        for table in (self.offsets, *self.pending.values()):
+            for key in [key for key in table if key[1] == topic]:
+                del table[key]
+
+
+class Pair:
+    """A shard and the oracle, told the same."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.oracle = Oracle()
+
+    @property
+    def now(self) -> Now:
+        return self.world.clock.now()
+
+    def commit(self, group: str, topic: str, partition: int, retention_ms: int | None) -> None:
+        if group in self.oracle.live:  # their members commit; a stranger may not
+            return
+        request = messages.OffsetCommitRequest
+        partitions = [request.Partition(partition, 1, committed_metadata="")]
+        made = request(group, topics=[request.Topic(topic, partitions=partitions)])
+        if retention_ms is not None:
+            made.retention_time_ms = retention_ms
+        self.world.ask(8, offsets.commit, made, 3)
+        own = None if retention_ms is None else self.now.wall_ms + retention_ms
+        self.oracle.offsets[group, topic, partition] = (self.now.wall_ms, own)
+        self.oracle.known.add(group)
+
+    def commit_in_transaction(self, group: str, topic: str, partition: int, producer_id: int) -> None:
+        entry = OffsetAndMetadata(5, commit_timestamp=self.now.wall_ms)
+        record = stored.offset_record(group, topic, partition, entry)
+        self.world.shard.replay(record.key, record.value, len(self.world.durable), producer_id)
+        self.world.durable.append(record)
+        key = (group, topic, partition)
+        self.oracle.pending.setdefault(producer_id, {})[key] = (self.now.wall_ms, None)
+        self.oracle.known.add(group)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        # No plain commit stands behind one that is pending here: what is committed counts.
+        self.world.shard.end_transaction(producer_id, committed=committed)
+        ended = self.oracle.pending.pop(producer_id, {})
+        if committed:
+            self.oracle.offsets |= ended
+
+    def live(self, group: str, topics: frozenset[str] | None) -> None:
+        if group in self.oracle.live:
+            return
+        metadata = b"\xff" if topics is None else subscription(*topics)
+        self.world.stable(group=group, protocols={"range": metadata}, session_ms=1_000_000)
+        self.oracle.live[group] = topics
+        self.oracle.emptied.pop(group, None)
+        self.oracle.known.add(group)
+
+    def leave(self, group: str) -> None:
+        if group not in self.oracle.live:
+            return
+        self.world.leave(*self.world.group(group).members, group=group)
+        del self.oracle.live[group]
+        self.oracle.emptied[group] = self.now.wall_ms
+
+    def expire(self) -> None:
+        take(self.world, expiry.expire(self.world.shard, self.now, RETENTION_MS, lambda: expiry.NOTHING))
+        self.oracle.expire(self.now.wall_ms)
+
+    def delete_topic(self, topic: str) -> None:
+        end = len(self.world.durable)
+        take(self.world, expiry.forget_topic(self.world.shard, topic, end, lambda: expiry.NOTHING))
+        self.oracle.delete_topic(topic)
+
+    def restart(self) -> None:
+        """The state is a replay of the log; open transactions are left out, which the world does not log."""
+        if not self.oracle.pending:
+            self.world = self.world.restart()
+
+    def compare(self) -> None:
+        table = self.world.shard.offsets
+        found = {(group, topic, p) for group in table.groups() for topic, p, _ in table.items(group)}
+        assert found == self.oracle.offsets.keys()
+        assert self.world.shard.groups.keys() == self.oracle.known
+        pending = {key for each in self.world.shard.pending.values() for key in each}
+        assert pending == {key for each in self.oracle.pending.values() for key in each}
+
+
+def take(world: World, steps: Iterator[expiry.Step]) -> list[Any]:
+    taken = []
+    for step in steps:
+        taken += step.result.records
+        world.take(step.result)
+    return taken
+
+
+groups, topics = st.sampled_from(GROUPS), st.sampled_from(TOPICS)
+partitions = st.sampled_from((0, 1, 3))
+retentions = st.sampled_from((None, None, 0, 500, 3000))
+subscriptions = st.one_of(st.none(), st.frozensets(topics))
+operations = st.one_of(
+    st.tuples(st.just("commit"), groups, topics, partitions, retentions),
+    st.tuples(st.just("commit"), groups, topics, partitions, retentions),
+    st.tuples(st.just("live"), groups, subscriptions),
+    st.tuples(st.just("leave"), groups),
+    st.tuples(st.just("advance"), st.sampled_from((1, 499, 500, 999, 1000))),
+    st.tuples(st.just("advance"), st.sampled_from((1, 499, 500, 999, 1000))),
+    st.tuples(st.just("expire")),
+    st.tuples(st.just("delete_topic"), topics),
+    st.tuples(st.just("restart")),
+)
+
+
+@given(st.lists(operations, max_size=40))
+@settings(max_examples=150, deadline=None)
+def test_what_goes_is_what_the_rules_say(told: list[tuple[Any, ...]]) -> None:
+    pair = Pair()
+    for name, *arguments in told:
+        if name == "advance":
+            pair.world.advance(*arguments)
+        else:
+            getattr(pair, name)(*arguments)
+        pair.compare()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("commit_in_transaction"), groups, topics, partitions, st.integers(7, 8)),
+            st.tuples(st.just("end_transaction"), st.integers(7, 8), st.booleans()),
+            st.tuples(st.just("advance"), st.sampled_from((1, 999, 1000))),
+            st.tuples(st.just("expire")),
+            st.tuples(st.just("delete_topic"), topics),
+        ),
+        max_size=30,
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_offsets_of_open_transactions_do_not_expire_and_go_with_their_topic(
+    told: list[tuple[Any, ...]],
+) -> None:
+    pair = Pair()
+    for name, *arguments in told:
+        if name == "advance":
+            pair.world.advance(*arguments)
+            continue
+        getattr(pair, name)(*arguments)
+        pair.compare()
+
+
+def test_a_group_that_the_log_refuses_to_delete_is_there_again() -> None:
+    world = World()
+    world.stable(group="g", session_ms=1_000_000)
+    world.leave(*world.group().members)
+    world.hold = True
+    before = world.group()
+    take(world, expiry.expire(world.shard, world.clock.now(), RETENTION_MS, lambda: expiry.NOTHING))
+    assert "g" not in world.shard.groups
+    world.fail_log()
+    assert world.group() is before
+
+
+def test_a_group_with_a_record_under_way_stays() -> None:
+    world = World()
+    world.stable(group="g", session_ms=1_000_000)
+    world.leave(*world.group().members)
+    busy = expiry.UnderWay(groups=frozenset(("g",)))
+    assert take(world, expiry.expire(world.shard, world.clock.now(), RETENTION_MS, lambda: busy)) == []
+    assert "g" in world.shard.groups
+
+
+# -- beside a real Kafka
+
+LOGS = DATA / "logs" / "expiry"
+SERVED = {"e-simple", "e-classic", "e-refreshed", "e-live"}
+KAFKA_RETENTION_MS = 60_000
+KAFKA_CHECK_MS = 1_000
+
+
+def batches(partition: int) -> list[bytes]:
+    """The batches of one partition of the offsets topic, in their order."""
+    found = []
+    for path in sorted(LOGS.glob(f"__consumer_offsets-{partition}/*.log")):
+        data = path.read_bytes()
+        while data:
+            size = 12 + int.from_bytes(data[8:12], "big")
+            found.append(data[:size])
+            data = data[size:]
+    return found
+
+
+def loaded(before: list[bytes]) -> Shard:
+    shard = World().new_shard()
+    for batch in before:
+        for record in read_records(batch):
+            assert record.key is not None
+            shard.replay(record.key, record.value, record.offset)
+    shard.finish_loading(Now(0, 0))
+    return shard
+
+
+def tombstones(batch: bytes) -> set[tuple[str, ...]]:
+    """What a batch deletes, as the groups that are served are concerned."""
+    keys = [stored.parse_key(record.key or b"") for record in read_records(batch) if record.value is None]
+    return {
+        tuple(map(str, key)) for key in keys if not isinstance(key, stored.UnknownKey) and key.group in SERVED
+    }
+
+
+def ours(shard: Shard, wall_ms: int) -> set[tuple[str, ...]]:
+    found = set()
+    for step in expiry.expire(shard, Now(wall_ms, 0), KAFKA_RETENTION_MS, lambda: expiry.NOTHING):
+        found |= {tuple(map(str, stored.parse_key(record.key))) for record in step.result.records}
+    return {key for key in found if key[0] in SERVED}
+
+
+@pytest.mark.parametrize("partition", range(4))
+def test_what_kafka_let_expire_expires_in_the_same_check_and_nothing_else(partition: int) -> None:
+    found = batches(partition)
+    for at, batch in enumerate(found):
+        wall_ms = read_batch_header(batch).max_timestamp
+        if tombstones(batch):
+            assert ours(loaded(found[:at]), wall_ms) == tombstones(batch)
+            assert not ours(loaded(found[:at]), wall_ms - 2 * KAFKA_CHECK_MS) & tombstones(batch)
+    last_ms = max((read_batch_header(batch).max_timestamp for batch in found), default=0)
+    assert ours(loaded(found), last_ms) == set()
+
+
+def test_the_real_log_has_what_is_compared() -> None:
+    gone = set().union(*(tombstones(batch) for partition in range(4) for batch in batches(partition)))
+    assert {key[0] for key in gone} == SERVED

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
+from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
@@ -106,6 +107,29 @@ def test_a_dry_run_looks_through_an_unfinished_swap(
     before = contents(directory)
     code, lines = run(capsys, "--dry-run", folder)
     assert (code, len(lines)) == (0, 2)
+    assert contents(directory) == before
+
+
+class Unrenamed(DiskFiles):
+    """A disk that refuses to rename."""
+
+    def rename(self, source: str, target: str) -> None:
+        if source == "kept-0":
+            raise StorageError("refused by the test", source)
+        super().rename(source, target)
+
+
+def test_a_dry_run_looks_past_a_deletion_that_was_interrupted(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened = DataDirectory(Unrenamed(directory))
+    with pytest.raises(StorageError, match="refused by the test"):
+        opened.delete_topic("kept")
+    opened.close()
+    before = contents(directory)
+    assert str(directory / "kept-0") in before
+    code, lines = run(capsys, "--dry-run", directory)
+    assert (code, lines[-1].split(":")[0]) == (0, "in all")
     assert contents(directory) == before
 
 

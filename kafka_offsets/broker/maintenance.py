@@ -322,8 +322,9 @@ class Maintenance:
                 config = topic.config
                 try:
                     if not partition.log.closed and partition.log.failure is None:
-                        yield from _roll_old(partition.log, config, wall_ms)
-                        if "delete" in cleanup_policy(topic):
+                        policy = cleanup_policy(topic)
+                        yield from _roll_old(partition.log, config, policy, wall_ms)
+                        if "delete" in policy:
                             yield from _delete_old(partition, config, wall_ms)
                 except StorageError as error:
                     logger.error("retention of %s: %s", partition.log.directory, error)
@@ -350,14 +351,14 @@ def _over() -> None:
 _OVER: Job = _over
 
 
-def _roll_old(log: Log, config: TopicConfig, wall_ms: int) -> Steps:
+def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: int) -> Steps:
     """Begin a new segment when the first record of the active one is older than segment.ms allows.
 
     A record that must be compacted within max.compaction.lag.ms must not stay in the active segment for longer either.
     """
     active = log.segments[-1]
     limit_ms = config.segment_ms
-    if "compact" in config.cleanup_policy:
+    if "compact" in policy:
         limit_ms = min(limit_ms, config.max_compaction_lag_ms)
     if not active.size:
         return

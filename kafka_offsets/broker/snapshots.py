@@ -362,7 +362,7 @@ class _Job:
             self._end(str(error))
             return
         if tail is None:
-            self._end("the log is empty")
+            self._end("no batch ends where the log did when it was begun to be written")
             return
         self._unwritten.append(self._writer.finish(tail))
         self._in_background(self._publish, lambda: self._end(None))

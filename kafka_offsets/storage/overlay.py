@@ -58,9 +58,13 @@ class OverlayFiles(Files):
         """Return where a file or directory lies below, None when it does not."""
         if path in self._moved:
             return self._moved[path]
-        if path in self._gone or not self._below.exists(path):
+        if path in self._gone:
             return None
-        return path
+        directory, _, name = path.rpartition("/")
+        within = self._place(directory) if directory else ""  # it may have moved with its directory
+        if within is None or not self._below.exists(join(within, name)):
+            return None
+        return join(within, name)
 
     def _prepare(self, path: str) -> None:
         """Make the directory of `path` above, if it is there at all."""
@@ -128,6 +132,7 @@ class OverlayFiles(Files):
                 self.remove(below)
         if self._above.is_directory(path):
             self._above.remove_tree(path)
+        self._moved.pop(path, None)
         self._gone.add(path)
 
     def rename(self, source: str, target: str) -> None:
@@ -144,6 +149,7 @@ class OverlayFiles(Files):
                 self._above.remove(target)
             self._moved.pop(source, None)
             self._moved[target] = place
+            self._sizes.pop(target, None)
             if source in self._sizes:
                 self._sizes[target] = self._sizes.pop(source)
         self._gone.add(source)

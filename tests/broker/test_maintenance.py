@@ -335,10 +335,18 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
     core.close()
 
 
-def test_an_old_active_segment_gives_way_to_a_new_one() -> None:
-    core = make_core(log_retention_check_interval_ms=1000)
-    core.create_topic("t", 1, {"segment.ms": "5000", "retention.ms": "-1"})
-    log = core.topics.partition("t", 0).log  # type: ignore[union-attr]
+@pytest.mark.parametrize(
+    ("topic", "configs"),
+    [
+        ("t", {"segment.ms": "5000", "retention.ms": "-1"}),
+        ("t", {"max.compaction.lag.ms": "5000", "cleanup.policy": "compact"}),
+        ("__share_group_state", {"max.compaction.lag.ms": "5000"}),  # compacted whatever the broker's default
+    ],
+)
+def test_an_old_active_segment_gives_way_to_a_new_one(topic: str, configs: dict[str, str]) -> None:
+    core = make_core(log_retention_check_interval_ms=1000, log_cleaner_enable=False)
+    core.create_topic(topic, 1, configs)
+    log = core.topics.partition(topic, 0).log  # type: ignore[union-attr]
     log.append(encode_batch([(b"k", b"v", (), core.clock.now().wall_ms)]))
     advance(core, 5000, 100)
     assert len(log.segments) == 1

@@ -367,7 +367,8 @@ def test_a_topic_that_is_found_without_its_configs_keeps_its_records() -> None:
     partition.log.append(encode_batch([(b"k", b"v", (), core.clock.now().wall_ms)]))
     core.close()
     files.remove("topics")  # as Kafka leaves it, whose configs are elsewhere
-    core = make_core(files, log_retention_check_interval_ms=1000, **SMALL)
+    keep = {"offsets_retention_minutes": 2**31 - 1}  # the committed offsets would expire
+    core = make_core(files, log_retention_check_interval_ms=1000, **SMALL | keep)
     assert core.directory.topics["orders"].configs == {"retention.ms": "-1"}
     assert core.directory.topics["__consumer_offsets"].configs == {"cleanup.policy": "compact"}
     assert core.topics.partition("orders", 0) is not None

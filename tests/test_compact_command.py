@@ -81,6 +81,19 @@ def test_every_topic_with_that_policy_is_compacted(
     assert committed(directory) == [{("kept", 0): 29}] * 2
 
 
+def test_what_several_rounds_take_is_told_in_one_sum(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sum(path.stat().st_size for path in (directory / "keyed-0").glob("*.log"))
+    _, (dry, _) = run(capsys, "--dry-run", directory / "keyed-0")
+    _, (line, _) = run(capsys, "--set", "log.cleaner.dedupe.buffer.size=1", directory / "keyed-0")
+    assert line.split(";")[0] == dry.split(";")[0].replace(" would go ", " gone ")
+    found = re.search(r"(\d+) of \d+ bytes; segments: \d+ before, (\d+) after", line)
+    assert found is not None
+    left = [path.stat().st_size for path in (directory / "keyed-0").glob("*.log")]
+    assert (before - sum(left), len(left)) == (int(found[1]), int(found[2]))
+
+
 @pytest.mark.parametrize("options", [[], ["--include-active"]])
 @pytest.mark.parametrize("stop", ["clean", "unclean"])
 def test_a_dry_run_changes_nothing(

@@ -151,14 +151,17 @@ class _Run(NamedTuple):
         results = compact(log, config, self.now.wall_ms, dry_run=self.dry_run, columns=load_columns())
         if not results:
             return Compacted(log.directory, bytes=size, segments=segments, segments_left=segments), None
-        first, last = results[0], results[-1]
+        # Each round goes over what the rounds before it have left, and further: the last one over all of it.
+        last = results[-1]
+        gone = sum(result.records_read - result.records_kept for result in results)
+        bytes_gone = sum(result.bytes_read - result.bytes_kept for result in results)
         return Compacted(
             log.directory,
-            records=first.records_read,
-            records_gone=first.records_read - last.records_kept,
+            records=last.records_kept + gone,
+            records_gone=gone,
             tombstones_gone=sum(result.tombstones_dropped for result in results),
-            bytes=first.bytes_read,
-            bytes_gone=first.bytes_read - last.bytes_kept,
+            bytes=last.bytes_kept + bytes_gone,
+            bytes_gone=bytes_gone,
             segments=segments,
-            segments_left=segments - first.segments_read + last.segments_kept,
+            segments_left=segments - sum(result.segments_read - result.segments_kept for result in results),
         ), last.end_offset

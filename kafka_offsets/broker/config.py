@@ -287,6 +287,21 @@ class Config:
         "UNKNOWN_TOPIC_OR_PARTITION (3).",
         is_ours=True,
     )
+    offsets_commit_while_loading: bool = setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether commits are taken while their group is loaded, from whomever, and beat what is loaded; else they are "
+        "COORDINATOR_LOAD_IN_PROGRESS (14), as in Kafka.",
+        is_ours=True,
+    )
+    offsets_load_before_listening_bytes: int = setting(
+        Kind.LONG,
+        67_108_864,
+        "So many bytes of logs of the offsets topic are loaded before the broker listens, whole partitions, the first "
+        "ones; the others are loaded behind it.",
+        at_least=0,
+        is_ours=True,
+    )
     coordinator_warm: bool = setting(
         Kind.BOOLEAN,
         True,

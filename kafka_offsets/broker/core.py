@@ -27,6 +27,7 @@ from kafka_offsets.broker.runtime import (
     Read,
     coordinator_error,
 )
+from kafka_offsets.broker.shard_loader import ShardLoader
 from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Clock, Now, SystemClock
@@ -157,29 +158,43 @@ class BrokerCore:
             Compression(config.offsets_topic_compression_codec),
             config.message_max_bytes,
             self.snapshots.restore,
+            commits_while_loading=config.offsets_commit_while_loading,
         )
+        self.loader = ShardLoader(self)
         self.last_request_ms = 0
         self.maintenance = Maintenance(self)
         self.maintenance.on_cleaned.append(self._on_cleaned)
         try:
-            self._load_groups()
+            left = self._load_groups()
         except BaseException:
             self.directory.close(sync=False)
             raise
-        self.maintenance.start()
         self.expiry = Expiry(self)
         self.expiry.start()
+        self.loader.load(left)
+        self.end_turn()
 
-    def _load_groups(self) -> None:
-        """Replay the offsets topic, if there is one, and append what the replay decided."""
+    def _load_groups(self) -> list[HostedShard]:
+        """Replay the offsets topic, if there is one; return the shards whose turn is yet to come."""
         self.snapshots.start(self.clock.now())
         topic = self.topics.get(OFFSETS_TOPIC)
         if topic is None:
-            return
-        self.runtime.start(topic.partition_count, self.clock.now(), is_new=False)
+            return []
+        at_once_bytes = self.config.offsets_load_before_listening_bytes
+        left = self.runtime.start(
+            topic.partition_count, self.clock.now(), is_new=False, at_once_bytes=at_once_bytes
+        )
         for hosted in self.runtime.all_shards():
-            self._dirty_shards[hosted] = None
-        self.end_turn()
+            self.touch(hosted)
+        return left
+
+    def on_loaded(self) -> None:
+        """Note that every shard is loaded: logs are cleaned from now on, and not while they are read as a whole."""
+        self.maintenance.start()
+
+    def touch(self, hosted: HostedShard) -> None:
+        """Have a shard looked at when the turn ends."""
+        self._dirty_shards[hosted] = None
 
     # -- what the owner of the sockets calls --------------------------------------------------------------------
 
@@ -273,12 +288,16 @@ class BrokerCore:
         """Return the committed offsets of a group by (topic, partition); empty for an unknown group."""
         if not self.offsets_topic_exists:
             return {}
-        shard = self.runtime.shard_of(group_id, self.clock.now()).shard
+        hosted = self.runtime.shard_of(group_id, self.clock.now())
+        if hosted.is_loading:
+            raise RuntimeError(f"the offsets of group {group_id} are being loaded")
+        shard = hosted.shard
         return {(topic, partition): entry for topic, partition, entry in shard.offsets.items(group_id)}
 
     def close(self) -> None:
         """Write what is decided, close all files and give the data directory free."""
         self.sync, self.background = sync_inline, run_inline
+        self.loader.abandon()
         self.maintenance.stop()
         try:
             self.end_turn()
@@ -372,6 +391,8 @@ class BrokerCore:
         except StorageError as error:
             logger.error("the shard of a group cannot be used: %s", error)
             return coordinator_error(error)
+        if hosted.is_loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR if hosted.failed else hosted
 
     def decide(self, hosted: HostedShard, result: Result | Read) -> None:
@@ -542,7 +563,10 @@ class BrokerCore:
         if hosted is None or hosted.failed:
             found = self.shard_of(request.group_id, now)
             if isinstance(found, ErrorCode):
-                self.reply(context, api.fail(request, found, context.api_version))
+                if found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not self.loader.commit(
+                    api, request, context, now
+                ):
+                    self.reply(context, api.fail(request, found, context.api_version))
                 return
             hosted = found
         hosted.decide(api.handle(hosted.shard, request, context, now))
@@ -595,7 +619,7 @@ class BrokerCore:
             if not waits:
                 hosted.durable_offset = log.log_end_offset
             hosted.take_effect()
-            due_ms = hosted.shard.next_deadline_ms
+            due_ms = None if hosted.is_loading else hosted.shard.next_deadline_ms
             if due_ms is not None:
                 self._schedule_shard(hosted, due_ms)
 

@@ -8,6 +8,7 @@ while requests come in, at once while none do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
@@ -142,7 +143,7 @@ class _Round:
     def _next_shard(self) -> None:
         while self._shards:
             hosted = self._shards.pop()
-            if not hosted.failed and hosted.shard.groups:
+            if not hosted.failed and not hosted.is_loading and hosted.shard.groups:
                 retention_ms = self._core.config.offsets_retention_minutes * _MINUTE_MS
                 steps = expire(hosted.shard, self._now, retention_ms, hosted.under_way)
                 self._task = _Task(self._core, hosted, steps, self._shard_ended)
@@ -192,14 +193,17 @@ class Expiry:
     def topic_deleted(self, name: str) -> None:
         """Let go of the offsets of a topic that has just been deleted; of few at once, of many by and by."""
         for hosted in list(self._core.runtime.all_shards()):
-            shard = hosted.shard
-            if hosted.failed or not (shard.offsets.has_topic(name) or shard.pending or hosted.has_pending):
-                continue
-            before = hosted.decided_end_offset
-            steps = forget_topic(shard, name, before, hosted.under_way)
-            task = _Task(self._core, hosted, steps, self._deletions.discard)
-            self._deletions.add(task)
-            task.begin()
+            hosted.when_loaded(partial(self._forget_topic, hosted, name, hosted.decided_end_offset))
+
+    def _forget_topic(self, hosted: HostedShard, name: str, before: int) -> None:
+        """Let go of a topic's offsets of one shard that were decided `before` an offset of its log."""
+        shard = hosted.shard
+        if hosted.failed or not (shard.offsets.has_topic(name) or shard.pending or hosted.has_pending):
+            return
+        steps = forget_topic(shard, name, before, hosted.under_way)
+        task = _Task(self._core, hosted, steps, self._deletions.discard)
+        self._deletions.add(task)
+        task.begin()
 
     def stop(self) -> None:
         """Give up rounds, which come again; finish the deletions, which do not."""

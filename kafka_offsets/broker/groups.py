@@ -237,6 +237,8 @@ def list_groups(
     for hosted in core.runtime.all_shards():
         if hosted.failed:
             continue  # as Kafka skips the shards that it does not coordinate
+        if hosted.is_loading:
+            return fail_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, context.api_version)
         groups += membership.list_groups(hosted.shard, request.states_filter, request.types_filter)
     return messages.ListGroupsResponse(groups=groups)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -49,14 +50,19 @@ _TOPIC_ID_TAG = b"\x01\x00\x10"
 logger = logging.getLogger(__name__)
 
 
-def load(shard: Shard, log: Log, start_offset: int | None = None) -> None:
+class LoadAbandonedError(Exception):
+    """Nobody wants the shard any more."""
+
+
+def load(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
     """Replay a log into a shard: the whole of it, or from the offset on before which the shard has it already.
 
+    abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
     Raises StorageError, with file and position, when a record of a known type does not parse.
     """
     is_long = start_offset is None and log.size >= QUICK_FROM_BYTES
-    if not (is_long and _has_numpy(log, log.size) and replay_in_columns(shard, log)):
-        replay(shard, log, start_offset)
+    if not (is_long and _has_numpy(log, log.size) and replay_in_columns(shard, log, abandoned)):
+        replay(shard, log, start_offset, abandoned)
     if shard.unknown_records:
         logger.warning(
             "%s: %d records of group types that are not served stay in the log and are not read",
@@ -81,10 +87,12 @@ def _tell_of_numpy(log: str) -> None:
     )
 
 
-def replay(shard: Shard, log: Log, start_offset: int | None = None) -> None:
+def replay(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
     """Replay a log record by record; StorageError, with file and position, for what does not parse."""
     names: dict[bytes, tuple[str, str]] = {}
     for batch in log.batches(start_offset):
+        if abandoned:
+            raise LoadAbandonedError
         header = batch.header
         replayed = _replay_commits(shard, batch.data, header, names)
         if replayed == header.record_count:
@@ -191,7 +199,7 @@ def _note_names(names: dict[bytes, tuple[str, str]], head: bytes, partition: byt
     return names[head]
 
 
-def replay_in_columns(shard: Shard, log: Log) -> bool:
+def replay_in_columns(shard: Shard, log: Log, abandoned: Sequence[object] = ()) -> bool:
     """Replay a whole log with numpy into a shard that holds nothing yet.
 
     Returns False, and the shard is untouched, when the log must be replayed record by record.
@@ -203,6 +211,8 @@ def replay_in_columns(shard: Shard, log: Log) -> bool:
     loaded = BulkReplay()
     try:
         for columns in log.columns():
+            if abandoned:
+                raise LoadAbandonedError
             loaded.replay(*_without_markers(columns))
     except (ProtocolError, UnicodeDecodeError, CollisionError) as error:
         logger.info("%s: replayed record by record, because of %r", log.directory, error)

@@ -7,7 +7,7 @@ replies leave only when that batch is as durable as the `fsync` policy says. Thi
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from kafka_offsets.broker import loading, rescue
@@ -100,6 +100,9 @@ class HostedShard:
     failed          the log takes no more writes: the shard answers nobody until the broker is started again
     refusals        how often decisions were undone because the log did not take their records
     deadline        when the shard's tick is due
+    is_loading      another thread replays the log into the shard: nobody else may look at it
+    stand_in        an empty shard that decides about commits meanwhile, where that is wanted
+    _early          records that have become durable while the shard was loaded, by key
     _latest         by key the last records that are decided and not in effect, as far as `_looked_through` says; None
                     when nobody has asked since the last change
     """
@@ -121,6 +124,11 @@ class HostedShard:
         self._latest: dict[bytes, Record] | None = None
         self._looked_through = 0
         shard.latest_record = self.latest_record
+        self.is_loading = False
+        self.stand_in: Shard | None = None
+        self._replay = shard.replay_written
+        self._early: dict[bytes, tuple[Record, int]] = {}
+        self._waiting_for_load: list[Callable[[], None]] = []
 
     @property
     def applied_offset(self) -> int:
@@ -156,14 +164,36 @@ class HostedShard:
         """Whether some decision has not taken effect yet."""
         return bool(self._decided or self._appended)
 
-    def load(self, now: Now, start_offset: int | None = None) -> None:
-        """Replay the log into the shard: the whole of it, or from the offset on before which the shard has it already.
+    def begin_loading(self) -> None:
+        """Hold back the effects of what is decided from now on: another thread has the shard."""
+        self.is_loading = True
+        self._replay = self._keep_for_later
 
-        Raises StorageError, with file and position, when a record of a known type does not parse.
+    def _keep_for_later(self, record: Record, log_offset: int) -> None:
+        self._early[record.key] = record, log_offset
+
+    def finish_loading(self, results: Iterable[Result]) -> None:
+        """Take the loaded shard into service; commits that came while it was loaded beat what was loaded.
+
+        results  what loading has decided
         """
-        loading.load(self.shard, self.log, start_offset)
-        for result in self.shard.finish_loading(now):
+        early, self._early = self._early, {}
+        self.is_loading, self.stand_in = False, None
+        self._replay = self.shard.replay_written
+        for record, log_offset in early.values():
+            self.shard.replay_written(record, log_offset)
+        for result in results:
             self.decide(result)
+        waiting, self._waiting_for_load = self._waiting_for_load, []
+        for callback in waiting:
+            callback()
+
+    def when_loaded(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the shard is loaded, at once if it is; never if it cannot be loaded."""
+        if self.is_loading:
+            self._waiting_for_load.append(callback)
+        else:
+            callback()
 
     def decide(self, result: Result | Read) -> None:
         """Take a decision, or a read that must see its effect, into this turn."""
@@ -232,7 +262,7 @@ class HostedShard:
         """Replay what is durable and let its replies go, in the order of the decisions."""
         appended = self._appended
         self._latest = None
-        replay, answer = self.shard.replay_written, self._replies.reply
+        replay, answer = self._replay, self._replies.reply
         while appended and appended[0][1] <= self.durable_offset:
             offset, _, results = appended.popleft()
             for result in results:
@@ -256,6 +286,7 @@ class HostedShard:
 
     def _give_up(self, error: ErrorCode) -> None:
         self.failed = True
+        self.is_loading, self.stand_in = False, None
         if self.deadline is not None:
             self.deadline.cancel()
         lost = [result for _, _, results in self._appended for result in results] + self._decided
@@ -308,6 +339,7 @@ class CoordinatorRuntime:
     new_member_id  prefix -> a member id that nobody has
     compression, max_batch_bytes  of the batches that are written
     restore        puts what it knows of a log into its empty shard; the offset to replay from, None for all of it
+    commits_while_loading  whether a shard that is being loaded takes commits
     meters         what is counted, of all shards
     by_group       the shards of groups that were asked for, as far as they are remembered
     """
@@ -322,7 +354,10 @@ class CoordinatorRuntime:
         compression: Compression,
         max_batch_bytes: int,
         restore: Callable[[HostedShard], int | None] = lambda hosted: None,
+        *,
+        commits_while_loading: bool = False,
     ) -> None:
+        self._commits_while_loading = commits_while_loading
         self._settings = settings
         self._topics = topics
         self._replies = replies
@@ -336,15 +371,43 @@ class CoordinatorRuntime:
         self.shards: dict[int, HostedShard] = {}
         self.by_group: dict[str, HostedShard] = {}
 
-    def start(self, partition_count: int, now: Now, *, is_new: bool) -> None:
-        """Take charge of the offsets topic.
+    def start(
+        self, partition_count: int, now: Now, *, is_new: bool, at_once_bytes: int = 0
+    ) -> list[HostedShard]:
+        """Take charge of the offsets topic; return the shards that are yet to be loaded.
 
-        is_new  the topic was just created, so there is nothing to load: shards are made when they are first used
+        is_new         the topic was just created, so there is nothing to load: shards are made when they are first used
+        at_once_bytes  so many bytes of logs are loaded here and now
         """
         self.partition_count = partition_count
-        if not is_new:
-            for partition in range(partition_count):
-                self._host(partition, now)
+        left: list[HostedShard] = []
+        for partition in range(0 if is_new else partition_count):
+            hosted = self._new_hosted(partition)
+            if hosted.log.size <= at_once_bytes:
+                at_once_bytes -= hosted.log.size
+                hosted.finish_loading(self.load(hosted, now))
+            else:
+                hosted.begin_loading()
+                left.append(hosted)
+            self.shards[partition] = hosted
+        return left
+
+    def load(self, hosted: HostedShard, now: Now, abandoned: Sequence[object] = ()) -> list[Result]:
+        """Replay a shard's log into it; return what that decides. In any thread, if nobody else uses the shard.
+
+        abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
+        Raises StorageError, with file and position, when a record of a known type does not parse.
+        """
+        start_offset = self._restore(hosted)
+        if hosted.is_loading and self._commits_while_loading:
+            # Not before: what restores may read the log anew, and must not lose what was appended meanwhile.
+            hosted.stand_in = self._new_shard(hosted.shard.partition)
+        loading.load(hosted.shard, hosted.log, start_offset, abandoned)
+        results = hosted.shard.finish_loading(now)
+        lost_to_damage = rescue.records_in_force(hosted.log, hosted.shard)
+        if lost_to_damage:
+            results.append(Result(records=tuple(lost_to_damage)))
+        return results
 
     def stop(self) -> None:
         """Give up the offsets topic, which is gone: whoever waits for a group hears NOT_COORDINATOR."""
@@ -359,6 +422,8 @@ class CoordinatorRuntime:
         if hosted is None:
             partition = partition_for(group_id, self.partition_count)
             hosted = self.shards.get(partition) or self._host(partition, now)
+            if hosted.is_loading:
+                return hosted
             if len(self.by_group) >= _REMEMBERED_GROUPS:
                 self.by_group.clear()
             self.by_group[group_id] = hosted
@@ -369,13 +434,14 @@ class CoordinatorRuntime:
         return self.shards.values()
 
     def _host(self, partition: int, now: Now) -> HostedShard:
-        shard = Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)
-        hosted = HostedShard(
-            shard, self._open_log(partition), self._replies, self._compression, self._max_batch_bytes
-        )
-        hosted.load(now, self._restore(hosted))
-        lost_to_damage = rescue.records_in_force(hosted.log, shard)
-        if lost_to_damage:
-            hosted.decide(Result(records=tuple(lost_to_damage)))
+        hosted = self._new_hosted(partition)
+        hosted.finish_loading(self.load(hosted, now))
         self.shards[partition] = hosted
         return hosted
+
+    def _new_hosted(self, partition: int) -> HostedShard:
+        shard, log = self._new_shard(partition), self._open_log(partition)
+        return HostedShard(shard, log, self._replies, self._compression, self._max_batch_bytes)
+
+    def _new_shard(self, partition: int) -> Shard:
+        return Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)

@@ -183,6 +183,7 @@ class Server:
         """Stop listening, cut all connections, write what is decided and close the files."""
         self._stopping = True
         self.core.maintenance.stop()
+        self.core.loader.abandon()
         try:
             await self._disconnect_all()
         finally:  # also when the caller's task is cancelled

@@ -173,8 +173,10 @@ class Snapshots:
     def _look(self, now: Now) -> None:
         self._core.at(now.mono_ms + _CHECK_MS, self._look)
         shards = set(self._core.runtime.all_shards())
-        self._covered = {hosted: covered for hosted, covered in self._covered.items() if hosted in shards}
+        self._covered = {hosted: covered for hosted, covered in [*self._covered.items()] if hosted in shards}
         for hosted in shards:
+            if hosted.is_loading:
+                continue
             growth = self._growth(hosted)
             # A log that has shrunk was cut or compacted, and its snapshot does not fit it any more.
             if growth < 0 or growth >= max(self._interval_bytes, self._covered_by(hosted).snapshot_bytes):
@@ -197,7 +199,7 @@ class Snapshots:
                 self._job.step(now)
 
     def _new_job(self, hosted: HostedShard, ended: Callable[[_Job, str | None], None]) -> _Job | None:
-        if hosted.failed or hosted.log.closed:
+        if hosted.failed or hosted.is_loading or hosted.log.closed:
             return None
         try:
             return _Job(self._core, self._files, hosted, self._identity(hosted), ended)

@@ -83,13 +83,13 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
                     OffsetAndMetadata, (offset, leader_epoch, metadata, timestamp, expires, topic_id, -1)
                 )
                 records.append(stored.offset_record(group_id, name, index, entry, prefix))
-    shard.meters.offset_commits += len(records)
     if request.member_id and group_error is _NONE:
         group = shard.groups.get(group_id)
         if group is not None:
             group.on_commit(request.member_id, now, shard)
             if shard.settings.offsets_commit_owner_check:
                 records = _refuse_others(group, request, records, refused)
+    shard.meters.offset_commits += len(records)
     response = request if is_echo and not refused else _commit_response(request, refused)
     return reply_with(context, response, records)
 
@@ -134,6 +134,9 @@ def _commit_if(
     Conditions look at the offsets that there will be when everything decided so far has taken effect: of two commits
     on the same condition the second is refused. See conditions.py for the fields.
     """
+    if shard.is_loading:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return reply_with(context, fail_commit(request, error, context.api_version))
     expected = conditions.take(request)
     if expected is None:
         return reply_with(context, fail_commit(request, ErrorCode.INVALID_REQUEST, context.api_version))
@@ -158,6 +161,7 @@ def _commit_if(
                 is_whole = False
     if is_whole:
         return reply_with(context, response, plain.records)
+    shard.meters.offset_commits -= len(plain.records)
     for _, answer in answers:
         if answer.error_code == _NONE:
             answer.error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
@@ -204,7 +208,9 @@ def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_versio
     generation = request.generation_id_or_member_epoch
     if group is not None:
         return group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
-    if generation < 0:  # a simple group comes into being with its first offset, even for a named member
+    if generation < 0 or shard.is_loading:
+        # A simple group comes into being with its first offset, even for a named member. Of a group that is being
+        # loaded nobody knows the members yet; who asks then is one whose commits are taken all the same.
         return _NONE
     if api_version >= _MISSING_GROUP_SINCE:
         return ErrorCode.GROUP_ID_NOT_FOUND

@@ -64,6 +64,7 @@ def test_one_mismatch_keeps_the_whole_request_from_being_committed(client: CoreC
     answered = commit_if(client, offsets, {("t", 0): 5, ("t", 1): 4})
     assert answered == [(NOT_TRIED, 5), (MISMATCH, 6), (NOT_TRIED, None)]
     assert client.committed("g") == {("t", 0): 5, ("t", 1): 6}
+    assert client.core.runtime.meters.offset_commits == 2
     assert commit_if(client, offsets, {("t", 0): 5, ("t", 1): 6}) == [(0, 5), (0, 6), (0, None)]
     assert client.committed("g") == offsets
 

@@ -205,7 +205,7 @@ def test_a_long_batch_is_read_as_many_short_ones_are() -> None:
 
 
 def test_a_long_log_is_loaded_in_columns_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(shard: Shard, log: Log) -> bool:
+    def refuse(shard: Shard, log: Log, abandoned: list[object]) -> bool:
         raise AssertionError("loaded in columns")
 
     monkeypatch.setattr(loading, "replay_in_columns", refuse)

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from kafka_offsets.broker import loading
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partitions import Partition
-from kafka_offsets.broker.runtime import HostedShard
 from kafka_offsets.broker.snapshots import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.swap import Job
@@ -61,9 +60,8 @@ def offsets_log(core: BrokerCore) -> Partition:
 def replayed(core: BrokerCore) -> Committed:
     """What a broker would load from the offsets topic as it is now."""
     shard = Shard(0, GroupSettings(), lambda prefix: prefix, core.topics)
-    log = offsets_log(core).log
-    loaded = HostedShard(shard, log, core, Compression.NONE, 1 << 20)
-    loaded.load(core.clock.now())
+    loading.load(shard, offsets_log(core).log)
+    shard.finish_loading(core.clock.now())
     items = shard.offsets.items("g")
     return {(topic, partition): entry.offset for topic, partition, entry in items}
 

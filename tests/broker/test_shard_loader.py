@@ -1,0 +1,292 @@
+"""Shards that are loaded while the broker serves: what clients hear meanwhile, and what has become of it afterwards."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_offsets import Broker
+from kafka_offsets.broker import loading
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.snapshots import Done, Work, run_inline
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator import conditions
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.files import MemoryFiles
+from tests.broker.core_client import CoreClient, commit_request, make_core
+from tests.broker.test_commit_options import stable, turn
+from tests.broker.test_core import LateSync
+from tests.interop.wire import Connection, offset_commit, offset_commit_errors
+
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+LOG = "__consumer_offsets-0/00000000000000000000.log"
+
+
+class LateBackground:
+    """A thread that works when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Work, Done]] = []
+
+    def __call__(self, work: Work, done: Done) -> None:
+        self.waiting.append((work, done))
+
+    def run(self, core: BrokerCore) -> None:
+        waiting, self.waiting = self.waiting, []
+        for work, done in waiting:
+            run_inline(work, done)
+        core.end_turn()
+
+
+def stopped_files(**config: object) -> MemoryFiles:
+    """Return a directory with a group g, stable with one member, and offsets of it and of a group s."""
+    core = make_core(clock=ManualClock(), offsets_topic_num_partitions=1, **config)
+    core.topics.create("t", 4)
+    (member,) = stable(core, [b""])
+    assert member.commit({("t", 0): 1, ("t", 1): 2}) == {("t", 0): 0, ("t", 1): 0}
+    client = CoreClient(core)
+    assert client.commit("s", {("t", 0): 10}) == {("t", 0): 0}
+    core.close()
+    files = core.directory.files
+    assert isinstance(files, MemoryFiles)
+    return files
+
+
+def starting(files: MemoryFiles, background: LateBackground, **config: object) -> BrokerCore:
+    keys = {name.replace("_", "."): value for name, value in config.items()}
+    keys["offsets.load.before.listening.bytes"] = 0
+    return BrokerCore(Config.load(keys), files, ManualClock(), background=background)
+
+
+def offset_fetch(core: BrokerCore, group: str, version: int = 7) -> messages.OffsetFetchResponse:
+    return CoreClient(core).call(messages.OffsetFetchRequest(group, None), version)
+
+
+def test_while_a_shard_is_loaded_everybody_is_told_to_try_again_and_no_session_is_lost() -> None:
+    background = LateBackground()
+    core = starting(stopped_files(), background)
+    client = CoreClient(core)
+    assert client.call(messages.HeartbeatRequest("g", 1, "m"), 3).error_code == 0
+    assert client.call(messages.LeaveGroupRequest("g", "m"), 2).error_code == LOADING
+    assert client.call(messages.SyncGroupRequest("g", 1, "m"), 3).error_code == LOADING
+    assert client.call(messages.JoinGroupRequest("g", 10_000, 10_000, ""), 3).error_code == LOADING
+    assert client.call(messages.ListGroupsRequest(), 4).error_code == LOADING
+    assert client.call(messages.OffsetDeleteRequest("g"), 0).error_code == LOADING
+    assert client.commit("s", {("t", 0): 11}) == {("t", 0): LOADING}
+    assert offset_fetch(core, "s").error_code == LOADING
+    (described,) = client.call(messages.DescribeGroupsRequest(["g"]), 4).groups
+    assert described.error_code == LOADING
+    (deleted,) = client.call(messages.DeleteGroupsRequest(["s"]), 1).results
+    assert deleted.error_code == LOADING
+    with pytest.raises(RuntimeError, match="group s are being loaded"):
+        core.committed("s")
+    background.run(core)
+    assert client.committed("s") == {("t", 0): 10}
+    (described,) = client.call(messages.DescribeGroupsRequest(["g"]), 4).groups
+    assert described.group_state == "Stable"
+
+
+def test_short_logs_are_loaded_before_the_broker_listens() -> None:
+    files = stopped_files()
+    background = LateBackground()
+    core = BrokerCore(Config.load({}), files, ManualClock(), background=background)
+    assert background.waiting == []
+    assert CoreClient(core).committed("s") == {("t", 0): 10}
+
+
+def test_partitions_are_loaded_at_once_as_far_as_their_bytes_go() -> None:
+    core = make_core(offsets_topic_num_partitions=3)
+    core.topics.create("t", 1)
+    client = CoreClient(core)
+    groups = "cab"  # of the partitions 0, 1 and 2
+    for name in groups:
+        client.commit(name, {("t", 0): 1})
+    size = core.runtime.shards[0].log.size
+    core.close()
+    background = LateBackground()
+    config = Config.load({"offsets.load.before.listening.bytes": size})
+    files = core.directory.files
+    again = BrokerCore(config, files, ManualClock(), background=background)
+    client = CoreClient(again)
+    assert [offset_fetch(again, name).error_code for name in groups] == [0, LOADING, LOADING]
+    background.run(again)
+    assert {client.committed(name)["t", 0] for name in groups} == {1}
+
+
+def test_after_loading_a_member_goes_on_in_its_generation_with_a_fresh_session() -> None:
+    background = LateBackground()
+    core = starting(stopped_files(), background)
+    assert isinstance(core.clock, ManualClock)
+    core.clock.advance(3_600_000)
+    background.run(core)
+    (member,) = CoreClient(core).call(messages.DescribeGroupsRequest(["g"]), 4).groups[0].members
+    beat = messages.HeartbeatRequest("g", 1, member.member_id)
+    assert CoreClient(core).call(beat, 3).error_code == 0
+    core.clock.advance(10_000)
+    turn(core)
+    assert CoreClient(core).call(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# offsets.commit.while.loading
+
+
+def test_a_commit_that_comes_while_offsets_are_loaded_beats_the_loaded_one() -> None:
+    background = LateBackground()
+    core = starting(stopped_files(), background, offsets_commit_while_loading=True)
+    client = CoreClient(core)
+    assert client.commit("s", {("t", 0): 11}) == {("t", 0): LOADING}, "the log may still be read anew"
+    hosted = core.runtime.shards[0]
+    results = core.runtime.load(hosted, core.clock.now())  # as far as the thread has come
+    assert client.commit("s", {("t", 0): 11, ("t", 2): 12}) == {("t", 0): 0, ("t", 2): 0}
+    assert client.commit("s", {("t", 0): 13}) == {("t", 0): 0}
+    assert client.commit("new", {("t", 3): 1}) == {("t", 3): 0}
+    assert offset_fetch(core, "s").error_code == LOADING
+    hosted.finish_loading(results)
+    assert client.committed("s") == {("t", 0): 13, ("t", 2): 12}
+    assert client.committed("new") == {("t", 3): 1}
+    core.close()
+    assert CoreClient(make_core(core.directory.files)).committed("s") == {("t", 0): 13, ("t", 2): 12}
+
+
+def test_members_whom_nobody_knows_yet_commit_as_well() -> None:
+    core = starting(stopped_files(), LateBackground(), offsets_commit_while_loading=True)
+    hosted = core.runtime.shards[0]
+    results = core.runtime.load(hosted, core.clock.now())
+    fields = {"generation_id_or_member_epoch": 1, "member_id": "m"}
+    client = CoreClient(core)
+    assert client.commit("g", {("t", 0): 5, ("u", 0): 5}, **fields) == {
+        ("u", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("t", 0): 0,
+    }
+    hosted.finish_loading(results)
+    assert client.committed("g") == {("t", 0): 5, ("t", 1): 2}
+    assert client.commit("g", {("t", 0): 5}, **fields) == {("t", 0): ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+def test_a_condition_waits_for_what_it_is_compared_with() -> None:
+    core = starting(stopped_files(), LateBackground(), offsets_commit_while_loading=True)
+    core.runtime.load(core.runtime.shards[0], core.clock.now())
+    request = commit_request(core, "s", {("t", 0): 11}, 9)
+    conditions.put(request.topics[0].partitions[0], 10)
+    (topic,) = CoreClient(core).call(request, 9).topics
+    assert topic.partitions[0].error_code == LOADING
+
+
+def test_a_commit_that_is_still_on_its_way_to_the_disk_when_loading_ends_takes_effect() -> None:
+    files = stopped_files()
+    sync = LateSync()
+    keys = {"offsets.load.before.listening.bytes": 0, "offsets.commit.while.loading": True, "fsync": "commit"}
+    core = BrokerCore(Config.load(keys), files, ManualClock(), sync, LateBackground())
+    hosted = core.runtime.shards[0]
+    results = core.runtime.load(hosted, core.clock.now())
+    client = CoreClient(core)
+    client.send((commit_request(core, "s", {("t", 0): 11}), 8))
+    core.end_turn()
+    hosted.finish_loading(results)
+    assert core.committed("s")["t", 0].offset == 10
+    sync.finish(core)
+    assert core.committed("s")["t", 0].offset == 11
+    assert client.take()[0].topics[0].partitions[0].error_code == 0
+
+
+# What goes wrong
+
+
+def test_a_shard_that_cannot_be_loaded_serves_nobody_and_the_broker_lives(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = stopped_files()
+    background = LateBackground()
+    core = starting(files, background)
+    files._contents[LOG][70] ^= 1
+    background.run(core)
+    assert "__consumer_offsets-0 cannot be loaded, its groups are not served" in caplog.text
+    assert f"{LOG} at byte 0: damaged batch" in caplog.text
+    client = CoreClient(core)
+    assert offset_fetch(core, "s").error_code == ErrorCode.NOT_COORDINATOR
+    assert client.commit("s", {("t", 0): 11}) == {("t", 0): ErrorCode.NOT_COORDINATOR}
+    assert client.call(messages.ListGroupsRequest(), 4).groups == []
+    assert client.call(messages.MetadataRequest(None), 1).topics
+
+
+def test_what_loading_has_missed_costs_one_shard(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    background = LateBackground()
+    core = starting(stopped_files(), background)
+    monkeypatch.setattr(loading, "load", fail)
+    background.run(core)
+    assert "ZeroDivisionError" in caplog.text
+    assert offset_fetch(core, "s").error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_the_offsets_topic_may_be_deleted_meanwhile() -> None:
+    background = LateBackground()
+    core = starting(stopped_files(), background)
+    client = CoreClient(core)
+    topics = [messages.DeleteTopicsRequest.DeleteTopicState("__consumer_offsets")]
+    assert client.call(messages.DeleteTopicsRequest(topics), 6).responses[0].error_code == 0
+    background.run(core)
+    assert client.committed("s") == {}
+    assert client.commit("s", {("t", 0): 1}) == {("t", 0): 0}
+
+
+def test_a_topic_that_is_deleted_meanwhile_takes_its_offsets_along() -> None:
+    background = LateBackground()
+    core = starting(stopped_files(), background)
+    client = CoreClient(core)
+    topics = [messages.DeleteTopicsRequest.DeleteTopicState("t")]
+    assert client.call(messages.DeleteTopicsRequest(topics), 6).responses[0].error_code == 0
+    background.run(core)
+    for _ in range(3):
+        turn(core)
+    assert client.committed("s") == client.committed("g") == {}
+
+
+def test_a_broker_stops_while_it_loads_and_loads_again() -> None:
+    files = stopped_files()
+    content = bytes(files._contents[LOG])
+    background = LateBackground()
+    core = starting(files, background)
+    core.loader.abandon()
+    background.run(core)
+    assert offset_fetch(core, "s").error_code == LOADING
+    core.close()
+    assert bytes(files._contents[LOG]) == content
+    assert CoreClient(make_core(files)).committed("s") == {("t", 0): 10}
+
+
+def test_the_replay_of_a_log_ends_when_nobody_wants_it_any_more() -> None:
+    core = starting(stopped_files(), LateBackground())
+    with pytest.raises(loading.LoadAbandonedError):
+        core.runtime.load(core.runtime.shards[0], core.clock.now(), [True])
+
+
+def test_a_broker_answers_while_a_thread_of_its_own_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Broker({"offsets.topic.num.partitions": 1}, data_directory=tmp_path) as broker:
+        broker.create_topic("t", 1)
+        with Connection(broker.bootstrap_servers) as wire:
+            wire.socket.sendall(offset_commit(1, "s", "t", 10, 1))
+            assert offset_commit_errors(wire.receive(), "t") == {0}
+    may_load, load = threading.Event(), loading.load
+
+    def load_later(*arguments: Any) -> None:
+        assert may_load.wait(30)
+        load(*arguments)
+
+    monkeypatch.setattr(loading, "load", load_later)
+    keys = {"offsets.load.before.listening.bytes": 0}
+    with Broker(keys, data_directory=tmp_path) as broker, Connection(broker.bootstrap_servers) as wire:
+        assert wire.fetch_offsets("s", "t", 1) == LOADING
+        may_load.set()
+        while (found := wire.fetch_offsets("s", "t", 1)) == LOADING:
+            pass
+        assert found == {0: (10, "10")}

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.server import Broker
     from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
     from kafka_offsets.errors import (
+        CommitRefusedError,
         ConfigError,
         ErrorCode,
         KafkaOffsetsError,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Broker",
+    "CommitRefusedError",
     "ConfigError",
     "ErrorCode",
     "KafkaOffsetsError",

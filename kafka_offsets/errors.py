@@ -6,6 +6,7 @@ A protocol answer is a value, an :class:`ErrorCode` inside a response. A peer's 
 :class:`ConfigError` is the operator's own: a key, a value or a file that cannot be used.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -40,6 +41,40 @@ class StorageError(KafkaOffsetsError):
 
 class ConfigError(KafkaOffsetsError):
     """A configuration key, value or file that cannot be used."""
+
+
+class ConnectionLostError(KafkaOffsetsError):
+    """A broker that cannot be reached, or that has closed the connection before it answered."""
+
+
+class RefusedError(KafkaOffsetsError):
+    """An answer of a broker that says no.
+
+    error_code  Kafka's number; one that we do not know is UNKNOWN_SERVER_ERROR
+    """
+
+    def __init__(self, what: str, error_code: int) -> None:
+        self.error_code = error_code_of(error_code)
+        super().__init__(f"{what}: {self.error_code.name} ({error_code})")
+
+
+class CommitRefusedError(KafkaOffsetsError):
+    """A commit of which not all partitions were committed; on condition: none of them.
+
+    errors  those that were not, by (topic, partition)
+    found   the committed offset where a condition was given, -1 for none
+    """
+
+    def __init__(
+        self, group: str, errors: Mapping[tuple[str, int], int], found: Mapping[tuple[str, int], int]
+    ) -> None:
+        self.errors = {place: error_code_of(code) for place, code in errors.items()}
+        self.found = dict(found)
+        parts = []
+        for place, error in self.errors.items():
+            current = f", offset {found[place]} is committed" if place in found else ""
+            parts.append(f"{place[0]}-{place[1]} {error.name} ({errors[place]}){current}")
+        super().__init__(f"commit of group {group}: {'; '.join(parts)}")
 
 
 class ErrorCode(IntEnum):
@@ -186,3 +221,11 @@ class ErrorCode(IntEnum):
 
     # Ours, far outside Kafka's range: answered to those who use our extensions, and to nobody else.
     COMMITTED_OFFSET_MISMATCH = 10_000
+
+
+def error_code_of(number: int) -> ErrorCode:
+    """Return the error code of a number that a broker has sent, UNKNOWN_SERVER_ERROR when we do not know it."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -21,9 +21,12 @@ from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore, sync_all
 from kafka_offsets.broker.snapshots import Done, Work
+from kafka_offsets.client import commits
+from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
+from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log import Log
 
@@ -131,6 +134,35 @@ class _Peer(asyncio.Protocol):
         self._transport.abort()
 
 
+class _InnerPeer:
+    """A client without a socket, for one request of this process."""
+
+    def __init__(self, core: BrokerCore, request: messages.MessageValue, version: int) -> None:
+        self._core = core
+        self._request, self._version = request, version
+        self._connection = core.connect("this process", "/127.0.0.1", self)
+        self.answer: Future[Any] = Future()
+
+    def send(self) -> None:
+        """Have the request decided."""
+        self._core.receive(self._connection, encode_request(self._request, self._version, 1, "this process"))
+
+    def flush(self) -> None:
+        """Take the answer, or note that there will be none."""
+        frame = self._core.drain(self._connection)
+        if frame and not self.answer.done():
+            self._core.disconnect(self._connection)
+            self.answer.set_result(decode_response(type(self._request), self._version, frame[4:], 1))
+        elif self._connection.closing:
+            self.abort()
+
+    def abort(self) -> None:
+        """Note that there will be no answer."""
+        self._core.disconnect(self._connection)
+        if not self.answer.done():
+            self.answer.set_exception(RuntimeError("this broker was stopped before the request was answered"))
+
+
 def _ports(listener: asyncio.Server) -> list[int]:
     return [listening.getsockname()[1] for listening in listener.sockets]
 
@@ -144,6 +176,7 @@ class Server:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
         self._peers: set[_Peer] = set()
+        self._inner: set[_InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -179,9 +212,20 @@ class Server:
         await listener.wait_closed()
         return await self._loop.create_server(new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True)
 
+    def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
+        """Have a request decided as if it had come over a connection; the future is the answer, or RuntimeError."""
+        inner = _InnerPeer(self.core, request, version)
+        self._inner.add(inner)
+        inner.answer.add_done_callback(lambda _: self._inner.discard(inner))
+        inner.send()
+        self.request_turn()
+        return inner.answer
+
     async def stop(self) -> None:
         """Stop listening, cut all connections, write what is decided and close the files."""
         self._stopping = True
+        for inner in list(self._inner):
+            inner.abort()
         self.core.maintenance.stop()
         self.core.loader.abandon()
         try:
@@ -398,6 +442,24 @@ class Broker:
         RuntimeError when the broker is not running.
         """
         return self._call(lambda server: server.core.committed(group))
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], int],
+        expected: Mapping[tuple[str, int], int | None] | None = None,
+    ) -> None:
+        """Commit offsets of a group that has no members, by (topic, partition); returns when they are committed.
+
+        expected  the offsets that must be committed now, None for none: then all of `offsets` are committed or nothing
+        CommitRefusedError says which were not, and what is committed in place of what was expected. RuntimeError when
+        the broker is not running, or when this is the thread of its loop, which has to answer.
+        """
+        request = commits.request(group, offsets, expected or {})
+        if threading.get_ident() == self._loop_thread_id:
+            raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
+        answer = self._call(lambda server: server.exchange(request, commits.VERSION)).result()
+        commits.check(group, answer, expected or {})
 
     def start(self) -> None:
         """Start in a thread of its own; return once clients can connect."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import conditions, stored
+from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol import messages
+from kafka_offsets.protocol import conditions, messages
 
 _MISSING_GROUP_SINCE = 9
 """From this version of OffsetCommit on a missing group has its own error code (KIP-848)."""
@@ -154,7 +154,7 @@ def _commit_if(
             if condition is None:
                 continue
             name = topic.name or shard.topics.topic_name(topic.topic_id) or ""
-            found = conditions.committed_offset(shard, request.group_id, name, answer.partition_index)
+            found = _latest_offset(shard, request.group_id, name, answer.partition_index)
             answer.unknown_tags = conditions.found_tag(found)
             if found != condition:
                 answer.error_code = ErrorCode.COMMITTED_OFFSET_MISMATCH
@@ -166,6 +166,18 @@ def _commit_if(
         if answer.error_code == _NONE:
             answer.error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
     return reply_with(context, response)
+
+
+def _latest_offset(shard: Shard, group: str, topic: str, partition: int) -> int:
+    """Return the offset that will be committed when all that is decided has taken effect; -1 for none."""
+    record = shard.latest_record(stored.offset_key(group, topic, partition))
+    if record is None:
+        entry = shard.offsets.get(group, topic, partition)
+    elif record.value is None:
+        entry = None
+    else:
+        entry = record.entry or stored.parse_offset_value(record.value, -1)
+    return conditions.NOTHING if entry is None else entry.offset
 
 
 def _commit_response(

@@ -3,9 +3,8 @@
 import pytest
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.coordinator import conditions
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol import messages
+from kafka_offsets.protocol import conditions, messages
 from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.broker.test_core import LateSync
 

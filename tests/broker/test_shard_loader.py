@@ -12,9 +12,8 @@ from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.snapshots import Done, Work, run_inline
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import conditions
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol import messages
+from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles
 from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.broker.test_commit_options import stable, turn

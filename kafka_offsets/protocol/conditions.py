@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import struct
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol import messages
 
 EXPECTED_OFFSET = 10_000
@@ -66,15 +64,3 @@ def read_found(partition: messages.OffsetCommitResponse.Partition) -> int | None
     """Return the offset that was committed before; None when the broker has not looked."""
     value = (partition.unknown_tags or {}).get(FOUND_OFFSET)
     return None if value is None or len(value) != _OFFSET.size else int(_OFFSET.unpack(value)[0])
-
-
-def committed_offset(shard: Shard, group: str, topic: str, partition: int) -> int:
-    """Return the offset that will be committed when all that is decided has taken effect; -1 for none."""
-    record = shard.latest_record(stored.offset_key(group, topic, partition))
-    if record is None:
-        entry = shard.offsets.get(group, topic, partition)
-    elif record.value is None:
-        entry = None
-    else:
-        entry = record.entry or stored.parse_offset_value(record.value, -1)
-    return NOTHING if entry is None else entry.offset

@@ -1,0 +1,1 @@
+"""What talks to a broker, ours or Apache Kafka: one connection, one request at a time."""

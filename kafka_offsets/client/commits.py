@@ -1,0 +1,57 @@
+"""Commits from outside a group, on condition or not: the request, and what its answer says."""
+
+from collections.abc import Mapping
+
+from kafka_offsets.errors import CommitRefusedError, ErrorCode, ProtocolError
+from kafka_offsets.protocol import conditions, messages
+
+VERSION = 8
+"""The first version of OffsetCommit with tagged fields; topics have names in it."""
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+def request(
+    group: str, offsets: Mapping[Place, int], expected: Mapping[Place, int | None]
+) -> messages.OffsetCommitRequest:
+    """Return the request that commits `offsets`, for partitions in `expected` on condition.
+
+    ValueError for an expected offset of a partition that is not to be committed.
+    """
+    idle = expected.keys() - offsets.keys()
+    if idle:
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(idle))
+        raise ValueError(f"an offset is expected of partitions that none is committed for: {names}")
+    made = messages.OffsetCommitRequest
+    topics: dict[str, messages.OffsetCommitRequest.Topic] = {}
+    for (name, index), offset in offsets.items():
+        partition = made.Partition(index, offset, committed_metadata="")
+        if (name, index) in expected:
+            wanted = expected[name, index]
+            conditions.put(partition, conditions.NOTHING if wanted is None else wanted)
+        topics.setdefault(name, made.Topic(name)).partitions.append(partition)
+    return made(group, topics=list(topics.values()))
+
+
+def check(group: str, answer: messages.OffsetCommitResponse, expected: Mapping[Place, int | None]) -> None:
+    """Return when all is committed. Raises CommitRefusedError.
+
+    ProtocolError when the broker knows no conditions, and so has committed without looking.
+    """
+    errors: dict[Place, int] = {}
+    found: dict[Place, int] = {}
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            place = topic.name, partition.partition_index
+            if partition.error_code != ErrorCode.NONE:
+                errors[place] = partition.error_code
+            current = conditions.read_found(partition)
+            if current is not None:
+                found[place] = current
+    if errors:
+        raise CommitRefusedError(group, errors, found)
+    unseen = expected.keys() - found.keys()
+    if unseen:
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(unseen))
+        raise ProtocolError(f"the broker knows no conditions: it has committed {names} without looking")

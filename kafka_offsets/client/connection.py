@@ -1,0 +1,78 @@
+"""One blocking connection to one broker."""
+
+import itertools
+import socket
+import struct
+from types import TracebackType
+from typing import Any, Self
+
+from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.errors import ConnectionLostError, ProtocolError
+from kafka_offsets.protocol import messages
+
+_SIZE = struct.Struct(">i")
+_LARGEST_ANSWER = 1 << 30
+_CLIENT_ID = "kafka-offsets"
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Take HOST:PORT apart; an IPv6 host stands in brackets. Raises ValueError."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65535:
+        raise ValueError(f"{address} is not HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class Connection:
+    """A connection; `call` sends a request and waits for its answer.
+
+    timeout_s  for connecting, and for each answer
+    Raises ConnectionLostError when there is no broker, or none any more.
+    """
+
+    def __init__(self, host: str, port: int, timeout_s: float = 30.0) -> None:
+        self._where = f"{host}:{port}"
+        self._numbers = itertools.count(1)
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except (OSError, UnicodeError) as error:
+            raise ConnectionLostError(
+                f"{self._where}: {getattr(error, 'strerror', None) or error}"
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+    def call(self, request: messages.MessageValue, version: int) -> Any:
+        """Return the response to a request. Raises ConnectionLostError and ProtocolError."""
+        number = next(self._numbers)
+        try:
+            self._socket.sendall(encode_request(request, version, number, _CLIENT_ID))
+            (size,) = _SIZE.unpack(self._read(_SIZE.size))
+            if not 0 <= size <= _LARGEST_ANSWER:
+                raise ProtocolError(f"{self._where}: an answer of {size} bytes", 0)
+            frame = self._read(size)
+        except OSError as error:
+            raise ConnectionLostError(f"{self._where}: {error.strerror or error}") from error
+        return decode_response(type(request), version, frame, number)
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            more = self._socket.recv(min(size - len(data), 1 << 20))
+            if not more:
+                raise ConnectionLostError(
+                    f"{self._where}: the broker closed the connection before it answered"
+                )
+            data += more
+        return bytes(data)

@@ -1,0 +1,1 @@
+"""Tests of what talks to a broker."""

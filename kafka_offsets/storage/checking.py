@@ -148,7 +148,7 @@ class Checker:
             if CATALOGUE in names:
                 yield from self._against_catalogue(*key, folder, topics)
             expected = _Expected(
-                points.get(key) if clean else None,
+                points.get(key) if clean and key in watermarks else None,
                 points.get(key, 0),
                 starts.get(key, 0),
                 watermarks.get(key, 0),

@@ -153,6 +153,7 @@ class DataDirectory:
         self._written: dict[str, bytes] = {}
         self._stored: dict[str, Offsets] = {}
         self._lines: dict[str, tuple[Topic, bytes]] = {}
+        self._has_refused = False
         self._closed = False
         files.make_directory("")
         self._lock = files.lock(LOCK)
@@ -174,10 +175,13 @@ class DataDirectory:
         self._cleaned_to = self._read_cleaner_checkpoint(names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
         # A recovery point says that all before it is on the disk. That the log ended there it says after a clean stop
-        # only. A log that is not opened in this run must not get that meaning by the next clean stop: it may have grown
-        # since its point was written.
-        self._synced = self._recovery_points
-        self._recovery_points = dict(self._synced) if self.stopped_cleanly else {}
+        # only, and of a log that has a high watermark as well. One that is not opened in this run must not get that
+        # meaning by the next clean stop: it may have grown since its point was written. It keeps the point, and loses
+        # the high watermark.
+        self._synced = dict(self._recovery_points)
+        if not self.stopped_cleanly:
+            self._high_watermarks.clear()
+        self._ended = {key: end for key, end in self._synced.items() if key in self._high_watermarks}
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
             self.files.sync_directory("")  # it must not come back after a crash that follows new records
@@ -313,6 +317,7 @@ class DataDirectory:
         known = (
             self._log_starts,
             self._synced,
+            self._ended,
             self._recovery_points,
             self._high_watermarks,
             self._cleaned_to,
@@ -404,16 +409,20 @@ class DataDirectory:
             known = self.topics[topic]
             if not 0 <= partition < known.partition_count:
                 raise IndexError(f"{topic} has {known.partition_count} partitions, no partition {partition}")
-            log = self._logs[key] = Log.open(
-                self.files,
-                f"{topic}-{partition}",
-                config,
-                topic_id=known.topic_id,
-                log_start_offset=self._log_starts.get(key, 0),
-                clean_end_offset=self._recovery_points.get(key),
-                synced_offset=self._synced.get(key, 0),
-                keep_valid=self._keep_valid,
-            )
+            try:
+                log = self._logs[key] = Log.open(
+                    self.files,
+                    f"{topic}-{partition}",
+                    config,
+                    topic_id=known.topic_id,
+                    log_start_offset=self._log_starts.get(key, 0),
+                    clean_end_offset=self._ended.get(key),
+                    synced_offset=self._synced.get(key, 0),
+                    keep_valid=self._keep_valid,
+                )
+            except StorageError:
+                self._has_refused = True
+                raise
         return log
 
     # --- checkpoints
@@ -462,7 +471,8 @@ class DataDirectory:
 
         sync  False leaves the records to the system, as long as the machine lives they are safe
         The mark of a clean stop is left only when every log closed well and all its records are on the disk: the
-        next start holds each log to its end. The first StorageError is raised after all has been closed.
+        next start holds each log to its end. A log that was refused may be repaired after a crash, so there is then
+        none unless it was there before. The first StorageError is raised after all has been closed.
         """
         if self._closed:
             return
@@ -479,7 +489,8 @@ class DataDirectory:
         if errors:
             raise errors[0]
         self._checkpoint()
-        if all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
+        is_whole = self.stopped_cleanly or not self._has_refused
+        if is_whole and all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
             self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 
 

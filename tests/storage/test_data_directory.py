@@ -8,6 +8,7 @@ from kafka_offsets.storage.data_directory import DataDirectory, NewTopic, Topic
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
 from tests.storage.batches import batch, content, fill, write
+from tests.storage.faults import FaultyFiles
 
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=100)
 
@@ -302,6 +303,37 @@ def test_a_damaged_file_stops_the_start(name: str) -> None:
     with pytest.raises(StorageError) as caught:
         DataDirectory(files)
     assert caught.value.path == name and caught.value.position is not None
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_log_that_is_not_opened_after_a_crash_keeps_its_recovery_point_and_no_more(lost: bool) -> None:
+    # A start that was refused wrote down a clean stop without the log it had refused; the next one cut that.
+    files: MemoryFiles = FaultyFiles()
+    for _ in range(2):
+        directory = DataDirectory(files)
+        if not directory.topics:
+            directory.create_topic("t", 1)
+        fill(directory.open_log("t", 0, LogConfig()), 3)
+        assert isinstance(files, FaultyFiles)
+        crashed = files.survivors()
+        directory.close()
+    path = "t-0/00000000000000000000.log"
+    if lost:
+        write(crashed, path, crashed.read_all(path)[:100])
+    for number in range(4):
+        directory = DataDirectory(crashed)
+        if number in (1, 2):
+            directory.close()
+            continue
+        if lost:
+            with pytest.raises(
+                StorageError, match=r"3 had been synced|it was on the disk with all before offset 3"
+            ):
+                directory.open_log("t", 0, LogConfig())
+        else:
+            assert directory.open_log("t", 0, LogConfig()).log_end_offset == 6
+        directory.close()
+        assert crashed.exists(".kafka_cleanshutdown") == (not lost or number > 0)
 
 
 def test_closing_reports_a_log_that_failed_and_leaves_no_mark_of_a_clean_stop(tmp_path: Path) -> None:

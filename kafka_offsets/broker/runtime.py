@@ -177,13 +177,23 @@ class HostedShard:
 
         results  what loading has decided
         """
+        decided_meanwhile = self._decided + [result for _, _, results in self._appended for result in results]
+        known = self._early.keys() | {
+            record.key
+            for result in decided_meanwhile
+            if isinstance(result, Result)
+            for record in result.records
+        }
         early, self._early = self._early, {}
         self.is_loading, self.stand_in = False, None
         self._replay = self.shard.replay_written
         for record, log_offset in early.values():
             self.shard.replay_written(record, log_offset)
         for result in results:
-            self.decide(result)
+            # What loading says again of a key would go behind the commit that came meanwhile.
+            self.decide(
+                result._replace(records=[record for record in result.records if record.key not in known])
+            )
         waiting, self._waiting_for_load = self._waiting_for_load, []
         for callback in waiting:
             callback()
@@ -385,16 +395,19 @@ class CoordinatorRuntime:
             hosted = self._new_hosted(partition)
             if hosted.log.size <= at_once_bytes:
                 at_once_bytes -= hosted.log.size
-                hosted.finish_loading(self.load(hosted, now))
+                hosted.finish_loading(self.load(hosted, lambda: now))
             else:
                 hosted.begin_loading()
                 left.append(hosted)
             self.shards[partition] = hosted
         return left
 
-    def load(self, hosted: HostedShard, now: Now, abandoned: Sequence[object] = ()) -> list[Result]:
+    def load(
+        self, hosted: HostedShard, now: Callable[[], Now], abandoned: Sequence[object] = ()
+    ) -> list[Result]:
         """Replay a shard's log into it; return what that decides. In any thread, if nobody else uses the shard.
 
+        now        asked when the log has been read, which may take longer than a session: members begin a new one then
         abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
         Raises StorageError, with file and position, when a record of a known type does not parse.
         """
@@ -403,8 +416,8 @@ class CoordinatorRuntime:
             # Not before: what restores may read the log anew, and must not lose what was appended meanwhile.
             hosted.stand_in = self._new_shard(hosted.shard.partition)
         loading.load(hosted.shard, hosted.log, start_offset, abandoned)
-        results = hosted.shard.finish_loading(now)
         lost_to_damage = rescue.records_in_force(hosted.log, hosted.shard)
+        results = hosted.shard.finish_loading(now())
         if lost_to_damage:
             results.append(Result(records=tuple(lost_to_damage)))
         return results
@@ -435,7 +448,7 @@ class CoordinatorRuntime:
 
     def _host(self, partition: int, now: Now) -> HostedShard:
         hosted = self._new_hosted(partition)
-        hosted.finish_loading(self.load(hosted, now))
+        hosted.finish_loading(self.load(hosted, lambda: now))
         self.shards[partition] = hosted
         return hosted
 

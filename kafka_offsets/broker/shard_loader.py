@@ -68,7 +68,7 @@ class ShardLoader:
             if self._abandoned:
                 return
             try:
-                results.extend(self._core.runtime.load(hosted, self._core.clock.now(), self._abandoned))
+                results.extend(self._core.runtime.load(hosted, self._core.clock.now, self._abandoned))
             except Exception as error:  # noqa: BLE001 - told below, where the shard is given up
                 problem = error
 

@@ -7,18 +7,23 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker
-from kafka_offsets.broker import loading
+from kafka_offsets.broker import loading, rescue
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.snapshots import Done, Work, run_inline
 from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.log import Log
 from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.broker.test_commit_options import stable, turn
 from tests.broker.test_core import LateSync
 from tests.interop.wire import Connection, offset_commit, offset_commit_errors
+from tests.storage.batches import write
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 LOG = "__consumer_offsets-0/00000000000000000000.log"
@@ -129,7 +134,59 @@ def test_after_loading_a_member_goes_on_in_its_generation_with_a_fresh_session()
     assert CoreClient(core).call(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_session_is_fresh_after_a_load_that_took_longer_than_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    background = LateBackground()
+    core = starting(stopped_files(), background)
+    clock = core.clock
+    assert isinstance(clock, ManualClock)
+    load = loading.load
+
+    def slow(*arguments: Any) -> None:
+        load(*arguments)
+        clock.advance(60_000)
+
+    monkeypatch.setattr(loading, "load", slow)
+    background.run(core)
+    turn(core)
+    (described,) = CoreClient(core).call(messages.DescribeGroupsRequest(["g"]), 4).groups
+    assert described.group_state == "Stable"
+
+
 # offsets.commit.while.loading
+
+
+def test_what_damage_hides_is_not_said_again_behind_a_commit_that_came_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = stopped_files()
+    core = make_core(files)
+    client = CoreClient(core)
+    position = core.runtime.shards[0].log.size
+    client.commit("s", {("t", 0): 11})
+    client.commit("s", {("t", 1): 11})
+    core.close()
+    data = bytearray(files.read_all(LOG))
+    data[position + 110] ^= 1
+    write(files, LOG, data)
+    background = LateBackground()
+    core = starting(files, background, offsets_commit_while_loading=True, recovery="keep-valid")
+    client = CoreClient(core)
+    records_in_force = rescue.records_in_force
+
+    def and_a_commit(log: Log, shard: Shard) -> list[Record]:
+        found = records_in_force(log, shard)
+        assert [record.key for record in found] == [stored.offset_key("s", "t", 0)]
+        assert client.commit("s", {("t", 0): 12}) == {("t", 0): 0}
+        return found
+
+    monkeypatch.setattr(rescue, "records_in_force", and_a_commit)
+    background.run(core)
+    assert client.committed("s") == {("t", 0): 12, ("t", 1): 11}
+    monkeypatch.undo()
+    core.close()
+    assert CoreClient(make_core(files)).committed("s") == {("t", 0): 12, ("t", 1): 11}
 
 
 def test_a_commit_that_comes_while_offsets_are_loaded_beats_the_loaded_one() -> None:
@@ -138,7 +195,7 @@ def test_a_commit_that_comes_while_offsets_are_loaded_beats_the_loaded_one() -> 
     client = CoreClient(core)
     assert client.commit("s", {("t", 0): 11}) == {("t", 0): LOADING}, "the log may still be read anew"
     hosted = core.runtime.shards[0]
-    results = core.runtime.load(hosted, core.clock.now())  # as far as the thread has come
+    results = core.runtime.load(hosted, core.clock.now)  # as far as the thread has come
     assert client.commit("s", {("t", 0): 11, ("t", 2): 12}) == {("t", 0): 0, ("t", 2): 0}
     assert client.commit("s", {("t", 0): 13}) == {("t", 0): 0}
     assert client.commit("new", {("t", 3): 1}) == {("t", 3): 0}
@@ -153,7 +210,7 @@ def test_a_commit_that_comes_while_offsets_are_loaded_beats_the_loaded_one() -> 
 def test_members_whom_nobody_knows_yet_commit_as_well() -> None:
     core = starting(stopped_files(), LateBackground(), offsets_commit_while_loading=True)
     hosted = core.runtime.shards[0]
-    results = core.runtime.load(hosted, core.clock.now())
+    results = core.runtime.load(hosted, core.clock.now)
     fields = {"generation_id_or_member_epoch": 1, "member_id": "m"}
     client = CoreClient(core)
     assert client.commit("g", {("t", 0): 5, ("u", 0): 5}, **fields) == {
@@ -167,7 +224,7 @@ def test_members_whom_nobody_knows_yet_commit_as_well() -> None:
 
 def test_a_condition_waits_for_what_it_is_compared_with() -> None:
     core = starting(stopped_files(), LateBackground(), offsets_commit_while_loading=True)
-    core.runtime.load(core.runtime.shards[0], core.clock.now())
+    core.runtime.load(core.runtime.shards[0], core.clock.now)
     request = commit_request(core, "s", {("t", 0): 11}, 9)
     conditions.put(request.topics[0].partitions[0], 10)
     (topic,) = CoreClient(core).call(request, 9).topics
@@ -180,7 +237,7 @@ def test_a_commit_that_is_still_on_its_way_to_the_disk_when_loading_ends_takes_e
     keys = {"offsets.load.before.listening.bytes": 0, "offsets.commit.while.loading": True, "fsync": "commit"}
     core = BrokerCore(Config.load(keys), files, ManualClock(), sync, LateBackground())
     hosted = core.runtime.shards[0]
-    results = core.runtime.load(hosted, core.clock.now())
+    results = core.runtime.load(hosted, core.clock.now)
     client = CoreClient(core)
     client.send((commit_request(core, "s", {("t", 0): 11}), 8))
     core.end_turn()
@@ -264,7 +321,7 @@ def test_a_broker_stops_while_it_loads_and_loads_again() -> None:
 def test_the_replay_of_a_log_ends_when_nobody_wants_it_any_more() -> None:
     core = starting(stopped_files(), LateBackground())
     with pytest.raises(loading.LoadAbandonedError):
-        core.runtime.load(core.runtime.shards[0], core.clock.now(), [True])
+        core.runtime.load(core.runtime.shards[0], core.clock.now, [True])
 
 
 def test_a_broker_answers_while_a_thread_of_its_own_loads(

@@ -10,6 +10,7 @@
 # flipped-bits  a bit flipped in every byte of a directory of 100 KiB; goes on where it stopped, in .crash
 # disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
+# differential  plays tests/differential with a real Kafka and keeps its answers; Java 17 and Maven
 # stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
 #
@@ -24,7 +25,7 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 
-.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits disk-errors kfake-loss fuzz stub clean tools
+.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits disk-errors kfake-loss fuzz differential stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -87,6 +88,9 @@ crash-states: $(VENV)/test.stamp
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	$(BIN)/python benchmarks/fuzz_codecs.py
+
+differential: $(VENV)/test.stamp
+	$(BIN)/python -m tests.differential.record $(DIFFERENTIAL_ARGS)
 
 stub: $(VENV)/run.stamp
 	$(BIN)/python -m kafka_offsets.protocol.stub > $(VENV)/messages.pyi

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.deadlines import Deadline
 
+    _Missing = tuple[messages.FetchRequest.FetchTopic, list[messages.FetchResponse.PartitionData]]
+
 TOPIC_IDS_SINCE = 13
 """From this version of Fetch on topics are named by id (KIP-516)."""
 
@@ -243,16 +245,40 @@ def _read(core: BrokerCore, request: messages.FetchRequest, version: int) -> _Re
     by_id = version >= TOPIC_IDS_SINCE
     response = messages.FetchResponse
     topics = core.topics
-    responses = []
+    responses: list[messages.FetchResponse.FetchableTopicResponse] = []
+    without_name: list[_Missing] = []
+    missing: list[_Missing] = []
     for named in request.topics:
         topic = topics.by_id(named.topic_id) if by_id else topics.get(named.topic)
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answers = [_unknown(asked.partition, error) for asked in named.partitions]
-        else:
-            answers = [reader.read(topic, asked) for asked in named.partitions]
-        responses.append(response.FetchableTopicResponse(named.topic, named.topic_id, answers))
+            (without_name if by_id else missing).append((named, answers))
+            continue
+        answers = [reader.read(topic, asked) for asked in named.partitions]
+        unknown = [a for a in answers if a.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if unknown:
+            missing.append((named, unknown))
+            answers = [a for a in answers if a.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if answers:
+            responses.append(response.FetchableTopicResponse(named.topic, named.topic_id, answers))
+    for named, answers in without_name + missing:
+        _add_missing(responses, named, answers)
     return _Reading(response(responses=responses), reader.size, reader.watched, reader.is_final)
+
+
+def _add_missing(
+    responses: list[messages.FetchResponse.FetchableTopicResponse],
+    named: messages.FetchRequest.FetchTopic,
+    answers: list[messages.FetchResponse.PartitionData],
+) -> None:
+    """Tell last what does not exist, as Kafka does: with its topic where that is the last one, else by itself."""
+    last = responses[-1] if responses else None
+    if last is not None and last.topic == named.topic and last.topic_id == named.topic_id:
+        last.partitions += answers
+    else:
+        topic = messages.FetchResponse.FetchableTopicResponse(named.topic, named.topic_id, answers)
+        responses.append(topic)
 
 
 def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionData:

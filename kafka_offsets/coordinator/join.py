@@ -231,13 +231,13 @@ def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
 
 def _rejoin(joining: _Joining, group: ClassicGroup, member: Member) -> None:
     """Decide about a member that joins again: it may be told of the current generation when it has not changed."""
-    is_leader = member.member_id == group.leader
+    is_leader, version = member.member_id == group.leader, joining.context.api_version
     unchanged = member.offers(joining.protocols)
     if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
         # The answer to its first join got lost.
-        joining.draft.reply(joining.context, joined(group, member, with_members=is_leader))
+        joining.draft.reply(joining.context, joined(group, member, version, with_members=is_leader))
     elif group.state is GroupState.STABLE and unchanged and not is_leader:
-        joining.draft.reply(joining.context, joined(group, member, with_members=False))
+        joining.draft.reply(joining.context, joined(group, member, version, with_members=False))
     else:
         # A leader joins a stable group when it wants a new assignment: the topics have changed.
         joining.update(group, member)
@@ -273,12 +273,13 @@ def _confirm(joining: _Joining, group: ClassicGroup, old: Member, member: Member
     """
     member.join = None
     group.joined -= 1
-    if joining.context.api_version >= _SKIP_ASSIGNMENT_SINCE:
+    version = joining.context.api_version
+    if version >= _SKIP_ASSIGNMENT_SINCE:
         is_leader = member.member_id == group.leader
-        answer = joined(group, member, with_members=is_leader)
+        answer = joined(group, member, version, with_members=is_leader)
         answer.skip_assignment = is_leader
     else:
-        answer = joined(group, member, with_members=False)
+        answer = joined(group, member, version, with_members=False)
         answer.leader = old_leader
     joining.draft.reply(joining.context, answer)
     joining.draft.records.append(group.record())

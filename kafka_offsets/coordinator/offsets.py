@@ -90,7 +90,9 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
             if shard.settings.offsets_commit_owner_check:
                 records = _refuse_others(group, request, records, refused)
     shard.meters.offset_commits += len(records)
-    response = request if is_echo and not refused else _commit_response(request, refused)
+    response: messages.MessageValue = request
+    if refused or not is_echo:
+        response = _commit_response(shard, request, refused, context.api_version)
     return reply_with(context, response, records)
 
 
@@ -181,23 +183,31 @@ def _latest_offset(shard: Shard, group: str, topic: str, partition: int) -> int:
 
 
 def _commit_response(
-    request: messages.OffsetCommitRequest, refused: dict[int, ErrorCode]
+    shard: Shard, request: messages.OffsetCommitRequest, refused: dict[int, ErrorCode], api_version: int
 ) -> messages.OffsetCommitResponse:
-    """Answer each partition; as in Kafka first the topics that have not all of theirs, and there first those.
+    """Answer each partition in Kafka's order: first those that do not exist, each topic with the rest of its own.
 
     refused  errors by identity of the partition
+    Source: OffsetCommitResponse.Builder, into which the coordinator's answer is merged.
     """
     response = messages.OffsetCommitResponse
-    incomplete: list[messages.OffsetCommitResponse.Topic] = []
-    complete: list[messages.OffsetCommitResponse.Topic] = []
+    merged: dict[tuple[str, bytes], list[messages.OffsetCommitResponse.Partition]] = {}
+    rest = []
     for topic in request.topics:
+        key = topic.name, topic.topic_id
         answers = [response.Partition(p.partition_index, refused.get(id(p), _NONE)) for p in topic.partitions]
         unknown = [answer for answer in answers if answer.error_code in _UNKNOWN] if refused else []
-        if unknown:
-            answers = unknown + [answer for answer in answers if answer.error_code not in _UNKNOWN]
-        if answers:
-            (incomplete if unknown else complete).append(response.Topic(topic.name, topic.topic_id, answers))
-    return response(0, incomplete + complete)
+        if unknown or (not answers and not _resolve(shard, topic, api_version)[2]):
+            merged.setdefault(key, []).extend(unknown)
+        if len(unknown) < len(answers):
+            if unknown:
+                answers = [answer for answer in answers if answer.error_code not in _UNKNOWN]
+            rest.append((key, answers))
+    if not merged:
+        return response(0, [response.Topic(*key, answers) for key, answers in rest])
+    for key, answers in rest:
+        merged.setdefault(key, []).extend(answers)
+    return response(0, [response.Topic(*key, answers) for key, answers in merged.items()])
 
 
 def _resolve(
@@ -266,20 +276,16 @@ def fetch(
     """
     if topics is None:
         return _fetch_all(shard, group_id, api_version, require_stable=require_stable)
-    fetched = []
+    fetched, unknown = [], []
     for name, topic_id, partitions in topics:
-        found: str | None = name
-        error = _NONE
-        if api_version >= _TOPIC_IDS_SINCE:
-            found = shard.topics.topic_name(topic_id)
-            if found is None:
-                error = ErrorCode.UNKNOWN_TOPIC_ID
+        found = name if api_version < _TOPIC_IDS_SINCE else shard.topics.topic_name(topic_id)
         if found is None:
-            answers = [FetchedPartition(p, None, error) for p in partitions]
+            answers = [FetchedPartition(p, None, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
+            unknown.append(FetchedTopic(name, topic_id, answers))
         else:
             answers = [_look_up(shard, group_id, found, p, require_stable) for p in partitions]
-        fetched.append(FetchedTopic(name, topic_id, answers))
-    return fetched
+            fetched.append(FetchedTopic(name, topic_id, answers))
+    return fetched + unknown
 
 
 def _look_up(
@@ -303,32 +309,36 @@ def _fetch_all(shard: Shard, group_id: str, api_version: int, *, require_stable:
 
 
 def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now) -> Result:
-    """Delete offsets of a group, unless it is subscribed to their topic (KIP-496)."""
+    """Delete offsets of a group, unless it is subscribed to their topic (KIP-496).
+
+    What is wrong with the group is said of the group, whatever was asked for.
+    """
     response = messages.OffsetDeleteResponse
-    known: list[tuple[str, list[int]]] = []
-    refused: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
+    error = _check_deletion(shard, request.group_id)
+    if error is not _NONE:
+        return reply_with(context, response(error_code=error))
+    merged: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
+    rest: list[tuple[str, list[messages.OffsetDeleteResponse.Partition]]] = []
+    records: list[Record] = []
     for topic in request.topics:
         _, count = shard.topics.id_and_partition_count(topic.name)
-        valid = []
+        known, unknown, missing = [], [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for partition in topic.partitions:
-            index, error = partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if 0 <= index < count or _takes_unknown(shard, index, error):
-                valid.append(index)
+            index = partition.partition_index
+            if 0 <= index < count or _takes_unknown(shard, index, missing):
+                known.append(index)
             else:
-                refused.setdefault(topic.name, []).append(response.Partition(index, error))
-        if valid:
-            known.append((topic.name, valid))
-    answered = dict(refused)
-    records: list[Record] = []
-    if known:
-        error = _check_deletion(shard, request.group_id)
-        if error is not _NONE:
-            return reply_with(context, response(error_code=error))
-        for name, indexes in known:
-            answered[name] = answered.get(name, []) + _delete(shard, request.group_id, name, indexes, records)
+                unknown.append(response.Partition(index, missing))
+        if unknown or (not count and not known):
+            merged.setdefault(topic.name, []).extend(unknown)
+        if known:
+            rest.append((topic.name, _delete(shard, request.group_id, topic.name, known, records)))
     shard.meters.offset_deletions += len(records)
-    topics = [response.Topic(name, partitions) for name, partitions in answered.items()]
-    return reply_with(context, response(topics=topics), records)
+    if not merged:
+        return reply_with(context, response(topics=[response.Topic(*answered) for answered in rest]), records)
+    for name, answers in rest:
+        merged.setdefault(name, []).extend(answers)
+    return reply_with(context, response(topics=[response.Topic(*item) for item in merged.items()]), records)
 
 
 def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:

@@ -66,8 +66,13 @@ def join_error(error: ErrorCode, member_id: str, api_version: int) -> messages.J
     return messages.JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=protocol)
 
 
-def joined(group: ClassicGroup, member: Member, *, with_members: bool) -> messages.JoinGroupResponse:
-    """Tell a member of the current generation; its leader is told of all members and their metadata."""
+def joined(
+    group: ClassicGroup, member: Member, api_version: int, *, with_members: bool
+) -> messages.JoinGroupResponse:
+    """Tell a member of the current generation; its leader is told of all members and their metadata.
+
+    An empty name of a protocol is told as null where that is possible, as Kafka's JoinGroupResponse does.
+    """
     answer = messages.JoinGroupResponse
     protocol = group.protocol or ""
     members = []
@@ -79,7 +84,7 @@ def joined(group: ClassicGroup, member: Member, *, with_members: bool) -> messag
     return answer(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
-        protocol_name=protocol,
+        protocol_name=protocol or (None if api_version >= _NULL_PROTOCOL_SINCE else ""),
         leader=group.leader or "",
         member_id=member.member_id,
         members=members,
@@ -211,7 +216,7 @@ def complete_join(draft: Draft, group: ClassicGroup) -> None:
         if context is not None:
             member.join = None
             is_leader = member.member_id == group.leader
-            draft.reply(context, joined(group, member, with_members=is_leader))
+            draft.reply(context, joined(group, member, context.api_version, with_members=is_leader))
         group.arm(member, draft.shard.timers, draft.now)
         member.is_new = False
     group.joined = 0

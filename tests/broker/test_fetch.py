@@ -275,7 +275,7 @@ def test_a_fetch_hears_at_once_that_its_topic_was_deleted(
     fetch.topic_deleted(core, "t")  # type: ignore[arg-type]
     context, response = core.answers[-1]
     assert context.connection == "both"
-    assert [topic.partitions[0].error_code for topic in response.responses] == [code, 0]
+    assert [topic.partitions[0].error_code for topic in response.responses] == [0, code]
     assert core.waiting_deadlines == 1
 
 

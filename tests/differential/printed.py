@@ -1,0 +1,149 @@
+"""Messages to and from plain values, the same for two brokers where these cannot but differ.
+
+What is normalised, and nothing else: UUIDs in strings (member ids that a broker made) become "#1", "#2" … in the order
+of their appearance; topic ids are named by their topic; the port becomes "PORT" and the cluster id "CLUSTER"; lists
+whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); of all groups only those of the situation are
+listed, and of all APIs only those that ours serves are compared.
+"""
+
+import re
+from typing import Any
+
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.schema import Field, Struct
+
+UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")
+_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UNORDERED = {
+    "JoinGroupResponse": {"members": ("member_id", "metadata")},
+    "DescribeGroupsResponse": {"groups": ("group_id",), "members": ("member_id", "member_metadata")},
+    "ListGroupsResponse": {"groups": ("group_id",)},
+    "DeleteGroupsResponse": {"results": ("group_id",)},
+    "ProduceResponse": {"responses": ("name", "topic_id"), "partition_responses": ("index",)},
+    "ListOffsetsResponse": {"topics": ("name",), "partitions": ("partition_index",)},
+    "MetadataResponse": {"topics": ("name", "topic_id"), "partitions": ("partition_index",)},
+    "ConsumerGroupHeartbeatResponse": {"topic_partitions": ("topic_id",), "partitions": ()},
+    "ConsumerGroupDescribeResponse": {
+        "groups": ("group_id",),
+        "members": ("member_id",),
+        "topic_partitions": ("topic_name",),
+        "partitions": (),
+    },
+}
+"""By message: the lists whose order means nothing, and the fields that they are sorted by."""
+
+
+class Names:
+    """What a broker made up in one situation, and what a table writes for it."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, str] = {}
+        self._topics: dict[str, bytes] = {}
+
+    def learn_topic(self, name: str, topic_id: bytes) -> None:
+        """Note the id of a topic."""
+        self._topics[name] = topic_id
+
+    def topic_id(self, name: str) -> bytes:
+        """Return the id of a topic; UNKNOWN_ID for one that is not known."""
+        return self._topics.get(name, UNKNOWN_ID)
+
+    def topic_text(self, topic_id: bytes) -> str:
+        """Return what a table writes for a topic id."""
+        return next((f"id of {n}" for n, known in self._topics.items() if known == topic_id), topic_id.hex())
+
+    def learn(self, made: str) -> None:
+        """Note an id that a broker made up."""
+        self._made.setdefault(made, f"#{len(self._made) + 1}")
+
+    def text(self, text: str) -> str:
+        """Return a string with everything that a broker made up replaced."""
+        for found in _UUID.findall(text):
+            self.learn(found)
+        for made, label in self._made.items():
+            text = text.replace(made, label)
+        return text
+
+
+def build(cls: Any, fields: dict[str, Any], version: int, names: Names) -> Any:
+    """Make a request; fields that the version lacks are left out, and a topic id is given by the topic's name."""
+    return _built(cls, cls.SCHEMA.struct, fields, version, cls.CLASSES, names)
+
+
+def _built(
+    cls: Any, struct: Struct, fields: dict[str, Any], version: int, classes: dict[str, Any], names: Names
+) -> Any:
+    declared = {field.name: field for field in struct.fields}
+    assert set(fields) <= set(declared), f"{struct.name} has no {sorted(set(fields) - set(declared))}"
+    made = {}
+    for name, value in fields.items():
+        field = declared[name]
+        if version not in field.versions:
+            continue
+        if value is not None and field.struct is not None:
+            inner, of = classes[field.struct.name], field.struct
+            items = value if field.array else [value]
+            value = [_built(inner, of, item, version, classes, names) for item in items]
+            value = value if field.array else value[0]
+        elif field.type == "uuid" and isinstance(value, str):
+            value = names.topic_id(value)
+        made[name] = value
+    return cls(**made)
+
+
+def printed(message: messages.MessageValue, version: int, names: Names) -> dict[str, Any]:
+    """Return a message as plain values, normalised."""
+    name = message.SCHEMA.name
+    result = _struct(message, message.SCHEMA.struct, version, names, _UNORDERED.get(name, {}))
+    if result.get("cluster_id"):
+        result["cluster_id"] = "CLUSTER"
+    return result
+
+
+def _struct(
+    value: Any, struct: Struct, version: int, names: Names, unordered: dict[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    shown = {}
+    for field in struct.fields:
+        if version not in field.versions:
+            continue
+        item = getattr(value, field.name)
+        if item is not None and field.array:
+            if field.name in unordered:
+                item = _sorted(item, unordered[field.name], names)
+            item = [_scalar(one, field, version, names, unordered) for one in item]
+        elif item is not None:
+            item = _scalar(item, field, version, names, unordered)
+        shown[field.name] = item
+    return shown
+
+
+def _sorted(items: list[Any], keys: tuple[str, ...], names: Names) -> list[Any]:
+    """Sort without looking at what a broker made up, but for what the situation has seen of it."""
+
+    def key(item: Any) -> Any:
+        if not keys:
+            return item
+        found = [getattr(item, name) for name in keys]
+        return [
+            names.topic_text(value)
+            if isinstance(value, bytes) and len(value) == 16
+            else _UUID.sub("", f"{value}")
+            for value in found
+        ]
+
+    return sorted(items, key=key)
+
+
+def _scalar(
+    value: Any, field: Field, version: int, names: Names, unordered: dict[str, tuple[str, ...]]
+) -> Any:
+    if field.struct is not None:
+        return _struct(value, field.struct, version, names, unordered)
+    if field.type == "uuid":
+        return names.topic_text(value)
+    if field.name == "port":
+        return "PORT" if value > 0 else value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("latin-1")
+    return names.text(value) if isinstance(value, str) else value

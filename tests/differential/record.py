@@ -1,0 +1,159 @@
+"""Play the table with a broker on a socket: record what Kafka answers, or count where another agrees with it.
+
+    python -m tests.differential.record [--port 19492] [--only TEXT]    # `make differential`; Java 17 and Maven
+    python -m tests.differential.record --compare HOST:PORT             # any broker, say kfake
+
+Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the one behind it, and
+writes tests/data/differential.jsonl.gz: a line is a situation, its name and its events. With `--only`, the lines of
+other situations stay as they are.
+"""
+
+import argparse
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.differential.brokers import RemoteBroker
+from tests.differential.play import TOPICS, Client, Event, Play
+from tests.differential.table import SETTINGS, Situation, situations
+
+ROOT = Path(__file__).resolve().parents[2]
+KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
+ANSWERS = ROOT / "tests" / "data" / "differential.jsonl.gz"
+
+
+def prepare(client: Client) -> None:
+    """Have the broker that a client talks to make what every situation finds."""
+    topics = [
+        {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+        for name, count in TOPICS.items()
+    ]
+    client.ask("CreateTopics", 7, topics=topics, timeout_ms=10_000)
+    client.play.until(lambda: client.ask("FindCoordinator", 2, key="g").error_code == 0)
+
+
+def await_coordinators(client: Client) -> None:
+    """Wait until every partition of the offsets topic is served."""
+    groups = [f"g{number}" for number in range(24)]
+    client.play.until(lambda: client.play.has_loaded(groups))
+
+
+def play(broker: Any, situation: Situation) -> list[Event]:
+    """Return what happens in one situation."""
+    at = Play(broker, situation.name)
+    situation.play(at)
+    return at.events
+
+
+def stored() -> dict[str, list[Event]]:
+    """Return Kafka's part of the table."""
+    with gzip.open(ANSWERS, "rt", encoding="utf-8") as lines:
+        return {line["name"]: line["events"] for line in map(json.loads, lines)}
+
+
+@contextmanager
+def kafka(setting: str, port: int) -> Iterator[None]:
+    """A new Kafka."""
+    with tempfile.TemporaryDirectory() as directory:
+        extra = Path(directory, "extra.properties")
+        lines = [f"{key}={value}\n" for key, value in SETTINGS[setting].items()]
+        extra.write_text("".join(lines), encoding="utf-8")
+        subprocess.run(["bash", str(KAFKA), "start", str(port), directory, str(extra)], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["bash", str(KAFKA), "stop", directory], check=True)
+
+
+def played(host: str, port: int, chosen: Iterable[Situation]) -> Iterator[tuple[Situation, list[Event]]]:
+    """Play situations with one broker, each on connections of its own."""
+    first = RemoteBroker(host, port)
+    client = Client(Play(first, "prepare", ()), "prepare")
+    prepare(client)
+    await_coordinators(client)
+    first.close()
+    for situation in chosen:
+        broker = RemoteBroker(host, port)
+        started = time.monotonic()
+        try:
+            yield situation, play(broker, situation)
+        finally:
+            broker.close()
+        taken = time.monotonic() - started
+        if taken > 4:
+            print(f"{situation.name}: {taken:.1f} s", file=sys.stderr, flush=True)
+
+
+def record(port: int, only: str) -> None:
+    """Record the table, or those situations whose part or name has `only` in it."""
+    table = situations()
+    answers = {name: events for name, events in stored().items() if name in table} if only else {}
+    for setting in SETTINGS:
+        chosen = [s for s in table.values() if s.setting == setting and only in f"{s.part} {s.name}"]
+        if not chosen:
+            continue
+        with kafka(setting, port):
+            for situation, events in played("127.0.0.1", port, chosen):
+                answers[situation.name] = events
+                if any(event[-1] == "silence" for event in events):
+                    print(f"{situation.name}: an answer did not come", file=sys.stderr)
+    with ANSWERS.open("wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as lines:
+        for name in table:
+            if name in answers:
+                lines.write(json.dumps({"name": name, "events": answers[name]}).encode() + b"\n")
+    print(f"{len(answers)} situations, {sum(map(len, answers.values()))} events")
+
+
+def compare(address: str, shown: bool) -> None:
+    """Play the table of the default setting with a broker and print where it agrees with Kafka."""
+    host, _, port = address.rpartition(":")
+    answers, agreed, asked = stored(), 0, 0
+    chosen = [s for s in situations().values() if s.setting == "default"]
+    for situation, events in played(host, int(port), chosen):
+        asked += 1
+        agreed += events == answers[situation.name]
+        if events != answers[situation.name] and shown:
+            print(difference(situation.name, events, answers[situation.name]))
+    print(f"{agreed} of {asked} situations agree")
+
+
+def difference(name: str, ours: list[Event], theirs: list[Event]) -> str:
+    """Return the first event in which two brokers differ, and the events before it."""
+    same = 0
+    for one, other in zip(ours, theirs, strict=False):
+        if one != other:
+            break
+        same += 1
+    before = "\n".join(f"        {json.dumps(event)}" for event in ours[max(0, same - 4) : same])
+    mine = json.dumps(ours[same]) if same < len(ours) else "nothing more"
+    kafkas = json.dumps(theirs[same]) if same < len(theirs) else "nothing more"
+    return f"{name}: event {same}\n{before}\n  Kafka {kafkas}\n  other {mine}"
+
+
+def main() -> None:
+    """Record or compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--port", type=int, default=19492, help="of the Kafka that is started, and the next one"
+    )
+    parser.add_argument("--only", default="", help="record the situations with this in their name or part")
+    parser.add_argument(
+        "--compare", metavar="HOST:PORT", help="start nothing, count where this broker agrees"
+    )
+    parser.add_argument("--quiet", action="store_true", help="with --compare: the count alone")
+    given = parser.parse_args()
+    if given.compare:
+        compare(given.compare, not given.quiet)
+    else:
+        record(given.port, given.only)
+
+
+if __name__ == "__main__":
+    main()

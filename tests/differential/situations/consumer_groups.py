@@ -1,0 +1,636 @@
+"""Consumer groups of KIP-848: ConsumerGroupHeartbeat, ConsumerGroupDescribe, and the other APIs on such groups."""
+
+from typing import Any
+
+from tests.differential.play import ORDERS, Client, Play
+from tests.differential.table import situation
+
+BOTH_VERSIONS = (0, 1)
+ENTERING: dict[str, Any] = {
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 10_000,
+    "subscribed_topic_names": ["orders"],
+    "topic_partitions": [],
+}
+ALL_ORDERS = {"orders": [0, 1, 2, 3]}
+
+
+def owned(partitions: dict[str, list[int]]) -> list[dict[str, Any]]:
+    """What a member says that it owns."""
+    return [{"topic_id": topic, "partitions": indexes} for topic, indexes in partitions.items()]
+
+
+def beat(a: Client, version: int = 1, **fields: Any) -> Any:
+    """A heartbeat that says nothing new."""
+    own = {
+        "group_id": a.group,
+        "member_id": a.member_id,
+        "member_epoch": a.generation,
+        "instance_id": a.instance,
+    }
+    return a.ask("ConsumerGroupHeartbeat", version, **own | fields)
+
+
+def enter(a: Client, version: int = 1, **fields: Any) -> Any:
+    """The first heartbeat of a member."""
+    if not a.member_id:
+        a.member_id = f"member-{a.label}"
+    return beat(a, version, **ENTERING | fields)
+
+
+def own(a: Client, answer: Any) -> Any:
+    """A heartbeat that says that the member owns what it was assigned last."""
+    return beat(a, topic_partitions=owned(held(a, answer)))
+
+
+def held(a: Client, answer: Any) -> dict[str, list[int]]:
+    """The partitions of an answer by topic."""
+    assignment = getattr(answer, "assignment", None)
+    topics = assignment.topic_partitions if assignment else []
+    names = a.play.names
+    return {names.topic_text(t.topic_id).removeprefix("id of "): list(t.partitions) for t in topics}
+
+
+def describe(a: Client, *groups: str, version: int = 1, **fields: Any) -> Any:
+    """ConsumerGroupDescribe."""
+    return a.ask("ConsumerGroupDescribe", version, group_ids=list(groups or [a.group]), **fields)
+
+
+@situation("a consumer alone is assigned everything at once", BOTH_VERSIONS, "modern")
+def alone(w: Play, version: int) -> None:
+    a = w.client("a")
+    answer = enter(a, version)
+    beat(a, version)
+    own(a, answer)
+    beat(a, version)
+    describe(a, version=version)
+
+
+@situation("the broker makes the member id in version 0", setting="modern")
+def made_id(w: Play) -> None:
+    a = w.client("a")
+    beat(a, 0, **ENTERING)
+    beat(a, 0)
+    describe(a)
+
+
+@situation("version 1 demands a member id", setting="modern")
+def no_id(w: Play) -> None:
+    beat(w.client("a"), 1, **ENTERING)
+
+
+@situation("versions of ConsumerGroupHeartbeat that do not exist close the connection", setting="modern")
+def no_such_version(w: Play) -> None:
+    beat(w.client("a"), 2, **ENTERING)
+
+
+@situation("ConsumerGroupHeartbeat without a group", BOTH_VERSIONS, "modern")
+def no_group(w: Play, version: int) -> None:
+    enter(w.client("a"), version, group_id="")
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "without a rebalance timeout": {"rebalance_timeout_ms": -1},
+    "with no list of owned partitions": {"topic_partitions": None},
+    "with partitions that it owns already": {"topic_partitions": owned({"orders": [0]})},
+    "with no subscription": {"subscribed_topic_names": None},
+    "with an empty instance": {"instance_id": ""},
+    "with an empty rack": {"rack_id": ""},
+    "with an unknown assignor": {"server_assignor": "best"},
+    "with an empty assignor": {"server_assignor": ""},
+    "with a pattern that cannot be read": {"subscribed_topic_names": None, "subscribed_topic_regex": "[a"},
+    "with epoch -3": {"member_epoch": -3},
+    "with epoch -1": {"member_epoch": -1},
+    "with epoch -2": {"member_epoch": -2},
+    "with epoch -2 and an instance": {"member_epoch": -2, "instance_id": "one"},
+    "with epoch 1": {"member_epoch": 1},
+    "with a rebalance timeout of 0": {"rebalance_timeout_ms": 0},
+}
+
+
+def enter_wrong(sentence: str, fields: dict[str, Any]) -> None:
+    """Enter a situation of a request that is wrong in one thing."""
+
+    @situation(sentence, setting="modern")
+    def wrong(w: Play) -> None:
+        a = w.client("a")
+        enter(a, **fields)
+        describe(a)
+
+
+for _what, _fields in WRONG.items():
+    enter_wrong(f"a consumer enters {_what}", _fields)
+
+
+@situation("a consumer enters a live group, wrongly", setting="modern")
+def wrong_in_a_group(w: Play) -> None:
+    a, b = w.clients("ab")
+    enter(a)
+    for fields in WRONG.values():
+        b.member_id, b.generation = "", -1
+        enter(b, **fields)
+        if not b.generation:
+            break
+
+
+@situation("an empty list of topics is a subscription", setting="modern")
+def no_topics(w: Play) -> None:
+    a = w.client("a")
+    enter(a, subscribed_topic_names=[])
+    beat(a)
+    describe(a)
+
+
+@situation("unknown topics are subscribed to, and assigned once they are there", setting="modern")
+def unknown_topics(w: Play) -> None:
+    a = w.client("a")
+    enter(a, subscribed_topic_names=[w.slug, "orders"])
+    own(a, beat(a, topic_partitions=owned(ALL_ORDERS)))
+    w.topic(2)
+    w.pause(700)
+    answer = beat(a)
+    describe(a)
+    own(a, answer)
+
+
+@situation("topics twice in a subscription", setting="modern")
+def topics_twice(w: Play) -> None:
+    a = w.client("a")
+    enter(a, subscribed_topic_names=["pages", "orders", "pages"])
+    describe(a)
+
+
+@situation("a range of all topics", setting="modern")
+def range_assignor(w: Play) -> None:
+    a = w.client("a")
+    answer = enter(a, server_assignor="range", subscribed_topic_names=["orders", "pages"])
+    own(a, answer)
+    describe(a)
+
+
+@situation("topics by pattern", setting="modern")
+def pattern(w: Play) -> None:
+    a = w.client("a")
+    answer = enter(a, subscribed_topic_names=None, subscribed_topic_regex="o.*s|pa")
+    for _ in range(3):
+        w.pause(300)
+        answer = beat(a)
+    describe(a)
+    own(a, answer)
+    describe(a, version=0)
+
+
+@situation("a pattern that matches nothing", setting="modern")
+def pattern_of_nothing(w: Play) -> None:
+    a = w.client("a")
+    enter(a, subscribed_topic_names=None, subscribed_topic_regex="nothing at all")
+    w.pause(300)
+    beat(a)
+    describe(a)
+
+
+@situation("an empty pattern", setting="modern")
+def empty_pattern(w: Play) -> None:
+    a = w.client("a")
+    enter(a, subscribed_topic_names=None, subscribed_topic_regex="")
+    enter(a, subscribed_topic_names=["orders"], subscribed_topic_regex="")
+    describe(a)
+
+
+@situation("a consumer of an unknown group", BOTH_VERSIONS, "modern")
+def unknown_group(w: Play, version: int) -> None:
+    a = w.client("a", member_id="nobody", generation=5)
+    beat(a, version)
+    beat(a, version, member_epoch=-1)
+    beat(a, version, member_epoch=-2, instance_id="one")
+    describe(a)
+
+
+@situation("an unknown consumer of a group", BOTH_VERSIONS, "modern")
+def unknown_member(w: Play, version: int) -> None:
+    a, b = w.client("a"), w.client("b", member_id="nobody", generation=1)
+    enter(a)
+    beat(b, version)
+    beat(b, version, member_epoch=-1)
+    beat(b, version, instance_id="one")
+    beat(b, version, member_epoch=-2, instance_id="one")
+    beat(b, version, member_epoch=-1, instance_id="one")
+
+
+@situation("epochs that are not the member's", setting="modern")
+def epochs(w: Play) -> None:
+    a = w.client("a")
+    enter(a)
+    beat(a, member_epoch=a.generation + 1)
+    beat(a, member_epoch=a.generation - 1)
+    a.ask(
+        "ConsumerGroupHeartbeat",
+        1,
+        group_id=w.group,
+        member_id=a.member_id,
+        member_epoch=0,
+        **{name: value for name, value in ENTERING.items() if name != "member_epoch"},
+    )
+
+
+@situation("the epoch before, with partitions that are the member's", setting="modern")
+def previous_epoch(w: Play) -> None:
+    a = w.client("a")
+    answer = enter(a)
+    own(a, answer)
+    before = a.generation
+    beat(a, subscribed_topic_names=["orders", "pages"])
+    beat(a, member_epoch=before, topic_partitions=owned(ALL_ORDERS))
+    beat(a, member_epoch=before, topic_partitions=owned({"orders": [0, 1], "nothing": [0]}))
+    beat(a, member_epoch=before, topic_partitions=None)
+    beat(a, member_epoch=before - 1, topic_partitions=owned(ALL_ORDERS))
+
+
+@situation("a member that sends everything is told everything", setting="modern")
+def full(w: Play) -> None:
+    a = w.client("a")
+    enter(a)
+    fields = {name: value for name, value in ENTERING.items() if name != "member_epoch"}
+    beat(a, **fields | {"topic_partitions": owned(ALL_ORDERS)})
+    beat(a, **fields)
+    beat(a)
+    beat(a, subscribed_topic_names=["orders"])
+
+
+@situation("a member that enters again with epoch 0", setting="modern")
+def enter_again(w: Play) -> None:
+    a = w.client("a")
+    enter(a)
+    enter(a)
+    enter(a, subscribed_topic_names=["pages"])
+    describe(a)
+
+
+@situation("a subscription changes", setting="modern")
+def subscription_changes(w: Play) -> None:
+    a = w.client("a")
+    answer = enter(a)
+    own(a, answer)
+    answer = beat(a, subscribed_topic_names=["pages"])
+    own(a, answer)
+    beat(a)
+    describe(a)
+
+
+@situation("partitions go to a newcomer once they are given up", setting="modern")
+def newcomer(w: Play) -> None:
+    a, b = w.clients("ab")
+    own(a, enter(a))
+    enter(b)
+    describe(a)
+    answer = beat(a)
+    beat(b)
+    own(a, answer)
+    answer = beat(b)
+    own(b, answer)
+    beat(a)
+    describe(a)
+
+
+@situation("the partitions of a consumer that leaves go to the others", setting="modern")
+def leaves(w: Play) -> None:
+    a, b = w.clients("ab")
+    own(a, enter(a))
+    enter(b)
+    beat(b, member_epoch=-1)
+    answer = beat(a)
+    own(a, answer)
+    describe(a)
+
+
+@situation("the last consumer leaves", BOTH_VERSIONS, "modern")
+def empty(w: Play, version: int) -> None:
+    a = w.client("a")
+    enter(a)
+    a.commit(("orders", 0, 5))
+    epoch, member = a.generation, a.member_id
+    beat(a, version, member_epoch=-1)
+    describe(a)
+    a.list_groups()
+    a.fetch(everything=True)
+    a.commit(("orders", 0, 6), member_id=member, generation_id_or_member_epoch=epoch)
+    a.nobody_commits(("orders", 0, 7))
+    beat(a, version, member_id=member, member_epoch=epoch)
+    a.generation = -1
+    enter(a)
+    describe(a)
+
+
+@situation("a consumer that is silent is removed", setting="modern")
+def session(w: Play) -> None:
+    a, b = w.clients("ab")
+    enter(a)
+    enter(b)
+    for _ in range(4):
+        w.pause(600)
+        beat(a)
+    beat(b)
+    b.commit(("orders", 0, 1))
+    describe(a)
+
+
+@situation("a consumer that keeps what it must give up is removed", setting="modern")
+def revocation(w: Play) -> None:
+    a, b = w.clients("ab")
+    own(a, enter(a, rebalance_timeout_ms=700))
+    enter(b)
+    beat(a)
+    w.pause(500)
+    beat(b)
+    w.pause(500)
+    beat(a)
+    answer = beat(b)
+    own(b, answer)
+
+
+@situation("a group of three consumers at most", setting="modern")
+def full_group(w: Play) -> None:
+    for client in w.clients("abcd"):
+        enter(client)
+    describe(w.client("e"))
+
+
+@situation("two static consumers cannot have one instance", setting="modern")
+def static_in_use(w: Play) -> None:
+    a, b = w.client("a", instance="one"), w.client("b", instance="one")
+    enter(a)
+    enter(b)
+    beat(b, member_epoch=1)
+    beat(a)
+    describe(a)
+
+
+@situation("a static consumer goes for a while and comes back", setting="modern")
+def static_returns(w: Play) -> None:
+    a, b = w.client("a", instance="one"), w.client("b", instance="one")
+    own(a, enter(a))
+    a.commit(("orders", 0, 1), group_instance_id=None)
+    epoch = a.generation
+    beat(a, member_epoch=-2)
+    describe(a)
+    beat(a, member_epoch=epoch)
+    answer = enter(b)
+    own(b, answer)
+    beat(a, member_epoch=epoch)
+    beat(a, member_epoch=-2)
+    beat(a, member_epoch=-1)
+    describe(a)
+
+
+@situation("a static consumer goes for a while and does not come back", setting="modern")
+def static_does_not_return(w: Play) -> None:
+    a, b = w.client("a", instance="one"), w.client("b")
+    own(a, enter(a))
+    enter(b)
+    beat(a, member_epoch=-2)
+    for _ in range(4):
+        w.pause(600)
+        beat(b)
+    describe(b)
+
+
+@situation("a static consumer leaves for good", setting="modern")
+def static_leaves(w: Play) -> None:
+    a, b = w.client("a", instance="one"), w.client("b", instance="one")
+    enter(a)
+    beat(a, member_epoch=-1)
+    describe(a)
+    enter(b)
+
+
+@situation("instances that do not fit", setting="modern")
+def instances(w: Play) -> None:
+    a, b = w.client("a", instance="one"), w.client("b")
+    enter(a)
+    enter(b)
+    beat(a, instance_id=None)
+    beat(a, instance_id="two")
+    beat(b, instance_id="one")
+    beat(b, instance_id="two")
+    beat(b, member_epoch=-2)
+
+
+@situation("commits of consumers", range(2, 11), "modern")
+def commits(w: Play, version: int) -> None:
+    a = w.client("a")
+    enter(a)
+    epoch = a.generation
+    a.commit(("orders", 0, 1), version=version)
+    a.commit(("orders", 1, 1), version=version, generation_id_or_member_epoch=epoch + 1)
+    a.commit(("orders", 1, 1), version=version, generation_id_or_member_epoch=epoch - 1)
+    a.commit(("orders", 1, 1), version=version, generation_id_or_member_epoch=-1)
+    a.commit(("orders", 1, 1), version=version, member_id="nobody")
+    a.nobody_commits(("orders", 1, 1), version=version)
+    a.fetch(everything=True)
+
+
+@situation("offsets are told to consumers of the group", (8, 9, 10), "modern")
+def fetches(w: Play, version: int) -> None:
+    a = w.client("a")
+    enter(a)
+    a.commit(("orders", 0, 1))
+    epoch = a.generation
+    members = [(a.member_id, epoch), (a.member_id, epoch + 1), (a.member_id, epoch - 1), ("nobody", epoch)]
+    for member, of in [*members, (None, -1), ("", -1), (None, epoch), (a.member_id, -1)]:
+        a.fetch(("orders", 0, 1), version=version, member_id=member, member_epoch=of)
+    a.fetch(everything=True, version=version, member_id="nobody", member_epoch=1)
+
+
+@situation("offsets of topics that consumers subscribe to are kept", setting="modern")
+def offset_deletes(w: Play) -> None:
+    a = w.client("a")
+    enter(a)
+    a.commit(("orders", 0, 1), ("pages", 0, 2))
+    a.delete_offsets(("orders", 0), ("pages", 0), ("nothing", 0))
+    beat(a, member_epoch=-1)
+    a.delete_offsets(("orders", 0))
+    a.fetch(everything=True)
+
+
+@situation("DescribeGroups does not know consumer groups", (0, 5, 6), "modern")
+def classic_describe(w: Play, version: int) -> None:
+    a = w.client("a")
+    enter(a)
+    a.describe(version=version)
+
+
+@situation("consumer groups are listed", range(6), "modern")
+def listed(w: Play, version: int) -> None:
+    a, b = w.client("a"), w.client("b", group=w.group + " classic")
+    enter(a)
+    w.stable(b)
+    b.list_groups(version)
+    if version >= 4:
+        for states in (
+            ["Stable"],
+            ["stable"],
+            ["Reconciling"],
+            ["Assigning"],
+            ["Empty"],
+            ["PreparingRebalance"],
+        ):
+            b.list_groups(version, states)
+    if version >= 5:
+        for types in (["consumer"], ["CONSUMER"], ["classic"], ["Consumer", "classic"]):
+            b.list_groups(version, (), types)
+    enter(w.client("c"))
+    b.list_groups(version)
+    beat(a, member_epoch=-1)
+    b.list_groups(version)
+
+
+@situation("ConsumerGroupDescribe of what is no consumer group", BOTH_VERSIONS, "modern")
+def describe_others(w: Play, version: int) -> None:
+    a, b = w.client("a", group=w.group + " classic"), w.client("b", group=w.group + " simple")
+    w.stable(a)
+    b.nobody_commits(("orders", 0, 1))
+    describe(a, a.group, b.group, w.group, "", version=version)
+    describe(a, a.group, version=version)
+    a.ask("ConsumerGroupDescribe", version, group_ids=[])
+
+
+@situation("operations allowed on consumer groups are told", BOTH_VERSIONS, "modern")
+def operations(w: Play, version: int) -> None:
+    a = w.client("a", instance="one")
+    enter(a, rack_id="here")
+    describe(a, version=version, include_authorized_operations=True)
+
+
+@situation("consumer groups are deleted when they are empty", setting="modern")
+def deleted(w: Play) -> None:
+    a = w.client("a")
+    enter(a)
+    a.commit(("orders", 0, 1))
+    a.delete_groups()
+    beat(a, member_epoch=-1)
+    a.delete_groups()
+    describe(a)
+    a.fetch(everything=True)
+    a.delete_groups()
+
+
+@situation("classic requests of a consumer", setting="modern")
+def classic_requests(w: Play) -> None:
+    a = w.client("a")
+    enter(a)
+    a.beat()
+    a.sync()
+    a.leave(("nobody", None), ("", "one"))
+    a.leave()
+    describe(a)
+    beat(a)
+
+
+@situation("a consumer is removed by its instance", setting="modern")
+def removed_by_instance(w: Play) -> None:
+    a, admin = w.client("a", instance="one"), w.client("admin")
+    enter(a)
+    admin.leave(("", "one"), ("", "two"))
+    describe(admin)
+    beat(a)
+
+
+@situation("an empty consumer group is joined by a classic member, and becomes classic", setting="modern")
+def becomes_classic(w: Play) -> None:
+    a, b = w.clients("ab")
+    enter(a)
+    a.commit(("orders", 0, 5))
+    beat(a, member_epoch=-1)
+    w.stable(b)
+    b.describe()
+    describe(b)
+    b.fetch(everything=True)
+    b.list_groups()
+
+
+@situation("an empty classic group is joined by a consumer, and becomes a consumer group", setting="modern")
+def becomes_modern(w: Play) -> None:
+    a, b = w.clients("ab")
+    w.stable(a)
+    a.commit(("orders", 0, 5))
+    a.leave()
+    enter(b)
+    describe(b)
+    b.describe()
+    b.fetch(everything=True)
+    b.list_groups()
+
+
+@situation("a simple group is joined by a consumer", setting="modern")
+def simple_becomes_modern(w: Play) -> None:
+    a = w.client("a")
+    a.nobody_commits(("orders", 0, 5))
+    enter(a)
+    describe(a)
+    a.fetch(everything=True)
+
+
+@situation("a consumer enters a live group of classic members", setting="modern")
+def upgrade(w: Play) -> None:
+    a, b = w.client("a", rebalance_ms=5000), w.client("b")
+    w.stable(a)
+    a.commit(("orders", 0, 5))
+    enter(b)
+    describe(b)
+    a.describe()
+    a.beat()
+    a.commit(("orders", 1, 6))
+    b.commit(("orders", 2, 7))
+    a.join()
+    a.sync({})
+    a.beat()
+    beat(b)
+    describe(b)
+    b.fetch(everything=True)
+
+
+@situation("a consumer cannot enter a live group that is not of consumers", setting="modern")
+def no_upgrade(w: Play) -> None:
+    a, b = w.client("a", protocol_type="connect", protocols=(("default", b"url"),)), w.client("b")
+    w.stable(a)
+    enter(b)
+    a.beat()
+
+
+@situation("a consumer cannot enter a group with subscriptions that cannot be read", setting="modern")
+def unreadable_upgrade(w: Play) -> None:
+    a, b = w.client("a", protocols=(("range", b"\x00"),)), w.client("b")
+    w.stable(a)
+    enter(b)
+    a.beat()
+
+
+@situation("classic members enter a live consumer group, if their protocols fit", setting="modern")
+def mixed(w: Play) -> None:
+    a, b = w.clients("ab")
+    enter(a)
+    b.join(protocols=(("default", b"url"),))
+    b.join(protocol_type="connect")
+    b.join(protocols=())
+    b.join(protocols=(("range", b"\x00"),))
+    b.join(protocols=(("range", ORDERS),))
+    b.join(protocols=(("range", ORDERS),))
+    b.sync({})
+    b.beat()
+    describe(a)
+    b.commit(("orders", 0, 1))
+    b.leave()
+    describe(a)
+
+
+@situation("a group goes back to classic when its last consumer leaves", setting="modern")
+def downgrade(w: Play) -> None:
+    a, b = w.clients("ab")
+    w.stable(a)
+    a.commit(("orders", 0, 5))
+    enter(b)
+    beat(b, member_epoch=-1)
+    describe(a)
+    a.describe()
+    a.fetch(everything=True)
+    a.beat()

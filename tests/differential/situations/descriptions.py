@@ -1,0 +1,103 @@
+"""DescribeGroups, of groups in every state."""
+
+from tests.differential.play import BOTH, Play
+from tests.differential.table import situation
+
+ALL = range(7)
+
+
+@situation("a version of DescribeGroups that does not exist closes the connection")
+def no_such_version(w: Play) -> None:
+    w.client("a").describe(version=7)
+
+
+@situation("an unknown group is described as dead", ALL)
+def unknown(w: Play, version: int) -> None:
+    w.client("a").describe(version=version)
+
+
+@situation("no groups are described", (0, 5, 6))
+def none(w: Play, version: int) -> None:
+    w.client("a").ask("DescribeGroups", version, groups=[])
+
+
+@situation("the empty group id is described", (0, 6))
+def empty_id(w: Play, version: int) -> None:
+    w.client("a").describe("", version=version)
+
+
+@situation("a simple group is described", ALL)
+def simple(w: Play, version: int) -> None:
+    a = w.client("a")
+    a.commit(("orders", 0, 1))
+    a.describe(version=version)
+
+
+@situation("a stable group is described", ALL)
+def stable(w: Play, version: int) -> None:
+    a, b = w.client("a", protocols=BOTH), w.client("b", instance="two", protocols=BOTH)
+    w.stable(a, b)
+    a.describe(version=version)
+
+
+@situation("a group that awaits members is described", ALL)
+def preparing(w: Play, version: int) -> None:
+    a, b = w.clients("ab")
+    w.stable(a)
+    b.enter()
+    a.describe(version=version)
+
+
+@situation("a group that awaits its assignment is described", ALL)
+def completing(w: Play, version: int) -> None:
+    a = w.client("a", instance="one")
+    a.enter()
+    a.answer()
+    a.describe(version=version)
+
+
+@situation("a group that emptied is described", ALL)
+def emptied(w: Play, version: int) -> None:
+    a = w.client("a")
+    w.stable(a)
+    a.leave()
+    a.describe(version=version)
+
+
+@situation("a group that only handed out a member id is described", (0, 6))
+def pending(w: Play, version: int) -> None:
+    a = w.client("a")
+    a.join()
+    a.describe(version=version)
+
+
+@situation("a deleted group is described", (0, 5, 6))
+def deleted(w: Play, version: int) -> None:
+    a = w.client("a")
+    a.commit(("orders", 0, 1))
+    a.delete_groups()
+    a.describe(version=version)
+
+
+@situation("operations allowed on groups are told", (3, 5, 6))
+def operations(w: Play, version: int) -> None:
+    a = w.client("a")
+    a.commit(("orders", 0, 1))
+    a.describe(w.group, w.group + " unknown", version=version, include_authorized_operations=True)
+
+
+@situation("several groups are described, one of them twice", (0, 6))
+def several(w: Play, version: int) -> None:
+    a = w.client("a")
+    a.commit(("orders", 0, 1))
+    a.commit(("orders", 0, 1), group_id=w.group + " other")
+    a.describe(w.group, w.group + " unknown", w.group + " other", w.group, version=version)
+
+
+@situation("a group of another type is described", (0, 6))
+def connect(w: Play, version: int) -> None:
+    a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),))
+    w.stable(a)
+    a.describe(version=version)
+    a.leave()
+    a.describe(version=version)

@@ -1,0 +1,190 @@
+"""Sessions and rebalances that time out."""
+
+from tests.differential.play import Play
+from tests.differential.table import situation
+
+
+@situation("a member that is silent for its session timeout is removed")
+def session(w: Play) -> None:
+    a, b = w.client("a"), w.client("b", session_ms=400, rebalance_ms=400)
+    w.stable(a, b)
+    w.pause(250)
+    b.beat()
+    w.pause(250)
+    b.beat()
+    a.beat()
+    w.pause(700)
+    b.beat()
+    a.beat()
+    a.describe()
+
+
+@situation("a group whose only member is silent is empty")
+def alone(w: Play) -> None:
+    a = w.client("a", session_ms=300, rebalance_ms=300)
+    w.stable(a)
+    w.pause(600)
+    a.describe()
+    a.beat()
+    a.sync()
+    a.leave()
+    a.join()
+    a.delete_groups()
+
+
+@situation("heartbeats while members are awaited keep a session alive")
+def preparing(w: Play) -> None:
+    a, b = w.client("a", session_ms=500, rebalance_ms=5000), w.client("b", rebalance_ms=5000)
+    w.stable(a)
+    b.enter()
+    for _ in range(3):
+        w.pause(300)
+        a.beat()
+    a.join()
+    b.answer()
+
+
+@situation("a silent member is not waited for longer than its session")
+def silent_while_preparing(w: Play) -> None:
+    a, b = w.client("a", session_ms=400, rebalance_ms=9000), w.client("b", rebalance_ms=9000)
+    w.stable(a)
+    b.enter()
+    b.answer()
+    a.beat()
+
+
+@situation("refused heartbeats keep no session alive")
+def refused(w: Play) -> None:
+    a, b = w.client("a"), w.client("b", session_ms=500, rebalance_ms=500)
+    w.stable(a, b)
+    for _ in range(3):
+        w.pause(300)
+        b.beat(generation_id=1)
+    b.beat()
+
+
+@situation("a join that waits is not subject to a session timeout")
+def waiting(w: Play) -> None:
+    a, b = w.client("a", rebalance_ms=5000), w.client("b", session_ms=200, rebalance_ms=5000)
+    w.stable(a)
+    b.enter()
+    w.pause(700)
+    a.join()
+    b.answer()
+
+
+@situation("a member that does not sync is removed after the rebalance timeout")
+def no_sync(w: Play) -> None:
+    a, b = w.clients("ab", rebalance_ms=500)
+    a.enter()
+    a.answer()
+    b.enter()
+    a.join()
+    b.answer()
+    a.sync({a: b"A", b: b"B"})
+    w.pause(800)
+    a.beat()
+    b.beat()
+    b.sync()
+
+
+@situation("a leader that does not sync is removed, and the others rebalance")
+def leader_without_sync(w: Play) -> None:
+    a, b = w.clients("ab", rebalance_ms=500)
+    a.enter()
+    a.answer()
+    b.enter()
+    a.join()
+    b.answer()
+    b.send_sync()
+    b.answer()
+    a.beat()
+    b.join()
+
+
+@situation("nobody syncs")
+def nobody_syncs(w: Play) -> None:
+    a = w.client("a", rebalance_ms=400)
+    a.enter()
+    a.answer()
+    w.pause(700)
+    a.describe()
+    a.sync({a: b"A"})
+
+
+@situation("a session ends while the assignment is awaited")
+def session_while_completing(w: Play) -> None:
+    a, b = w.client("a", rebalance_ms=5000), w.client("b", session_ms=300, rebalance_ms=5000)
+    a.enter()
+    a.answer()
+    b.enter()
+    a.join()
+    b.answer()
+    w.pause(600)
+    b.sync()
+    a.beat()
+
+
+@situation("a sync that waits is not subject to a session timeout")
+def waiting_sync(w: Play) -> None:
+    a, b = w.client("a", rebalance_ms=5000), w.client("b", session_ms=300, rebalance_ms=5000)
+    a.enter()
+    a.answer()
+    b.enter()
+    a.join()
+    b.answer()
+    b.send_sync()
+    w.pause(700)
+    a.sync({a: b"A", b: b"B"})
+    b.answer()
+    b.beat()
+
+
+@situation("a member id that is not used expires after the session timeout")
+def pending(w: Play) -> None:
+    a = w.client("a", session_ms=300)
+    a.join()
+    w.pause(600)
+    a.join()
+    a.describe()
+
+
+@situation("a member id that is not used holds up a rebalance until it expires")
+def pending_holds_up(w: Play) -> None:
+    a, b = w.client("a", rebalance_ms=9000), w.client("b", session_ms=500)
+    w.stable(a)
+    b.join()
+    a.send_join()
+    a.silent()
+    a.answer()
+    b.join()
+
+
+@situation("sync keeps a session alive")
+def sync_is_a_heartbeat(w: Play) -> None:
+    a, b = w.client("a"), w.client("b", session_ms=500, rebalance_ms=500)
+    w.stable(a, b)
+    for _ in range(3):
+        w.pause(300)
+        b.sync()
+    b.beat()
+
+
+@situation("a join without change keeps a session alive")
+def join_is_a_heartbeat(w: Play) -> None:
+    a, b = w.client("a"), w.client("b", session_ms=500, rebalance_ms=500)
+    w.stable(a, b)
+    for _ in range(3):
+        w.pause(300)
+        b.join()
+    b.beat()
+
+
+@situation("OffsetFetch keeps no session alive")
+def fetch_is_no_heartbeat(w: Play) -> None:
+    a, b = w.client("a"), w.client("b", session_ms=500, rebalance_ms=500)
+    w.stable(a, b)
+    for _ in range(3):
+        w.pause(300)
+        b.fetch(("orders", 0))
+    b.beat()

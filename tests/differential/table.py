@@ -1,0 +1,115 @@
+"""The table: every situation by its name, and what must be served before ours is asked."""
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from tests.differential.play import Play
+
+Script = Callable[..., Any]
+
+PARTS = (
+    "commits",
+    "fetches",
+    "offset_deletes",
+    "joins",
+    "syncs",
+    "heartbeats",
+    "leaves",
+    "static_members",
+    "rebalances",
+    "timeouts",
+    "descriptions",
+    "listings",
+    "group_deletes",
+    "coordinators",
+    "clusters",
+    "records",
+    "expiry",
+    "consumer_groups",
+)
+"""The modules of tests/differential/situations, in the order of the table."""
+
+SETTINGS = {
+    "default": {
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+    },
+    "delayed": {
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+        "group.initial.rebalance.delay.ms": "500",
+        "group.max.size": "3",
+        "offset.metadata.max.bytes": "10",
+    },
+    "expiring": {
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+        "offsets.retention.check.interval.ms": "500",
+    },
+    "modern": {
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.session.timeout.ms": "1500",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.max.size": "3",
+    },
+}
+"""What a broker is configured to beyond benchmarks/peers/kafka.sh, by the name that a situation gives."""
+
+
+class Situation(NamedTuple):
+    """A script for one or more clients.
+
+    name      a sentence; the versions of a situation share it, with "(v3)" behind it
+    setting   which of SETTINGS its broker has
+    script    plays it
+    version   given to the script, None when it takes none
+    """
+
+    name: str
+    part: str
+    setting: str
+    script: Script
+    version: int | None
+
+    def play(self, play: "Play") -> None:
+        """Send the requests and take the answers."""
+        if self.version is None:
+            self.script(play)
+        else:
+            self.script(play, self.version)
+
+
+_situations: dict[str, Situation] = {}
+
+
+def situation(
+    sentence: str, versions: Iterable[int] | None = None, setting: str = "default"
+) -> Callable[[Script], Script]:
+    """Enter a script into the table; with `versions` once for each, which it gets as its second argument."""
+
+    def enter(script: Script) -> Script:
+        part = script.__module__.rpartition(".")[2]
+        for version in [None] if versions is None else versions:
+            name = sentence if version is None else f"{sentence} (v{version})"
+            assert name not in _situations, f"twice: {name}"
+            _situations[name] = Situation(name, part, setting, script, version)
+        return script
+
+    return enter
+
+
+def situations() -> dict[str, Situation]:
+    """Return the whole table by name."""
+    for part in PARTS:
+        importlib.import_module(f"tests.differential.situations.{part}")
+    order = {part: number for number, part in enumerate(PARTS)}
+    return dict(sorted(_situations.items(), key=lambda item: order[item[1].part]))

@@ -1,0 +1,74 @@
+"""Every situation of the table, played with our broker: it answers as Apache Kafka 4.3.1 did.
+
+tests/data/differential.jsonl.gz was recorded from a real broker: `make differential`. `DIFFERENT` names the situations
+in which we differ, each with a piece of docs/differences.md that says so.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets.broker.apis import SERVED
+from kafka_offsets.broker.config import Config
+from tests.differential.brokers import OwnBroker
+from tests.differential.play import Client, Play
+from tests.differential.record import difference, play, prepare, stored
+from tests.differential.table import SETTINGS, Situation, situations
+
+DIFFERENCES = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
+CONSUMER_GROUP_HEARTBEAT = 68
+
+DIFFERENT = {
+    "a subscription to more topics than it has bytes": "a join whose subscription claims more topics than it has bytes",
+    "a protocol twice": "a join that names a protocol twice",
+}
+"""Situation to what docs/differences.md says of it."""
+
+TABLE = situations()
+KAFKAS = stored()
+
+
+def not_served(situation: Situation) -> str:
+    """Return why ours is not asked yet, "" when it is: what it does not advertise or cannot be configured to."""
+    if situation.setting == "modern" and CONSUMER_GROUP_HEARTBEAT not in SERVED.by_key:
+        return "ConsumerGroupHeartbeat is not advertised"
+    if (
+        situation.setting == "expiring"
+        and "offsets_retention_check_interval_ms" not in Config.__annotations__
+    ):
+        return "offsets do not expire"
+    return ""
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_answers_are_kafkas(name: str) -> None:
+    situation = TABLE[name]
+    if reason := not_served(situation):
+        pytest.skip(reason)
+    broker = OwnBroker(SETTINGS[situation.setting])
+    prepare(Client(Play(broker, "prepare", ()), "prepare"))
+    ours = play(broker, situation)
+    broker.close()
+    if name in DIFFERENT:
+        assert ours != KAFKAS[name], f"no longer different: {DIFFERENT[name]}"
+    else:
+        assert ours == KAFKAS[name], difference(name, ours, KAFKAS[name])
+
+
+def test_the_recording_is_of_the_table() -> None:
+    assert list(KAFKAS) == list(TABLE), "make differential"
+
+
+def test_kafka_answered_everything_it_was_asked() -> None:
+    silent = [name for name, events in KAFKAS.items() if any(event[-1] == "silence" for event in events)]
+    assert silent == [name for name in silent if name in DIFFERENT]
+
+
+def test_the_table_has_three_hundred_situations() -> None:
+    assert len(TABLE) >= 300
+
+
+def test_every_difference_is_of_a_situation_and_documented() -> None:
+    assert set(DIFFERENT) <= set(TABLE)
+    text = DIFFERENCES.read_text(encoding="utf-8")
+    assert [reason for reason in DIFFERENT.values() if reason not in text] == []

@@ -187,6 +187,9 @@ class Maintenance:
 
     def _clean_filthiest(self, now: Now) -> None:
         """Clean the log with the largest dirty share, or look again later."""
+        for logs in (self._uncleanable, self._postponed):
+            for log in [log for log in logs if log.closed]:  # of deleted topics
+                del logs[log]
         found = self._filthiest(now)
         if found is None:
             self._after(self._core.config.log_cleaner_backoff_ms, self._clean_filthiest)

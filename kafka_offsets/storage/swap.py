@@ -24,6 +24,7 @@ from kafka_offsets.storage.segment import (
     LOG_SUFFIX,
     NAME_DIGITS,
     TRANSACTION_INDEX_SUFFIX,
+    Known,
     Segment,
     segment_name,
 )
@@ -37,6 +38,7 @@ SWAP_SUFFIX = ".swap"
 Job = Callable[[], None]
 """Something that waits for the disk: whoever must not wait has it done elsewhere before going on."""
 
+_VERIFIED_WHOLLY = Known(verify_from=0)
 _OF_SEGMENT = re.compile(
     rf"(\d{{{NAME_DIGITS}}})\.(log|index|timeindex|txnindex|snapshot)(\.cleaned|\.swap|\.deleted)?"
 )
@@ -143,7 +145,8 @@ def complete_swaps(files: Files, directory: str, names: Sequence[str], interval_
 
     Segments whose base offset lies from the first swapped segment up to the end of the last one are replaced. A swap
     is not valid while a `.cleaned` with the same or an earlier base offset stands beside it: then Kafka was splitting a
-    segment, or had not renamed all files of one. Its originals are still there.
+    segment, or had not renamed all files of one. Its originals are still there. StorageError, and nothing is changed,
+    when a swapped segment is damaged.
     """
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     cleaned = [_base_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -172,7 +175,7 @@ def _remove_replaced(files: Files, directory: str, logs: Sequence[str], interval
     for name in logs:
         segment = Segment(files, directory, int(name[:NAME_DIGITS]), interval_bytes)
         segment.path = join(directory, name)
-        segment.load(last=False)
+        segment.load(last=False, known=_VERIFIED_WHOLLY)  # those that it replaces may still be whole
         swapped.add(segment.base_offset)
         end_offset = max(end_offset, segment.end_offset)
     for name in files.list_directory(directory):

@@ -164,3 +164,17 @@ def test_a_swap_of_which_not_all_files_were_renamed_never_was() -> None:
     Log.open(files, "t-0", LOG_CONFIG)
     assert {name: files.read_all(f"t-0/{name}") for name in old} == before
     assert not [name for name in files.list_directory("t-0") if name.endswith((".swap", ".cleaned"))]
+
+
+@pytest.mark.parametrize("part", ["header", "content"])
+def test_a_damaged_swap_is_refused_before_it_replaces_anything(part: str) -> None:
+    files = MemoryFiles()
+    fill(Log.open(files, "t-0", LOG_CONFIG))
+    path = f"t-0/{FIRST}.log"
+    damaged = bytearray(files.read_all(path))
+    damaged[16 if part == "header" else -1] ^= 1
+    write(files, f"{path}.swap", damaged)
+    before = copy_of(files, "t-0")
+    with pytest.raises(StorageError, match=rf"{path}\.swap at byte "):
+        Log.open(files, "t-0", LOG_CONFIG)
+    assert copy_of(files, "t-0") == before

@@ -14,7 +14,7 @@ from kafka_offsets.protocol.records import Record
 from kafka_offsets.storage.checking import Checker, Finding, Kind
 from kafka_offsets.storage.data_directory import LOCK, partition_folders
 from kafka_offsets.storage.files import ReadOnlyFiles
-from kafka_offsets.storage.log import PARTITION_METADATA
+from kafka_offsets.storage.loading import PARTITION_METADATA
 from kafka_offsets.storage.segment import LOG_SUFFIX
 
 

@@ -365,11 +365,10 @@ def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: i
         limit_ms = min(limit_ms, config.max_compaction_lag_ms)
     if not active.size:
         return
-    first = first_timestamp(log.files, active)
+    first = first_timestamp(active)
     if first >= 0 and wall_ms - first > limit_ms:
-        yield log.sync  # so that rolling has little to wait for
-        if _is_usable(log) and log.segments[-1] is active:
-            log.roll()
+        log.roll()
+        yield log.sync_ended
 
 
 def _is_usable(log: Log) -> bool:
@@ -381,10 +380,10 @@ def _delete_old(partition: Partition, config: TopicConfig, wall_ms: int) -> Step
     log = partition.log
     while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
         if len(log.segments) == 1:
-            yield log.sync
-            if not _is_usable(log) or len(log.segments) > 1:
-                continue
             log.roll()
+        if log.segments[1].is_new:
+            yield log.sync_ended  # before that a segment may not go
+            continue
         partition.expire_records_before(log.segments[1].base_offset)
         yield None
 

@@ -18,7 +18,7 @@ from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import OFFSETS_TOPIC, STORED, explain_record
 
 _MAX_HEX_BYTES = 1 << 28
-_SEGMENT_ENDINGS = (".deleted", ".cleaned", ".swap")
+_SEGMENT_ENDINGS = (".deleted", ".cleaned", ".swap", ".new")
 _REFUSED = {
     ".snapshot": "a snapshot of producer state, which this command does not explain",
     "-checkpoint": "a checkpoint, which is text already",

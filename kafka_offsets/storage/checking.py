@@ -38,19 +38,21 @@ from kafka_offsets.storage.data_directory import (
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.index_check import IndexCheck, TimeIndexCheck
 from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
-from kafka_offsets.storage.log import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafka_offsets.storage.loading import PARTITION_METADATA, Name
+from kafka_offsets.storage.log import LEADER_EPOCH_CHECKPOINT
 from kafka_offsets.storage.salvage import DAMAGED_SUFFIX, Damage, WholeBatch, scan
 from kafka_offsets.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     NAME_DIGITS,
+    NEW_SUFFIX,
     TIME_INDEX_SUFFIX,
     Limit,
     segment_name,
 )
 
 _CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
-_SEGMENT_FILE = re.compile(rf"\d{{{NAME_DIGITS}}}{re.escape(LOG_SUFFIX)}")
+_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
 _LEFTOVERS = {
     TEMPORARY_SUFFIX: "a replacement that was interrupted",
     ".cleaned": "a compaction that was interrupted",
@@ -207,13 +209,14 @@ class Checker:
         """Check the log in one folder. Raises StorageError when it cannot be read."""
         expected = expected or _Expected()
         names = self._files.list_directory(folder)
-        bases = sorted(int(name[:NAME_DIGITS]) for name in names if _SEGMENT_FILE.fullmatch(name))
+        matches = (_SEGMENT_FILE.fullmatch(name) for name in names)
+        segments = sorted(Name(int(match[1]), bool(match[2])) for match in matches if match is not None)
         self.counts.partitions += 1
         yield from self._leftovers(folder, names)
         found: list[Finding] = []
         self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found)
         yield from found
-        reader = _LogReader(self._files, folder, bases, expected, self._record_check(folder), self.counts)
+        reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
         yield from reader.read()
         yield from self._epochs(folder, names, reader)
         if expected.start > reader.end_offset:
@@ -256,16 +259,16 @@ class _LogReader:
         self,
         files: Files,
         folder: str,
-        bases: Sequence[int],
+        segments: Sequence[Name],
         expected: _Expected,
         record_check: RecordCheck | None,
         counts: Counts,
     ) -> None:
-        self.end_offset = bases[0] if bases else 0
+        self.end_offset = segments[0].base_offset if segments else 0
         self.epoch_runs: list[EpochRun] = []
         self._files = files
         self._folder = folder
-        self._bases = bases
+        self._segments = segments
         self._expected = expected
         self._record_check = record_check
         self._counts = counts
@@ -274,14 +277,19 @@ class _LogReader:
         """Read every batch, and give what is wrong."""
         expected, complete = self._expected, True
         ended = None if expected.clean_end is None else Limit(expected.clean_end, False)
-        for base_offset, following in zip(self._bases, [*self._bases[1:], None], strict=False):
-            path = join(self._folder, segment_name(base_offset))
+        for index, name in enumerate(self._segments):
+            base_offset, behind = name.base_offset, self._segments[index + 1 :]
+            path = self._path(name)
             if base_offset < self.end_offset:
                 yield _damage(path, None, f"begins before the end of the segment before, {self.end_offset}")
+            may_be_torn = all(later.is_new for later in behind)
+            if name.is_new and may_be_torn and (base_offset > self.end_offset or not index):
+                problem = f"a crash has taken what stands before offset {base_offset}"
+                yield Finding(self._end_kind(), path, None, problem)
             self.end_offset = max(self.end_offset, base_offset)
-            limit = ended if following is None else Limit(following, True)
+            limit = Limit(behind[0].base_offset, True) if behind else ended
             try:
-                for finding in self._segment(path, base_offset, limit, is_last=following is None):
+                for finding in self._segment(path, base_offset, limit, may_be_torn=may_be_torn):
                     complete = complete and finding.kind is Kind.ADVICE
                     yield finding
             except (
@@ -296,7 +304,7 @@ class _LogReader:
         """Compare where the log ends with what is known; damaged batches have been told already."""
         clean_end, synced = self._expected.clean_end, self._expected.synced
         known = synced if clean_end is None else clean_end
-        is_short = self.end_offset < known if self._bases else known > self._expected.start
+        is_short = self.end_offset < known if self._segments else known > self._expected.start
         if is_short:
             when = "had been synced" if clean_end is None else "when it was closed"
             yield _damage(
@@ -304,27 +312,36 @@ class _LogReader:
                 self._last_size(),
                 f"the log ends at offset {self.end_offset}, {known} {when}",
             )
-        elif self._bases and clean_end is not None and self.end_offset > clean_end:
+        elif self._segments and clean_end is not None and self.end_offset > clean_end:
             yield _damage(
                 self._last_path(),
                 None,
                 f"the log ends at offset {self.end_offset}, {clean_end} when it was closed",
             )
 
+    def _path(self, name: Name) -> str:
+        suffix = LOG_SUFFIX + NEW_SUFFIX if name.is_new else LOG_SUFFIX
+        return join(self._folder, segment_name(name.base_offset, suffix))
+
+    def _end_kind(self) -> Kind:
+        """Say what something bad is where nothing whole follows it: opening cuts it off, unless it was promised."""
+        is_promised = self._expected.clean_end is not None or self.end_offset < self._expected.synced
+        return Kind.DAMAGE if is_promised else Kind.TORN
+
     def _last_path(self) -> str:
-        return join(self._folder, segment_name(self._bases[-1])) if self._bases else self._folder
+        return self._path(self._segments[-1]) if self._segments else self._folder
 
     def _last_size(self) -> int | None:
-        if not self._bases:
+        if not self._segments:
             return None
         file = self._files.open(self._last_path())
         file.close()
         return file.size
 
     def _segment(
-        self, path: str, base_offset: int, limit: Limit | None, *, is_last: bool
+        self, path: str, base_offset: int, limit: Limit | None, *, may_be_torn: bool
     ) -> Iterator[Finding]:
-        stem = path.removesuffix(LOG_SUFFIX)
+        stem = path.removesuffix(NEW_SUFFIX).removesuffix(LOG_SUFFIX)
         index = IndexCheck(self._files, stem + INDEX_SUFFIX, base_offset)
         times = TimeIndexCheck(self._files, stem + TIME_INDEX_SUFFIX, base_offset)
         file = self._files.open(path)
@@ -343,11 +360,8 @@ class _LogReader:
                 times.note(found.at)
         finally:
             file.close()
-        may_be_torn = (
-            is_last and self._expected.clean_end is None and self.end_offset >= self._expected.synced
-        )
         for damage in tail:
-            yield _of_damage(damage, Kind.TORN if may_be_torn else Kind.DAMAGE)
+            yield _of_damage(damage, self._end_kind() if may_be_torn else Kind.DAMAGE)
         yield from (_advice(*problem) for check in (index, times) for problem in check.problems())
 
     def _batch(self, path: str, batch: WholeBatch) -> Iterator[Finding]:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
-from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.key_map import AbortedTransaction, Columns, KeyMap
 from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.segment import (
@@ -135,7 +134,7 @@ def cleanable(log: Log, cleaned_to: int | None, config: CompactionConfig, wall_m
     is_overdue = False
     if config.max_compaction_lag_ms < LONG_MAX:
         latest = wall_ms - config.max_compaction_lag_ms
-        is_overdue = any(0 <= first_timestamp(log.files, segment) < latest for segment in dirty)
+        is_overdue = any(0 <= first_timestamp(segment) < latest for segment in dirty)
     return Cleanable(first_dirty, first_uncleanable, all_bytes - dirty_bytes, dirty_bytes, is_overdue)
 
 
@@ -147,9 +146,9 @@ def _with_ends(log: Log) -> Iterator[tuple[Segment, int]]:
     yield segments[-1], log.log_end_offset + 1
 
 
-def first_timestamp(files: Files, segment: Segment) -> int:
+def first_timestamp(segment: Segment) -> int:
     """Return the latest timestamp of the first batch of a segment, -1 when it is empty."""
-    file = files.open(segment.path)
+    file = segment.open_again()
     try:
         return next((batch.max_timestamp for batch, _, _ in walk(file, 0, segment.size, whole=False)), -1)
     finally:
@@ -202,6 +201,11 @@ class Compaction:
             return
 
     def _steps(self) -> Iterator[Job | None]:
+        if self.log.has_ended_unsynced and not self._dry_run:
+            # What replaces a record must be on the disk before it goes, and so must what stands before a gap.
+            yield self.log.sync_ended
+            if self.log.closed:
+                return
         key_map = yield from self._map_keys()
         if key_map.latest < self._first_dirty:
             return
@@ -248,11 +252,11 @@ class Compaction:
 
     def _map_segment(self, key_map: KeyMap, segment: Segment) -> Iterator[None]:
         self._check_unchanged([segment])
-        files, path = self.log.files, segment.path
+        path = segment.path
         if key_map.end_offset > segment.base_offset:
             raise StorageError(f"begins before the end of the segment before, {key_map.end_offset}", path, 0)
         stop = segment.size
-        file = files.open(path)
+        file = segment.open_again()
         try:
             dirty = segment.position_of(self._first_dirty, file)
             end = segment.position_of(self._until, file) if self._until < segment.end_offset else stop
@@ -278,7 +282,7 @@ class Compaction:
         if position >= stop:
             return
         self._check_unchanged([segment])
-        file = self.log.files.open(segment.path)
+        file = segment.open_again()
         try:
             while position < stop:
                 self._check_unchanged([segment])

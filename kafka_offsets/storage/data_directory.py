@@ -43,7 +43,8 @@ from kafka_offsets.storage.checkpoints import (
     encode_uuid,
 )
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
-from kafka_offsets.storage.log import PARTITION_METADATA, Log, LogConfig
+from kafka_offsets.storage.loading import PARTITION_METADATA
+from kafka_offsets.storage.log import Log, LogConfig
 from kafka_offsets.storage.segment import LOG_SUFFIX
 
 LOCK = ".lock"
@@ -375,7 +376,7 @@ class DataDirectory:
         if not self.files.is_directory(directory):
             return False
         names = self.files.list_directory(directory)
-        return PARTITION_METADATA in names or any(name.endswith(LOG_SUFFIX) for name in names)
+        return PARTITION_METADATA in names or any(LOG_SUFFIX in name for name in names)
 
     def allocate_producer_ids(self, count: int = 1000) -> range:
         """Return a block of producer ids that was never returned before. Costs a sync."""

@@ -8,12 +8,11 @@
 The log assigns offsets, rolls segments, answers where a record stands, and finds itself again after a crash. It
 does not know what the records mean, when they are to be synced, or who may read them.
 
-One thread appends and reads. `sync` may run in another one meanwhile.
+One thread appends and reads, and never waits for the disk. `sync` may run in another one meanwhile.
 Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-107, KIP-516.
 """
 
 import re
-import struct
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -21,28 +20,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import (
-    HEADER_BYTES,
-    LOG_OVERHEAD,
     BatchHeader,
     read_batch_header,
     read_records,
     verify_crc,
 )
-from kafka_offsets.storage.checkpoints import (
-    decode_epochs,
-    decode_partition_metadata,
-    encode_epochs,
-    encode_partition_metadata,
-)
+from kafka_offsets.storage.checkpoints import decode_epochs, encode_epochs
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join
 from kafka_offsets.storage.leader_epochs import EpochRun, LeaderEpochs
-from kafka_offsets.storage.loading import Loaded, Promise, load_segments, missing_at_end, tell_missing
+from kafka_offsets.storage.loading import (
+    Loaded,
+    Name,
+    Promise,
+    load_segments,
+    missing_at_end,
+    restore_topic_id,
+    tell_missing,
+)
+from kafka_offsets.storage.placing import place
 from kafka_offsets.storage.salvage import Damage, damaged_files
 from kafka_offsets.storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
     NAME_DIGITS,
+    NEW_SUFFIX,
     BatchAt,
     Recovery,
     Segment,
@@ -51,20 +53,15 @@ from kafka_offsets.storage.segment import (
 )
 from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, leave_summary, take_summary
 from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
+from kafka_offsets.storage.syncing import Unsynced, name_segments
 
 if TYPE_CHECKING:
     from kafka_offsets.storage.columnar import RecordColumns
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
-PARTITION_METADATA = "partition.metadata"
 
-_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)")
+_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)({re.escape(NEW_SUFFIX)})?")
 _LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
-_FIELDS = struct.Struct(">8xi4xb6xi8xq")
-"""Of a batch header: length, magic, last offset delta, max timestamp."""
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
-_LEADER_EPOCH_POSITION = 12
 
 
 class LogConfig(NamedTuple):
@@ -120,12 +117,12 @@ class Log:
         self.files = self._files = files
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs()
-        self._sealed_in_use: Segment | None = None
-        self._unsynced_names = True
+        self._unsynced = Unsynced()
+        self._descriptors: list[Segment] = []
         self._keep_valid = False
         self._failure: StorageError | None = None
         self._closed = False
-        # Whoever syncs, closes or removes files; appending needs none.
+        # Whoever closes or removes files; appending and syncing need none.
         self.file_lock = self._file_lock = threading.RLock()
 
     @classmethod
@@ -148,8 +145,9 @@ class Log:
         clean_end_offset  the log end offset of a clean stop, None after any other
         synced_offset     whatever lies before it was on the disk before the stop, clean or not
         keep_valid        take what is damaged out of the log, see `damages`, in place of refusing it
-        A torn tail of the last segment is cut, see `recovery`, unless the stop was clean or it lies before
-        `synced_offset`: then nothing is torn, and a log that ends elsewhere is damaged. Index files and the leader
+        A torn tail is cut, see `recovery`, unless the stop was clean or it lies before `synced_offset`: then nothing is
+        torn, and a log that ends elsewhere is damaged. It is in the last segment, or where its name says that what is
+        before it may not be on the disk; all segments behind it go. Index files and the leader
         epoch checkpoint are made again. StorageError with file and position when anything else is not as it was
         written. Every header is read, and every checksum in the last segment and, unless the stop was clean, from
         `synced_offset` on: two seconds for 100 MiB of small batches. After a clean stop with a summary none is.
@@ -172,15 +170,16 @@ class Log:
         if any(name.endswith(SWAP_SUFFIX) for name in names):
             complete_swaps(self._files, self.directory, names, self.config.index_interval_bytes)
             names = self._files.list_directory(self.directory)
-        bases = self._tidy(names)
-        self.topic_id = _restore_topic_id(self._files, self.directory, names, topic_id)
-        if bases and not self._take_summary(bases, names, clean_end_offset):
-            self._load_segments(bases, promise)
+        found = self._tidy(names)
+        self.topic_id = restore_topic_id(self._files, self.directory, names, topic_id)
+        if found and not self._take_summary(found, names, clean_end_offset):
+            self._load_segments(found, promise)
+            self._name_segments()
         self._check_end(promise, log_start_offset)
         if not self._segments:
             self._create_segment(log_start_offset)
         self._set_start(log_start_offset)
-        synced = not bases or clean_end_offset is not None
+        synced = not found or clean_end_offset is not None
         self.recovery_point = self.log_end_offset if synced else max(self.log_start_offset, synced_offset)
         self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
 
@@ -205,6 +204,11 @@ class Log:
         return self._segments
 
     @property
+    def has_ended_unsynced(self) -> bool:
+        """Whether segments have ended since `sync` or `sync_ended`."""
+        return bool(self._unsynced.ended)
+
+    @property
     def closed(self) -> bool:
         """Whether `close` has been called."""
         return self._closed
@@ -216,22 +220,26 @@ class Log:
 
     # --- opening
 
-    def _tidy(self, names: Sequence[str]) -> list[int]:
-        """Remove what an interrupted operation left, and return the base offsets of the segments."""
+    def _tidy(self, names: Sequence[str]) -> list[Name]:
+        """Remove what an interrupted operation left, and return the names of the segments."""
         found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
-        bases = sorted(int(match[1]) for _, match in found if match and match[2] == LOG_SUFFIX)
-        known = set(bases)
+        segments = sorted(
+            Name(int(match[1]), bool(match[3])) for _, match in found if match and match[2] == LOG_SUFFIX
+        )
+        known = {segment.base_offset for segment in segments}
         for name, match in found:
             orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in known
             if orphan or name.endswith(_LEFTOVERS):
                 self._files.remove(join(self.directory, name))
-        return bases
+        return segments
 
-    def _take_summary(self, bases: Sequence[int], names: Sequence[str], clean_end_offset: int | None) -> bool:
+    def _take_summary(
+        self, segments: Sequence[Name], names: Sequence[str], clean_end_offset: int | None
+    ) -> bool:
         if SEGMENTS_SUMMARY not in names:
             return False
-        self._unsynced_names = True
-        end = None if self._keep_valid else clean_end_offset
+        end = None if self._keep_valid or any(name.is_new for name in segments) else clean_end_offset
+        bases = [name.base_offset for name in segments]
         found = take_summary(self._files, self.directory, bases, end, self.config.index_interval_bytes)
         if found is not None:
             self._segments, self.log_end_offset, self.is_verified = found, found[-1].end_offset, False
@@ -242,7 +250,7 @@ class Log:
         if not self.is_verified:
             read = Log(self._files, self.directory, self.config)
             promise = Promise(self.log_end_offset, self.log_end_offset)
-            read._load_segments([segment.base_offset for segment in self._segments], promise)
+            read._load_segments([Name(segment.base_offset) for segment in self._segments], promise)
             read._check_end(promise, self.log_start_offset)
             self._segments, self.is_verified = read._segments, True
             self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
@@ -251,14 +259,24 @@ class Log:
         """Spare the next `open` to read the segments: the last call of one who has their content elsewhere."""
         leave_summary(self._files, self.directory, self._segments, self._epochs)
 
-    def _load_segments(self, bases: Sequence[int], promise: Promise) -> None:
+    def _load_segments(self, names: Sequence[Name], promise: Promise) -> None:
         interval_bytes = self.config.index_interval_bytes
         loaded = load_segments(
-            self._files, self.directory, bases, interval_bytes, promise, keep_valid=self._keep_valid
+            self._files, self.directory, names, interval_bytes, promise, keep_valid=self._keep_valid
         )
         self._segments, self.recovery, self.damages = loaded
         if loaded.segments:
             self.log_end_offset = loaded.segments[-1].end_offset
+
+    def _name_segments(self) -> None:
+        """Have all before the last segment on the disk, and say so by its name."""
+        new = [segment for segment in self._segments if segment.is_new]
+        if new:
+            for segment in self._segments[-1 - len(new) : -1]:
+                segment.sync()
+                segment.close()
+            self._files.sync_directory(self.directory)
+            name_segments(self._files, self.directory, new)
 
     def _check_end(self, promise: Promise, log_start_offset: int) -> None:
         """Raise StorageError unless the log ends where it must.
@@ -281,7 +299,6 @@ class Log:
         interval_bytes = self.config.index_interval_bytes
         self._segments.append(Segment.create(self._files, self.directory, base_offset, interval_bytes))
         self.log_end_offset = base_offset
-        self._unsynced_names = True
 
     def _set_start(self, log_start_offset: int) -> None:
         """Take over a remembered log start offset; one behind the end deletes all records, as in Kafka."""
@@ -344,7 +361,7 @@ class Log:
             self.start_epoch(epoch)
         base_offset = self.log_end_offset
         active = self._segments[-1]
-        placed = _place(batches, base_offset, epoch)
+        placed = place(batches, base_offset, epoch)
         end_offset = placed[-1].last_offset + 1
         if (
             active.size + len(batches) > self.config.segment_bytes
@@ -403,24 +420,23 @@ class Log:
                 raise
 
     def roll(self) -> None:
-        """Begin a new segment at the log end, unless the active one is empty.
-
-        The segment that ends is synced first: what is behind the last segment is never torn by a crash.
-        """
+        """Begin a new segment at the log end, unless the active one is empty. Nothing is synced."""
         if self._failure is not None:
             self._refuse()
         if self._segments[-1].size:
             self._roll()
 
     def _roll(self) -> Segment:
-        sealed = self._segments[-1]
-        with self._file_lock:
-            self.sync()
-            sealed.write_index_files()
-            self._create_segment(self.log_end_offset)
-            sealed.forget_recent()
-            self._use_sealed(sealed)
-        return self._segments[-1]
+        ended, base_offset = self._segments[-1], self.log_end_offset
+        unsynced = self._unsynced
+        is_new = self.recovery_point < base_offset or unsynced.names or bool(unsynced.ended)
+        interval_bytes = self.config.index_interval_bytes
+        active = Segment.create(self._files, self.directory, base_offset, interval_bytes, is_new=is_new)
+        unsynced.roll(self._segments, active)
+        ended.forget_recent()
+        self._use_ended(ended)
+        self._remove_before_start()
+        return active
 
     def _undo_append(self, active: Segment) -> None:
         """Cut what a failed write left, or let no other write follow it."""
@@ -439,36 +455,33 @@ class Log:
 
         StorageError is final, see `File.sync`: the log then takes no more appends until it is opened again.
         """
-        with self._file_lock:
-            end_offset = self.log_end_offset
-            if self._failure is not None:
-                self._refuse()
-            if self.recovery_point >= end_offset and not self._unsynced_names:
-                return
-            try:
-                if self.recovery_point < end_offset:
-                    self._segments[-1].file.sync()
-                if self._unsynced_names:
-                    self._files.sync_directory(self.directory)
-                    self._files.sync_directory("")
-            except StorageError as error:
-                self._failure = error
-                raise
-            self._unsynced_names = False
-            self.recovery_point = end_offset
+        self._sync(ended_only=False)
+
+    def sync_ended(self) -> None:
+        """Return when all segments but the active one are on the disk, as `sync`; Kafka has it done after each roll."""
+        self._sync(ended_only=True)
+
+    def _sync(self, *, ended_only: bool) -> None:
+        if self._failure is not None:
+            self._refuse()
+        try:
+            self._unsynced.sync(self, ended_only=ended_only)
+        except StorageError as error:
+            self._failure = self._failure or error
+            raise
 
     def close(self, *, sync: bool = True) -> None:
         """Write the index files, sync unless told not to, and give all descriptors back. Again: nothing."""
         if self._closed:
             return
-        self._closed = True
         with self._file_lock:
             try:
                 if self._failure is None and self._segments:
                     self._segments[-1].write_index_files()
-                    if sync and self.recovery_point < self.log_end_offset:
+                    if sync and (self._unsynced.ended or self.recovery_point < self.log_end_offset):
                         self.sync()
             finally:
+                self._closed = True
                 self._failure = self._failure or StorageError("the log is closed", self.directory)
                 for segment in self._segments:
                     segment.close()
@@ -478,19 +491,27 @@ class Log:
     def delete_records_before(self, offset: int) -> None:
         """Let the log start at `offset`, and remove the segments that end before it, the active one excepted.
 
-        The caller keeps `log_start_offset` in the checkpoint of the data directory. ValueError beyond the log
-        end. Source: KIP-107.
+        One before a segment that may not follow it on the disk yet goes later: without it that one would be taken for
+        what a crash has left of a log. The caller keeps `log_start_offset` in the checkpoint of the data directory.
+        ValueError beyond the log end. Source: KIP-107.
         """
         if offset > self.log_end_offset:
             raise ValueError(f"offset {offset} is beyond the log end {self.log_end_offset}")
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
-        with self._file_lock:
-            while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
-                self._segments.pop(0).remove()  # gone from memory first: no second try at half a removal
+        self._remove_before_start()
         self._epochs.trim_start(offset)
         self._write_epochs()
+
+    def _remove_before_start(self) -> None:
+        def may_go(following: Segment) -> bool:
+            return following.base_offset <= self.log_start_offset and not following.is_new
+
+        if len(self._segments) > 1 and may_go(self._segments[1]):
+            with self._file_lock:
+                while len(self._segments) > 1 and may_go(self._segments[1]):
+                    self._segments.pop(0).remove()  # gone from memory first: no second try at half a removal
 
     # --- compaction
 
@@ -540,7 +561,7 @@ class Log:
             if segment.base_offset >= limit:
                 break
             if segment.size and segment.end_offset > offset:  # else compaction took the rest of the segment
-                self._use_sealed(segment)
+                self._use_ended(segment)
                 return segment.read(offset, max_bytes, at_least_one, limit)
         return b""
 
@@ -548,11 +569,17 @@ class Log:
         """Return the index of the segment that may hold `offset`."""
         return max(bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
-    def _use_sealed(self, segment: Segment) -> None:
-        """Keep at most one descriptor beside that of the active segment."""
-        used, self._sealed_in_use = self._sealed_in_use, segment
-        if used is not None and used is not segment and used is not self._segments[-1]:
-            used.close()
+    def _use_ended(self, segment: Segment) -> None:
+        """Keep at most one descriptor beside those of the active segment and of what is to be synced.
+
+        What was written through a descriptor is synced through it: another one might not hear of an error.
+        """
+        used = [other for other in self._descriptors if other is not segment]
+        self._descriptors = [other for other in used if other in self._unsynced.ended]
+        for other in used:
+            if other not in self._descriptors:
+                other.close()
+        self._descriptors.append(segment)
 
     def batches(self, start_offset: int | None = None, *, verify: bool = True) -> Iterator[StoredBatch]:
         """Give every batch from the one that holds `start_offset` (the log start), up to the present log end.
@@ -568,7 +595,7 @@ class Log:
         self, segment: Segment, offset: int, stop: int, verify: bool
     ) -> Iterator[StoredBatch]:
         name = segment_name(segment.base_offset)
-        file = self._files.open(segment.path)
+        file = segment.open_again()
         try:
             position = segment.position_of(offset, file) if offset > segment.base_offset else 0
             for batch, buffer, at in walk(file, position, stop):
@@ -583,7 +610,7 @@ class Log:
 
         offset = self.log_start_offset if start_offset is None else start_offset
         for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
-            file = self._files.open(segment.path)
+            file = segment.open_again()
             try:
                 position = segment.position_of(offset, file) if offset > segment.base_offset else 0
                 yield from read_columns(file, position, stop, verify=verify)
@@ -603,7 +630,7 @@ class Log:
         return None
 
     def _search_timestamp(self, segment: Segment, timestamp: int) -> tuple[int, int] | None:
-        file = self._files.open(segment.path)
+        file = segment.open_again()
         try:
             start = segment.position_of(self.log_start_offset, file)
             position = max(start, segment.position_of_timestamp(timestamp))
@@ -638,26 +665,6 @@ class Log:
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
 
-def _place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[BatchAt]:
-    """Write consecutive offsets and the leader epoch into batches; return them, positions in the buffer."""
-    placed: list[BatchAt] = []
-    position, end = 0, len(batches)
-    while position < end or not placed:
-        if position + HEADER_BYTES > end:
-            raise ValueError(f"no whole record batch at byte {position}")
-        length, magic, last_delta, max_timestamp = _FIELDS.unpack_from(batches, position)
-        size = length + LOG_OVERHEAD
-        if magic != 2 or size < HEADER_BYTES or position + size > end or last_delta < 0:
-            raise ValueError(f"no whole record batch at byte {position}")
-        _BASE_OFFSET.pack_into(batches, position, base_offset)
-        _LEADER_EPOCH.pack_into(batches, position + _LEADER_EPOCH_POSITION, leader_epoch)
-        last_offset = base_offset + last_delta
-        placed.append(BatchAt(position, size, base_offset, last_offset, leader_epoch, max_timestamp))
-        base_offset = last_offset + 1
-        position += size
-    return placed
-
-
 def _header(data: bytes, file: File, batch: BatchAt, verify: bool) -> BatchHeader:
     try:
         header = read_batch_header(data)
@@ -674,24 +681,3 @@ def _timestamps(data: bytes, file: File, batch: BatchAt) -> list[tuple[int, int]
         return [(record.timestamp, record.offset) for record in read_records(data)]
     except ProtocolError as error:
         raise StorageError(f"damaged batch: {error}", file.path, batch.position) from error
-
-
-def _restore_topic_id(
-    files: Files, directory: str, names: Sequence[str], topic_id: bytes | None
-) -> bytes | None:
-    """Return the topic id of a partition directory, after writing partition.metadata where it is missing.
-
-    A file cut short or still zero is what a crash right after the creation leaves: it is written again.
-    """
-    path = join(directory, PARTITION_METADATA)
-    stored = files.read_all(path) if PARTITION_METADATA in names else b""
-    if topic_id is None:
-        return decode_partition_metadata(stored, path) if stored else None
-    expected = encode_partition_metadata(topic_id)
-    if stored.rstrip(b"\n") == expected:
-        return topic_id
-    if stored.strip(b"\0") and not expected.startswith(stored):
-        found = encode_partition_metadata(decode_partition_metadata(stored, path))
-        raise StorageError(f"the id of another topic: {found!r}, not {expected!r}", path, 0)
-    files.replace_atomically(path, expected, sync=False)
-    return topic_id

@@ -27,6 +27,9 @@ from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun
 
 LOG_SUFFIX = ".log"
+NEW_SUFFIX = ".new"
+"""Behind the name of a segment as long as what stands before it in the log may not be on the disk; see `syncing`."""
+
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
@@ -108,6 +111,7 @@ class Known(NamedTuple):
     synced_offset   every batch that begins before it was on the disk: what is missing there was not torn by a crash
     limit           what no batch reaches; None: unknown
     least_epoch     the leader epoch of the batch before this segment
+    is_followed     called when a batch is bad: whether whole batches stand in the segments behind this one
     epochs_may_fall a leader epoch lower than the one before is not an error
     """
 
@@ -116,6 +120,7 @@ class Known(NamedTuple):
     limit: "Limit | None" = None
     least_epoch: int = NO_EPOCH
     epochs_may_fall: bool = False
+    is_followed: Callable[[], bool] = lambda: False
 
 
 _UNKNOWN = Known()
@@ -153,6 +158,10 @@ class DamagedBatchError(StorageError):
         self.damaged_at = position
 
 
+class UnfinishedBatchError(DamagedBatchError):
+    """The file ends before the batch that begins at its end does."""
+
+
 def segment_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
     """Return the file name of a segment, or of its index."""
     return f"{base_offset:0{NAME_DIGITS}d}{suffix}"
@@ -180,14 +189,14 @@ def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterato
         at = position - start
         if at + HEADER_BYTES > len(buffer):
             if position + HEADER_BYTES > stop:
-                raise DamagedBatchError("the file ends within the header of a batch", file.path, position)
+                raise UnfinishedBatchError("the file ends within the header of a batch", file.path, position)
             buffer, start, at = read_exactly(file, position, min(reads, stop - position)), position, 0
         base_offset, length, leader_epoch, magic, last_delta, max_timestamp = unpack(buffer, at)
         size = length + LOG_OVERHEAD
         if magic != 2 or size < HEADER_BYTES or last_delta < 0 or base_offset < 0:
             raise DamagedBatchError("no record batch of format 2 begins here", file.path, position)
         if position + size > stop:
-            raise DamagedBatchError("the file ends within a batch", file.path, position)
+            raise UnfinishedBatchError("the file ends within a batch", file.path, position)
         if whole and at + size > len(buffer):
             buffer, start, at = (
                 read_exactly(file, position, min(max(reads, size), stop - position)),
@@ -285,6 +294,7 @@ def _has_hole(file: File, position: int, stop: int, base_offset: int) -> bool:
     """Tell whether a sector from `position` on was never written: zero up to its end, where a batch was to begin.
 
     base_offset  of the batch that was to begin at `position`; its first bytes may be zero by nature
+    Where `stop` is the end of the file, so much of a sector as stands before it counts as well.
     """
     natural = base_offset.to_bytes(8) + bytes(_LENGTH_ZEROS)
     head = read_exactly(file, position, min(-position % _SECTOR_BYTES, stop - position))
@@ -292,7 +302,10 @@ def _has_hole(file: File, position: int, stop: int, base_offset: int) -> bool:
         return True
     unwritten = bytes(_SECTOR_BYTES)
     position += len(head)
-    stop -= (stop - position) % _SECTOR_BYTES
+    rest = (stop - position) % _SECTOR_BYTES
+    stop -= rest
+    if rest and stop + rest == file.size and not any(read_exactly(file, stop, rest)):
+        return True
     while position < stop:
         data = read_exactly(file, position, min(_SCAN_BYTES, stop - position))
         if any(data[at : at + _SECTOR_BYTES] == unwritten for at in range(0, len(data), _SECTOR_BYTES)):
@@ -314,19 +327,23 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_entry", "_entry_offsets", "_entry_positions", "_entry_time_offsets", "_entry_timestamps",
-        "_file", "_files", "_interval_bytes", "_opening", "_recent", "base_offset", "directory", "end_offset",
-        "epoch_runs", "max_timestamp", "max_timestamp_offset", "path", "size",
+        "_file", "_files", "_in_sync", "_interval_bytes", "_is_removed", "_opening", "_recent", "base_offset",
+        "directory", "end_offset", "epoch_runs", "max_timestamp", "max_timestamp_offset", "path", "size",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, base_offset: int, interval_bytes: int) -> None:
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, interval_bytes: int, *, is_new: bool = False
+    ) -> None:
         """Describe a segment that is taken for empty until `load` has read it."""
         self._files = files
         self._interval_bytes = interval_bytes
         self._file: File | None = None
+        self._in_sync: File | None = None
+        self._is_removed = False
         self._opening = threading.Lock()
         self.directory = directory
         self.base_offset = base_offset
-        self.path = join(directory, segment_name(base_offset))
+        self.path = join(directory, segment_name(base_offset)) + (NEW_SUFFIX if is_new else "")
         self._reset()
 
     def _reset(self) -> None:
@@ -343,9 +360,11 @@ class Segment:
         self._recent: dict[int, int] = {}
 
     @classmethod
-    def create(cls, files: Files, directory: str, base_offset: int, interval_bytes: int) -> "Segment":
+    def create(
+        cls, files: Files, directory: str, base_offset: int, interval_bytes: int, *, is_new: bool = False
+    ) -> "Segment":
         """Make the empty file of a new segment."""
-        segment = cls(files, directory, base_offset, interval_bytes)
+        segment = cls(files, directory, base_offset, interval_bytes, is_new=is_new)
         files.open(segment.path, create=True).close()
         return segment
 
@@ -361,10 +380,47 @@ class Segment:
         return file
 
     def close(self) -> None:
-        """Give the file descriptor back."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        """Give the file descriptor back; one that another thread syncs at the moment is given back by it."""
+        with self._opening:
+            file, self._file = self._file, None
+            if file is not None and file is not self._in_sync:
+                file.close()
+
+    def sync(self) -> None:
+        """Have all that was appended on the disk, as `File.sync`; in one thread at a time.
+
+        The file may be closed or removed meanwhile; of one that is gone there is nothing to be synced.
+        """
+        with self._opening:
+            if self._is_removed:
+                return
+            if self._file is None:
+                self._file = self._files.open(self.path)
+            file = self._in_sync = self._file
+        try:
+            file.sync()
+        finally:
+            with self._opening:
+                self._in_sync = None
+                if self._file is not file:
+                    file.close()
+
+    def open_again(self) -> File:
+        """Open the file once more, for the caller alone. Safe while another thread gives it its name."""
+        with self._opening:
+            return self._files.open(self.path)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether what stands before it in the log may not be on the disk; see `syncing`."""
+        return self.path.endswith(NEW_SUFFIX)
+
+    def promote(self) -> None:
+        """Take the name of a segment before which all is on the disk."""
+        with self._opening:
+            path = self.path.removesuffix(NEW_SUFFIX)
+            self._files.rename(self.path, path)
+            self.path = path
 
     def file_size(self) -> int:
         """Return the size of the file as it is found; the file is closed afterwards."""
@@ -450,7 +506,7 @@ class Segment:
         except DamagedBatchError as damage:
             if not last or clean:
                 raise
-            return self._cut_torn_tail(file, damage, *before, known.synced_offset)
+            return self._cut_torn_tail(file, damage, *before, known)
         return None
 
     def _note_epoch(self, batch: BatchAt) -> None:
@@ -468,7 +524,7 @@ class Segment:
         damage: DamagedBatchError,
         previous_end: int,
         previous_position: int,
-        synced_offset: int,
+        known: Known,
     ) -> Recovery:
         """Cut the file at its first bad batch, unless what follows shows that it was whole once.
 
@@ -476,6 +532,7 @@ class Segment:
         later offset there means that something written, perhaps acknowledged, was damaged since; unless a sector
         before it was never written: of what was not synced, a power failure may keep later sectors and not earlier
         ones. A batch that was on the disk before the crash was damaged since, whatever follows.
+        Where another segment follows that is whole the same is asked of the end of the file.
         The cut is forced to the disk: what stood behind must not come back behind new batches.
         previous_end, previous_position  of the last good batch: the offset expected there, and where it stands.
         A base offset lies outside the checksum: damaged upwards, it looks like a gap, and the batches behind it
@@ -489,12 +546,13 @@ class Segment:
             following.base_offset >= self.end_offset
             and _has_hole(file, position, following.position, self.end_offset)
         ):
-            if self.end_offset < synced_offset:
-                raise DamagedBatchError(
-                    f"{damage.message}, and it was on the disk with all before offset {synced_offset}",
-                    self.path,
-                    position,
-                )
+            problem = None
+            if self.end_offset < known.synced_offset:
+                problem = f"and it was on the disk with all before offset {known.synced_offset}"
+            elif following is None and not self._looks_torn(file, damage) and known.is_followed():
+                problem = "and whole batches follow in the next segment"
+            if problem is not None:
+                raise DamagedBatchError(f"{damage.message}, {problem}", self.path, position)
             file.truncate(position)
             file.sync()
             return Recovery(self.path, position, stop - position, damage.message)
@@ -506,6 +564,16 @@ class Segment:
             self.path,
             position,
         )
+
+    def _looks_torn(self, file: File, damage: DamagedBatchError) -> bool:
+        """Tell whether the bad batch at the end of the file is one of which a part was never written."""
+        position, stop = damage.damaged_at, file.size
+        if isinstance(damage, UnfinishedBatchError):
+            size = (
+                stop - position
+            )  # its length lies outside the checksum: damaged, it asks for more than there is
+            return size < HEADER_BYTES or not has_valid_crc(read_exactly(file, position, size), 0, size)
+        return _has_hole(file, position, stop, self.end_offset)
 
     def position_of(self, offset: int, file: File | None = None) -> int:
         """Return the position of the first batch whose last offset is at least `offset`, or the size.
@@ -611,7 +679,9 @@ class Segment:
                 self._files.replace_atomically(path, content, sync=False)
 
     def remove(self) -> None:
-        """Remove the segment file, then the others of the same name."""
+        """Remove the segment file, then the others of its base offset."""
+        with self._opening:
+            self._is_removed = True
         self.close()
         self._files.remove(self.path)
         prefix = segment_name(self.base_offset, ".")

@@ -318,6 +318,7 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
         log = core.topics.partition(name, 0).log  # type: ignore[union-attr]
         for number in range(10):
             log.append(encode_batch([(b"k", b"v" * 30, (), clock.now().wall_ms + 1000 * number)]))
+        log.sync()
     logs = {name: core.topics.partition(name, 0).log for name in ("age", "size", "kept", "compacted")}  # type: ignore[union-attr]
     segments = len(logs["kept"].segments)
     assert segments == 5

@@ -28,6 +28,7 @@ from unittest.mock import patch
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore, sync_all
 from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.broker.snapshots import Done, Work, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
@@ -45,6 +46,7 @@ SHARDS = 2
 METADATA_SIZES = (0, 0, 200, 900)
 """Characters, so that batches begin anywhere in a sector, and some span several."""
 
+FIRST_INCARNATION = 10**12
 INTERVAL_MS = 1000
 LOOK_MS, PAUSE_MS = 5000, 10
 SETTINGS = {
@@ -131,6 +133,28 @@ class LateSync:
             done(failed)
 
 
+class LateWork:
+    """Work beside the loop for which nobody waits: done at `start`, and the broker hears of it at `finish`."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Work, Done]] = deque()
+        self.ended: deque[tuple[StorageError | None, Done]] = deque()
+
+    def __call__(self, work: Work, done: Done) -> None:
+        self.waiting.append((work, done))
+
+    def start(self) -> None:
+        if self.waiting:
+            work, done = self.waiting.popleft()
+            run_inline(work, lambda error: self.ended.append((error, done)))
+
+    def finish(self) -> None:
+        self.start()
+        if self.ended:
+            error, done = self.ended.popleft()
+            done(error)
+
+
 @contextmanager
 def ids_from(chance: random.Random) -> Iterator[None]:
     """Ids of topics and clusters come from `chance`, so that a story has the same bytes whenever it is told."""
@@ -202,14 +226,16 @@ class Story:
         self.dead: list[BrokerCore] = []
         """Kept, since what they were at must neither go on nor be tidied up."""
         self.start()
+        taken = [int(incarnation) - FIRST_INCARNATION for incarnation, _ in self._side_topics().values()]
+        self.number = max(taken, default=0)  # no name twice, also in the life of another story
 
     # -- lives
 
     def start(self) -> None:
         """A process starts on the files, and must know what the last one left."""
         self.files.die()
-        self.sync = LateSync()
-        self.core = BrokerCore(CONFIGS[self.policy], self.files, self.clock, self.sync)
+        self.sync, self.work = LateSync(), LateWork()
+        self.core = BrokerCore(CONFIGS[self.policy], self.files, self.clock, self.sync, self.work)
         self._finish_all()
         self.client = CoreClient(self.core)
         self.pending: deque[list[tuple[History, int]]] = deque()
@@ -303,7 +329,7 @@ class Story:
         if not names:
             return self.delete_topic()
         self.number += 1
-        name, incarnation = self.chance.choice(names), str(10**12 + self.number)
+        name, incarnation = self.chance.choice(names), str(FIRST_INCARNATION + self.number)
         configs = {"retention.ms": incarnation, "internal.segment.bytes": str(SIDE_SEGMENT_BYTES)}
         index = self._begin({**self._catalogue.states[-1], name: (incarnation, 1)})
         self.core.create_topic(name, 1, configs)
@@ -349,14 +375,17 @@ class Story:
         self.pause()
 
     def pause(self) -> None:
-        """A moment goes by: a snapshot and the cleaner take a step."""
+        """A moment goes by: a snapshot and the cleaner take a step, unless they wait for the disk."""
+        for step, chance in ((self.work.start, 0.6), (self.work.finish, 0.6)):
+            if self.chance.random() < chance:
+                step()
         self.clock.advance(PAUSE_MS)
         self.core.run_due()
         self.turn()
 
     def rest(self) -> None:
         """Nobody asks for anything for a while: the cleaner and a snapshot may come to their end."""
-        for _ in range(self.chance.choice((2, 5, 20))):
+        for _ in range(self.chance.choice((2, 5, 30))):
             self.pause()
 
     def settle(self) -> None:
@@ -390,8 +419,9 @@ class Story:
     def _finish_all(self) -> None:
         """Every fsync that was asked for is done and heard of."""
         self.core.end_turn()
-        while self.sync.waiting or self.sync.ended:
+        while self.sync.waiting or self.sync.ended or self.work.waiting or self.work.ended:
             self.sync.finish()
+            self.work.finish()
             if hasattr(self, "client"):
                 self.turn()
             self.core.end_turn()
@@ -399,6 +429,9 @@ class Story:
     @property
     def _catalogue(self) -> History:
         return self.histories[CATALOGUE]
+
+    def _side_topics(self) -> dict[str, tuple[str, int]]:
+        return {name: found for name, found in self._catalogue.states[-1].items() if name in SIDE_TOPICS}
 
     def _shard_of(self, group: str) -> History:
         return self.histories["shard", partition_for(group, SHARDS)]

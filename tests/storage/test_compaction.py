@@ -275,6 +275,7 @@ def test_a_damaged_batch_stops_the_cleaning_and_nothing_is_lost(part: str, colum
     log.roll()
     put(log, (b"b", b"2"))
     log.roll()
+    log.sync()
     path = "t-0/00000000000000000000.log"
     damaged = bytearray(files.read_all(path))
     position = damaged.index(b"b", 61)
@@ -299,6 +300,7 @@ def test_a_batch_with_an_offset_out_of_order_stops_the_cleaning_and_nothing_is_l
         put(log, (b"a", b"%d" % number))
         if number in (3, 7):
             log.roll()
+    log.sync()
     path = "t-0/00000000000000000000.log"
     damaged = bytearray(files.read_all(path))
     damaged[len(damaged) // 4 * 3 * last + 6] ^= (
@@ -347,6 +349,7 @@ def test_reads_go_on_between_any_two_steps() -> None:
         assert live == expected
     assert steps > 20
     assert compaction.result is not None
+    log.sync()
     again = Log.open(files, "t-0", log.config)
     assert records(again) == records(log)
 

@@ -36,6 +36,7 @@ def prepared(*, crash: bool, fail_at: int) -> tuple[FaultyFiles, Log, Table]:
     log = Log.open(files, "t-0", LOG_CONFIG)
     fill(log)
     before = table(log)
+    log.sync()  # a refusal of that is final
     files.calls.clear()
     files.fail_at = fail_at
     return files, log, before

@@ -84,6 +84,7 @@ def test_a_segment_ends_before_it_would_grow_beyond_segment_bytes(files: Files) 
     fill(log, 20)
     assert [segment.base_offset for segment in log.segments] == [0, 5, 10, 15]
     assert all(segment.size <= SMALL.segment_bytes for segment in log.segments)
+    log.sync()
     names = files.list_directory("t-0")
     assert "00000000000000000005.log" in names and "00000000000000000015.log" in names
     expected = content(log)
@@ -240,6 +241,7 @@ def test_the_latest_timestamp_is_the_first_record_that_has_it() -> None:
 def test_deleted_records_take_whole_segments_with_them(files: Files) -> None:
     log = Log.open(files, "t-0", SMALL)
     fill(log, 20)
+    log.sync()
     log.delete_records_before(12)
     assert (log.log_start_offset, log.log_end_offset) == (12, 20)
     assert [segment.base_offset for segment in log.segments] == [10, 15]
@@ -376,6 +378,7 @@ def test_a_closed_log_takes_no_appends_and_holds_no_descriptor(tmp_path: Path) -
     before = len(list(descriptors.iterdir()))
     log = Log.open(DiskFiles(tmp_path), "t-0", SMALL)
     fill(log, 40)
+    log.sync()
     for offset in range(40):
         log.read(offset, 1)
         list(log.batches(offset))

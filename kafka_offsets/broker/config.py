@@ -188,6 +188,12 @@ class Config:
     log_cleaner_delete_retention_ms: int = setting(
         Kind.LONG, 86_400_000, "How long compaction keeps a tombstone.", at_least=0
     )
+    log_flush_offset_checkpoint_interval_ms: int = setting(
+        Kind.INT,
+        60_000,
+        "How often it is written down how far each log is on the disk: no crash can have torn what is before.",
+        at_least=0,
+    )
     producer_id_expiration_ms: int = setting(
         Kind.INT, 86_400_000, "How long compaction remembers an idle producer.", at_least=1
     )

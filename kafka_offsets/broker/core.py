@@ -21,6 +21,7 @@ from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
 from kafka_offsets.broker.partitions import Partition, Topics
+from kafka_offsets.broker.recovery_points import RecoveryPoints
 from kafka_offsets.broker.runtime import (
     CoordinatorRuntime,
     HostedShard,
@@ -165,12 +166,14 @@ class BrokerCore:
         self.loader = ShardLoader(self)
         self.last_request_ms = 0
         self.maintenance = Maintenance(self)
+        self.recovery_points = RecoveryPoints(self)
         self.maintenance.on_cleaned.append(self._on_cleaned)
         try:
             left = self._load_groups()
         except BaseException:
             self.directory.close(sync=False)
             raise
+        self.recovery_points.start(self.clock.now())
         self.expiry = Expiry(self)
         self.expiry.start()
         self.loader.load(left)
@@ -301,6 +304,7 @@ class BrokerCore:
         self.sync, self.background = sync_inline, run_inline
         self.loader.abandon()
         self.maintenance.stop()
+        self.recovery_points.stop()
         try:
             self.end_turn()
             self.expiry.stop()

@@ -24,6 +24,7 @@ Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of
 
 import json
 import re
+import threading
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
@@ -156,6 +157,7 @@ class DataDirectory:
         self._lines: dict[str, tuple[Topic, bytes]] = {}
         self._has_refused = False
         self._closed = False
+        self._recovery_lock = threading.Lock()
         files.make_directory("")
         self._lock = files.lock(LOCK)
         try:
@@ -323,13 +325,14 @@ class DataDirectory:
             self._high_watermarks,
             self._cleaned_to,
         )
-        for offsets in known:
-            for key in [key for key in offsets if key[0] in topics]:
-                del offsets[key]
-        for name, stored in self._stored.items():
-            kept = {key: offset for key, offset in stored.items() if key[0] not in topics}
-            if len(kept) < len(stored):
-                self._write_checkpoint(name, kept)
+        with self._recovery_lock:
+            for offsets in known:
+                for key in [key for key in offsets if key[0] in topics]:
+                    del offsets[key]
+            for name, stored in self._stored.items():
+                kept = {key: offset for key, offset in stored.items() if key[0] not in topics}
+                if len(kept) < len(stored):
+                    self._write_checkpoint(name, kept)
 
     def _may_belong_to(self, directory: str, topic_id: bytes) -> bool:
         """Tell whether a folder is of this topic; its partition.metadata is not synced, and may be torn or missing."""
@@ -451,6 +454,21 @@ class DataDirectory:
             return self._read_checkpoint(CLEANER_CHECKPOINT, names)
         except StorageError:  # torn by a power failure: as good as absent
             return {}
+
+    def recovery_points_writer(self) -> Callable[[], None]:
+        """Return what writes recovery-point-offset-checkpoint if it has changed; any thread may call it.
+
+        It raises StorageError. A log that has not been opened in this run keeps its point.
+        """
+        logs = dict(self._logs)
+
+        def write() -> None:
+            with self._recovery_lock:  # a topic that goes takes its points out of the file, for good
+                points = dict(self._synced)
+                points |= {key: log.recovery_point for key, log in logs.items() if self._logs.get(key) is log}
+                self._write_checkpoint(RECOVERY_POINT_CHECKPOINT, points)
+
+        return write
 
     def _checkpoint(self) -> None:
         self.checkpoint_log_starts()

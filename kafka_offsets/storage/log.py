@@ -181,6 +181,8 @@ class Log:
         self._set_start(log_start_offset)
         synced = not found or clean_end_offset is not None
         self.recovery_point = self.log_end_offset if synced else max(self.log_start_offset, synced_offset)
+        behind = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
+        self._unsynced.ended = behind  # a dead process left them to the system
         self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
 
     @property

@@ -462,8 +462,9 @@ class Segment:
         self.end_offset = last_offset + 1
 
     def load(self, *, last: bool, clean: bool = False, known: Known = _UNKNOWN) -> Recovery | None:
-        """Read every header of the file, and in the last segment of a log every checksum.
+        """Read every header of the file, and the checksums that `known` asks for.
 
+        last   what a crash has torn may stand at its end: all checksums are read
         clean  the log was closed well: what would be a torn tail is damage
         A torn tail of the last segment is cut, and what was cut returned. DamagedBatchError, with the position, for
         anything else that is not what was written. The file is closed afterwards.
@@ -474,10 +475,8 @@ class Segment:
         except DamagedBatchError:
             if last or known.verify_from == 0:
                 raise
-            self._reset()
-            return self._load(
-                last, clean, known._replace(verify_from=0)
-            )  # it is a batch before that is wrong, often
+            self._reset()  # often it is a batch before that is wrong
+            return self._load(last, clean, known._replace(verify_from=0))
         finally:
             self.close()
 

@@ -1,0 +1,45 @@
+"""How far each log is known to be on the disk, written down while the broker serves.
+
+After a crash a start verifies what lies behind that point, and takes nothing before it for a torn tail. Only what a
+sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, with `never` what has ended of it.
+
+Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as often and for the same reason.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import StorageError
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+logger = logging.getLogger(__name__)
+
+
+class RecoveryPoints:
+    """Writes the recovery-point-offset-checkpoint of a broker every `log.flush.offset.checkpoint.interval.ms`."""
+
+    def __init__(self, core: "BrokerCore") -> None:
+        self._core = core
+        self._interval_ms = max(core.config.log_flush_offset_checkpoint_interval_ms, 1)
+        self._stopped = False
+
+    def start(self, now: Now) -> None:
+        """Write it from now on."""
+        if not self._stopped and self._core.directory.files.outlives_process:
+            self._core.at(now.mono_ms + self._interval_ms, self._write)
+
+    def stop(self) -> None:
+        """Write it no more: the stop does."""
+        self._stopped = True
+
+    def _write(self, now: Now) -> None:
+        if not self._stopped:
+            self._core.background(self._core.directory.recovery_points_writer(), self._written)
+
+    def _written(self, error: StorageError | None) -> None:
+        if error is not None:
+            logger.error("the recovery points are not written: %s", error)
+        self.start(self._core.clock.now())

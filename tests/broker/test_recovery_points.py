@@ -1,0 +1,153 @@
+"""The recovery point is written down while the broker serves: what is before it is no torn tail after a crash."""
+
+import pytest
+
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.checkpoints import decode_offsets
+from kafka_offsets.storage.data_directory import RECOVERY_POINT_CHECKPOINT
+from kafka_offsets.storage.log import Log
+from tests.broker.core_client import CoreClient, make_core
+from tests.storage.crash_files import RecordingFiles
+from tests.storage.crash_story import LateWork
+
+OFFSETS = "__consumer_offsets"
+SETTINGS = {"offsets_topic_num_partitions": 1, "log_flush_offset_checkpoint_interval_ms": 60_000}
+
+
+def points(core: BrokerCore) -> dict[tuple[str, int], int]:
+    files = core.directory.files
+    if not files.exists(RECOVERY_POINT_CHECKPOINT):
+        return {}
+    return decode_offsets(files.read_all(RECOVERY_POINT_CHECKPOINT), RECOVERY_POINT_CHECKPOINT)
+
+
+def wait(core: BrokerCore, ms: int) -> None:
+    assert isinstance(core.clock, ManualClock)
+    for _ in range(ms // 1000):
+        core.clock.advance(1000)
+        core.run_due()
+        core.end_turn()
+
+
+def committing(files: RecordingFiles, count: int = 5, **config: object) -> CoreClient:
+    client = CoreClient(make_core(files, **(SETTINGS | config)))
+    client.core.create_topic("t", 1, {})
+    commits(client, count)
+    return client
+
+
+def commits(client: CoreClient, count: int) -> None:
+    for number in range(count):
+        assert set(client.commit("g", {("t", 0): number}).values()) == {0}
+
+
+def log_of(core: BrokerCore) -> Log:
+    return core.directory.logs[OFFSETS, 0]
+
+
+@pytest.mark.parametrize(("fsync", "expected"), [("commit", 5), ("interval", 5), ("never", 0)])
+def test_it_is_written_every_interval_for_what_was_synced(fsync: str, expected: int) -> None:
+    client = committing(RecordingFiles(), fsync=fsync)
+    wait(client.core, 59_000)
+    assert points(client.core) == {}
+    wait(client.core, 1000)
+    assert points(client.core).get((OFFSETS, 0), 0) == expected
+    commits(client, 2)
+    wait(client.core, 60_000)
+    assert points(client.core).get((OFFSETS, 0), 0) == expected + 2 * (fsync != "never")
+
+
+def test_without_fsync_it_is_where_the_active_segment_begins() -> None:
+    small = {"offsets_topic_segment_bytes": 1000, "offsets_snapshot_interval_bytes": 0}
+    client = committing(RecordingFiles(), 30, fsync="never", log_cleaner_enable=False, **small)
+    wait(client.core, 60_000)
+    assert points(client.core)[OFFSETS, 0] == log_of(client.core).segments[-1].base_offset > 0
+
+
+def test_damage_before_it_is_no_torn_tail_after_a_death_of_the_process() -> None:
+    for is_written in (False, True):
+        files = RecordingFiles()
+        client = committing(files, fsync="commit")
+        if is_written:
+            wait(client.core, 60_000)
+        log = log_of(client.core)
+        files._contents[log.segments[-1].path][-3] ^= 1
+        files.die()
+        if is_written:
+            with pytest.raises(StorageError, match=r"\.log at byte \d+: .*checksum"):
+                make_core(files, **SETTINGS)
+        else:
+            assert log_of(make_core(files, **SETTINGS)).recovery is not None
+
+
+def test_a_torn_tail_behind_it_is_cut() -> None:
+    files = RecordingFiles()
+    client = committing(files, fsync="commit")
+    wait(client.core, 60_000)
+    commits(client, 3)
+    path = log_of(client.core).segments[-1].path
+    del files._contents[path][-3:]
+    files.die()
+    core = make_core(files, **SETTINGS)
+    assert log_of(core).recovery is not None
+    assert log_of(core).log_end_offset == 7
+    assert core.committed("g")["t", 0].offset == 1
+
+
+def test_a_length_that_is_damaged_before_it_does_not_cut_what_follows() -> None:
+    files = RecordingFiles()
+    client = committing(files, fsync="commit")
+    wait(client.core, 60_000)
+    log = log_of(client.core)
+    positions = [batch.position for batch in log.batches()]
+    data = files._contents[log.segments[-1].path]
+    for at in (8, 11, 23, 26):
+        before = bytes(data)
+        data[positions[2] + at] ^= 1
+        with pytest.raises(StorageError) as caught:
+            Log.open(files, log.directory, log.config, synced_offset=log.recovery_point)
+        assert caught.value.position == positions[2]
+        data[:] = before
+
+
+def test_a_log_that_is_not_used_keeps_its_point_and_a_new_topic_of_a_name_gets_none() -> None:
+    files = RecordingFiles()
+    core = committing(files, fsync="commit").core
+    core.create_topic("u", 1, {})
+    for name in ("t", "u"):
+        opened = core.topics.partition(name, 0)
+        assert opened is not None
+        opened.log.append(encode_batch([(b"k", b"v", (), 1)]))
+        opened.log.sync()
+    wait(core, 60_000)
+    files.die()
+    core = make_core(files, **SETTINGS, fsync="commit")
+    wait(core, 60_000)
+    assert points(core) == {(OFFSETS, 0): 5, ("t", 0): 1, ("u", 0): 1}
+
+    late = LateWork()
+    core.background = late
+    wait(core, 60_000)
+    assert len(late.waiting) == 1
+    core.topics.delete("u")
+    core.create_topic("u", 1, {})
+    late.finish()
+    assert ("u", 0) not in points(core)
+
+
+def test_what_a_dead_process_left_is_synced_before_it_counts() -> None:
+    files = RecordingFiles()
+    client = committing(files, 30, fsync="never", offsets_topic_segment_bytes=1000)
+    files.die()
+    core = make_core(files, **SETTINGS, fsync="never", offsets_topic_segment_bytes=1000)
+    log = log_of(core)
+    assert log.recovery_point == 0
+    before = len(files.operations)
+    log.sync_ended()
+    assert log.recovery_point == log.segments[-1].base_offset > 0
+    synced = {getattr(call, "inode", None) for call in files.operations[before:]}
+    assert {files._inodes[segment.path] for segment in log.segments[:-1]} <= synced
+    assert client.core is not core

@@ -15,10 +15,12 @@ from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.compression import Compression, decompress
+from kafka_offsets.protocol.messages import GroupMetadataValue
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     MAX_DECOMPRESSED_BYTES,
@@ -107,12 +109,59 @@ def _is_key(data: bytes, at: int, end: int) -> bool:
     return position == strings_end and count in wanted
 
 
-def records_in_force(log: Log, shard: Shard) -> list[Record]:
+def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> list[Record]:
     """Return the records to append behind the log because damage may have hidden the need for them; mostly none.
 
-    shard  the log's, loaded
+    shard   the log's, loaded
+    in_log  what the log alone comes to, when the shard is a snapshot's that knows what damage has taken: where they
+            differ the shard is right
     Reads the log once more when bytes of it have been set aside; else it costs a look into its folder.
     """
+    known = [] if in_log is None else list(_differences(log, shard, in_log))
+    told = {record.key for record in known}
+    return known + [record for record in _before_damage(log, shard) if record.key not in told]
+
+
+def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[Record]:
+    """Give the records that make a replay of the log come to what is in the shard: offsets, and groups."""
+    found = {"offsets": 0, "groups": 0}
+    for group in sorted({*shard.offsets.groups(), *in_log.offsets.groups()}):
+        right, wrong = _offsets(shard, group), _offsets(in_log, group)
+        for topic, partition in sorted(right.keys() | wrong.keys()):
+            entry = right.get((topic, partition))
+            if entry != wrong.get((topic, partition)):
+                found["offsets"] += 1
+                if entry is None:
+                    yield stored.offset_tombstone(group, topic, partition)
+                else:
+                    yield stored.offset_record(group, topic, partition, entry)
+    for group in sorted({*shard.groups, *in_log.groups}):
+        value, other = _durable(shard, group), _durable(in_log, group)
+        if value != other:
+            found["groups"] += 1
+            yield stored.group_tombstone(group) if value is None else stored.group_record(group, value)
+    if any(found.values()):
+        logger.warning(
+            "%s: the snapshot has %d offsets and %d groups as they were before damage took them out of the log",
+            log.directory,
+            *found.values(),
+        )
+
+
+def _offsets(shard: Shard, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
+    return {
+        (topic, partition): entry._replace(log_offset=-1)
+        for topic, partition, entry in shard.offsets.items(group)
+    }
+
+
+def _durable(shard: Shard, group: str) -> GroupMetadataValue | None:
+    known = shard.groups.get(group)
+    return None if known is None else known.durable
+
+
+def _before_damage(log: Log, shard: Shard) -> list[Record]:
+    """Return a record for each key that damaged bytes may have held, with what is in force."""
     first_offsets: dict[bytes, int] = {}
     for first_offset, data in log.set_aside():
         for key in readable_keys(data):

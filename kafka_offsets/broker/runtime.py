@@ -103,6 +103,7 @@ class HostedShard:
     is_loading      another thread replays the log into the shard: nobody else may look at it
     stand_in        an empty shard that decides about commits meanwhile, where that is wanted
     _early          records that have become durable while the shard was loaded, by key
+    knows_more_than_log  it comes from a snapshot, and damage was taken out of the log since that was written
     _latest         by key the last records that are decided and not in effect, as far as `_looked_through` says; None
                     when nobody has asked since the last change
     """
@@ -116,7 +117,7 @@ class HostedShard:
         self._compression = compression
         self._max_batch_bytes = max_batch_bytes
         self.durable_offset = log.log_end_offset
-        self.failed = False
+        self.failed = self.knows_more_than_log = False
         self.refusals = 0
         self.deadline: Deadline | None = None
         self._decided: list[Result | Read] = []
@@ -416,7 +417,11 @@ class CoordinatorRuntime:
             # Not before: what restores may read the log anew, and must not lose what was appended meanwhile.
             hosted.stand_in = self._new_shard(hosted.shard.partition)
         loading.load(hosted.shard, hosted.log, start_offset, abandoned)
-        lost_to_damage = rescue.records_in_force(hosted.log, hosted.shard)
+        in_log = None
+        if hosted.knows_more_than_log:
+            in_log = self._new_shard(hosted.shard.partition)
+            loading.load(in_log, hosted.log, None, abandoned)
+        lost_to_damage = rescue.records_in_force(hosted.log, hosted.shard, in_log)
         results = hosted.shard.finish_loading(now())
         if lost_to_damage:
             results.append(Result(records=tuple(lost_to_damage)))

@@ -129,11 +129,9 @@ class Snapshots:
     def _check(self, snapshot: Snapshot, hosted: HostedShard) -> int:
         """Return how many bytes of the log must be replayed; UnusableSnapshotError when there is any doubt."""
         log, head, tail = hosted.log, snapshot.head, snapshot.tail
-        *identity, damages = self._identity(hosted)
+        *identity, damaged_files = self._identity(hosted)
         if [head.cluster_id, head.topic_id, head.partition] != identity:
             raise UnusableSnapshotError("it is of another cluster, topic or partition")
-        if log.damages or head.damaged_files != damages:
-            raise UnusableSnapshotError("damage was taken out of the log since it was taken")
         if head.log_start_offset != log.log_start_offset:
             raise UnusableSnapshotError(
                 f"the log begins at offset {log.log_start_offset}, {head.log_start_offset} when it was taken"
@@ -142,9 +140,21 @@ class Snapshots:
             raise UnusableSnapshotError(
                 f"it may hold records up to offset {tail.end_offset}, and the log ends at {log.log_end_offset}"
             )
-        if _last_batch(log, tail.end_offset) != tail:
+        if _last_batch(log, tail.end_offset) != tail and not self._is_set_aside(log, tail):
             raise UnusableSnapshotError(f"the batch before offset {tail.end_offset} is another one now")
-        return _check_complete(log, head.replay_from)
+        behind_bytes = _check_complete(log, head.replay_from)
+        # Nothing is missing from there on, so damage that was taken out of the log stood before: what it held is here.
+        hosted.knows_more_than_log = bool(log.damages) or head.damaged_files != damaged_files
+        return behind_bytes
+
+    def _is_set_aside(self, log: Log, tail: SnapshotTail) -> bool:
+        """Tell whether the last batch that a snapshot may hold was damaged and taken out of the log."""
+        for first_offset, _ in damaged_files(self._files.list_directory(log.directory)):
+            if first_offset <= tail.base_offset:
+                following = next(log.batches(first_offset), None)
+                if following is None or following.header.base_offset >= tail.end_offset:
+                    return True
+        return False
 
     def _identity(self, hosted: HostedShard) -> tuple[str, bytes, int, int]:
         """Return the first fields of a head. StorageError when the folder cannot be listed."""

@@ -346,22 +346,83 @@ def test_a_batch_that_compaction_thinned_counts_as_compacted(told: Callable[[], 
     assert_ignored(whole, told, f"records from offset {base} on were compacted")
 
 
-def test_a_snapshot_of_a_log_that_was_damaged_since_is_ignored(told: Callable[[], list[str]]) -> None:
-    files = written()
+def batches_of(files: FaultyFiles) -> list[int]:
+    """Where each batch of the log begins."""
     log = next(iter(start(kept(files)).runtime.all_shards())).log
-    (segment,) = log.segments
-    files._contents[LOG][segment.position_of(6) + 70] ^= 1
+    return [batch.position for batch in log.batches()]
+
+
+def in_force(core: BrokerCore) -> dict[str, dict[tuple[str, int], int]]:
+    (hosted,) = core.runtime.all_shards()
+    offsets = hosted.shard.offsets
+    return {
+        group: {(topic, index): entry.offset for topic, index, entry in offsets.items(group)}
+        for group in offsets.groups()
+    }
+
+
+def test_keep_valid_has_from_the_snapshot_what_damage_before_it_took_from_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = written()
+    expected = in_force(start(kept(files)))
+    positions = batches_of(files)
+    rescued = 0
+    for position in positions[:-1]:
+        damaged = kept(files)
+        content = damaged._contents[LOG]
+        for at in range(position + 61, position + 90):  # no key of it can be read any more
+            content[at] ^= 0x55
+        caplog.clear()
+        core = start(damaged, recovery="keep-valid")
+        assert in_force(core) == expected
+        rescued += any("as they were before damage took them" in each.getMessage() for each in caplog.records)
+        # It is in the log now: no snapshot is needed, and nothing is appended again.
+        end = next(iter(core.runtime.all_shards())).log.log_end_offset
+        for interval in (0, 1024):
+            again = start(kept(damaged), interval)
+            assert in_force(again) == expected
+            assert next(iter(again.runtime.all_shards())).log.log_end_offset == end
+    assert rescued > 0
+
+
+def test_keep_valid_is_never_behind_a_start_that_could_use_the_snapshot(rng: random.Random) -> None:
+    files = kept()
+    client = started(files)
+    core = client.core
+    for number in range(20):
+        client.commit(f"g{rng.randrange(3)}", {("t", rng.randrange(4)): number})
+    core.snapshots.want(next(iter(core.runtime.all_shards())))
+    let_time_pass(core, 1000)
+    for number in range(20, 21 + rng.randrange(6)):
+        client.commit(f"g{rng.randrange(3)}", {("t", rng.randrange(4)): number})
+    snapshot = coordinator_snapshot.Snapshot(files.read_all(PATH))
+    log = next(iter(core.runtime.all_shards())).log
+    before = in_force(core)
+    for batch in list(log.batches()):
+        damaged = kept(files)
+        damaged._contents[LOG][batch.position + 40] ^= 1
+        found = in_force(start(kept(damaged), recovery="keep-valid"))
+        without = in_force(start(kept(damaged), 0, recovery="keep-valid"))
+        if batch.header.last_offset < snapshot.head.replay_from:
+            assert found == before
+        for group, offsets in without.items():
+            assert all(found[group][key] >= offset for key, offset in offsets.items())
+
+
+def test_a_snapshot_is_ignored_where_damage_stood_behind_it(told: Callable[[], list[str]]) -> None:
+    files = written()
+    client = started(files)
+    for number in (1, 2):
+        client.commit("late", {("t", 0): number})
+    (hosted,) = client.core.runtime.all_shards()
+    position = list(hosted.log.batches())[-2].position
+    damaged = kept(files)
+    damaged._contents[LOG][position + 40] ^= 1
     told()
-    first = kept(files)
-    core = start(first, recovery="keep-valid")
-    assert "damage was taken out of the log" in told()[0]
-    assert not first.exists(PATH)
-    found = contents(core)
-    died_before_that = kept(first)
-    died_before_that._contents[PATH] = files._contents[PATH]
-    died_before_that._directories[f"{OFFSETS_TOPIC}-0"].add(SNAPSHOT_FILE)
-    assert contents(start(died_before_that, recovery="keep-valid")) == found
-    assert "damage was taken out of the log" in told()[0]
+    found = in_force(start(damaged, recovery="keep-valid"))
+    assert any("records from offset" in line for line in told())
+    assert found["late"] == {("t", 0): 2}
 
 
 def test_a_snapshot_that_cannot_be_read_is_ignored(told: Callable[[], list[str]]) -> None:

@@ -7,13 +7,16 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import Record
 from kafka_offsets.storage.checking import Checker, Finding, Kind
 from kafka_offsets.storage.data_directory import LOCK, partition_folders
 from kafka_offsets.storage.files import ReadOnlyFiles
+from kafka_offsets.storage.folder_facts import Facts, batch_before
 from kafka_offsets.storage.loading import PARTITION_METADATA
 from kafka_offsets.storage.segment import LOG_SUFFIX
 
@@ -29,6 +32,28 @@ def check_offsets_record(record: Record) -> None:
         stored.parse_offset_value(record.value, record.offset)
     elif isinstance(key, stored.GroupKey):
         stored.parse_group_value(record.value)
+
+
+def check_snapshot(data: bytes, facts: Facts) -> str | None:
+    """Say why the snapshot beside a log will be ignored, or None; a start looks at the log behind it as well."""
+    try:
+        snapshot = Snapshot(data)
+    except UnusableSnapshotError as error:
+        return str(error)
+    head, tail = snapshot.head, snapshot.tail
+    partition = int(facts.folder.rpartition("-")[2])
+    if (head.topic_id, head.partition) != (facts.topic_id, partition) or (
+        facts.cluster_id is not None and facts.cluster_id != head.cluster_id
+    ):
+        return "it is of another cluster, topic or partition"
+    if head.log_start_offset != facts.start_offset:
+        return f"the log begins at offset {facts.start_offset}, {head.log_start_offset} when it was taken"
+    if not facts.start_offset <= head.replay_from <= tail.end_offset <= facts.end_offset:
+        return f"it may hold records up to offset {tail.end_offset}, and the log ends at {facts.end_offset}"
+    found = batch_before(facts, tail.end_offset)
+    if found is None or tuple(found) != tuple(tail):
+        return f"the batch before offset {tail.end_offset} is another one now"
+    return None
 
 
 def is_partition_folder(directory: Path) -> bool:
@@ -51,7 +76,7 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     files = ReadOnlyFiles(directory.parent if is_folder else directory)
     lock = files.lock(LOCK)
     try:
-        checker = Checker(files, {OFFSETS_TOPIC: check_offsets_record})
+        checker = Checker(files, {OFFSETS_TOPIC: check_offsets_record}, {SNAPSHOT_FILE: check_snapshot})
         findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
         found = dict.fromkeys(Kind, 0)
         for finding in findings:

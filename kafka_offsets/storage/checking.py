@@ -13,6 +13,7 @@ What the records of a topic mean is not known here; who knows hands in a functio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -36,6 +37,7 @@ from kafka_offsets.storage.data_directory import (
     partition_folders,
 )
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.folder_facts import Facts, FileCheck, check_summary
 from kafka_offsets.storage.index_check import IndexCheck, TimeIndexCheck
 from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
 from kafka_offsets.storage.loading import PARTITION_METADATA, Name
@@ -50,6 +52,7 @@ from kafka_offsets.storage.segment import (
     Limit,
     segment_name,
 )
+from kafka_offsets.storage.summary import SEGMENTS_SUMMARY
 
 _CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
@@ -120,11 +123,19 @@ class Checker:
     """Checks one directory; nothing is changed.
 
     record_checks  by topic: called with each of its records, control records excepted
+    file_checks    by name: files beside a log that say what is in it; the summary of its segments is known here
     counts         what has been read so far
     """
 
-    def __init__(self, files: Files, record_checks: Mapping[str, RecordCheck]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        record_checks: Mapping[str, RecordCheck],
+        file_checks: Mapping[str, FileCheck] = MappingProxyType({}),
+    ) -> None:
         self.counts = Counts()
+        self._file_checks = {SEGMENTS_SUMMARY: check_summary, **file_checks}
+        self._cluster_id: str | None = None
         self._files = files
         self._record_checks = record_checks
 
@@ -135,7 +146,8 @@ class Checker:
         names = self._files.list_directory("")
         yield from self._leftovers("", names)
         found: list[Finding] = []
-        self._parsed(META_PROPERTIES, names, decode_meta_properties, found)
+        properties = self._parsed(META_PROPERTIES, names, decode_meta_properties, found) or {}
+        self._cluster_id = properties.get("cluster.id")
         self._parsed(_CLEANER_CHECKPOINT, names, decode_offsets, found)
         points = self._parsed(RECOVERY_POINT_CHECKPOINT, names, decode_offsets, found) or {}
         starts = self._parsed(LOG_START_CHECKPOINT, names, decode_offsets, found) or {}
@@ -214,11 +226,22 @@ class Checker:
         self.counts.partitions += 1
         yield from self._leftovers(folder, names)
         found: list[Finding] = []
-        self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found)
+        topic_id = self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found) or bytes(16)
         yield from found
         reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
         yield from reader.read()
         yield from self._epochs(folder, names, reader)
+        facts = Facts(
+            self._files,
+            folder,
+            topic_id,
+            self._cluster_id,
+            {segment.base_offset: reader.path(segment) for segment in segments},
+            max(expected.start, segments[0].base_offset if segments else 0),
+            reader.end_offset,
+            expected.clean_end,
+        )
+        yield from self._beside(names, facts)
         if expected.start > reader.end_offset:
             yield _advice(
                 folder, None, f"it starts at offset {expected.start}, behind its end: all records go"
@@ -229,6 +252,18 @@ class Checker:
                 None,
                 f"its high watermark, {expected.high_watermark}, is behind its end, {reader.end_offset}",
             )
+
+    def _beside(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
+        """Check the files that spare a start reading the log; one in doubt is ignored."""
+        for name, check in self._file_checks.items():
+            if name in names:
+                path = join(facts.folder, name)
+                try:
+                    problem = check(self._files.read_all(path), facts)
+                except StorageError as error:
+                    problem = str(error)
+                if problem is not None:
+                    yield _advice(path, None, f"it is not used: {problem}")
 
     def _record_check(self, folder: str) -> RecordCheck | None:
         return self._record_checks.get(folder.rpartition("-")[0])
@@ -279,7 +314,7 @@ class _LogReader:
         ended = None if expected.clean_end is None else Limit(expected.clean_end, False)
         for index, name in enumerate(self._segments):
             base_offset, behind = name.base_offset, self._segments[index + 1 :]
-            path = self._path(name)
+            path = self.path(name)
             if base_offset < self.end_offset:
                 yield _damage(path, None, f"begins before the end of the segment before, {self.end_offset}")
             may_be_torn = all(later.is_new for later in behind)
@@ -319,7 +354,8 @@ class _LogReader:
                 f"the log ends at offset {self.end_offset}, {clean_end} when it was closed",
             )
 
-    def _path(self, name: Name) -> str:
+    def path(self, name: Name) -> str:
+        """Return the path of a segment."""
         suffix = LOG_SUFFIX + NEW_SUFFIX if name.is_new else LOG_SUFFIX
         return join(self._folder, segment_name(name.base_offset, suffix))
 
@@ -329,7 +365,7 @@ class _LogReader:
         return Kind.DAMAGE if is_promised else Kind.TORN
 
     def _last_path(self) -> str:
-        return self._path(self._segments[-1]) if self._segments else self._folder
+        return self.path(self._segments[-1]) if self._segments else self._folder
 
     def _last_size(self) -> int | None:
         if not self._segments:

@@ -22,12 +22,7 @@ from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.recovery_points import RecoveryPoints
-from kafka_offsets.broker.runtime import (
-    CoordinatorRuntime,
-    HostedShard,
-    Read,
-    coordinator_error,
-)
+from kafka_offsets.broker.runtime import CoordinatorRuntime, HostedShard, Read, coordinator_error
 from kafka_offsets.broker.shard_loader import ShardLoader
 from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
@@ -125,7 +120,6 @@ class BrokerCore:
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
         self._syncing = False
-        self._ending: set[Log] = set()
         self._sync_deadline: Deadline | None = None
         self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
         self._appended: dict[Partition, None] = {}
@@ -645,26 +639,8 @@ class BrokerCore:
             due = self.clock.now().mono_ms + self.config.fsync_interval_ms
             self._sync_deadline = self.at(due, self._sync_interval)
         elif self.config.fsync == "never":
-            for log in self._unsynced:
-                if log.has_ended_unsynced:
-                    self._sync_ended(log)
+            self.recovery_points.sync_ended(self._unsynced)
             self._unsynced.clear()
-
-    def _sync_ended(self, log: Log) -> None:
-        """Have the segments of a log synced that have ended, as Kafka does whatever the policy. Nobody waits for it."""
-
-        def sync() -> None:
-            if not log.closed:
-                log.sync_ended()
-
-        def done(error: StorageError | None) -> None:
-            self._ending.discard(log)
-            if error is not None and not log.closed:
-                logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
-
-        if log not in self._ending:
-            self._ending.add(log)
-            self.background(sync, done)
 
     def _sync_interval(self, now: Now) -> None:
         self._sync_deadline = None

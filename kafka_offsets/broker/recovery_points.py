@@ -7,10 +7,12 @@ Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as o
 """
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.log import Log
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -19,17 +21,40 @@ logger = logging.getLogger(__name__)
 
 
 class RecoveryPoints:
-    """Writes the recovery-point-offset-checkpoint of a broker every `log.flush.offset.checkpoint.interval.ms`."""
+    """Moves the recovery points of a broker's logs where nobody waits for a sync, and writes them down.
+
+    The recovery-point-offset-checkpoint is written every `log.flush.offset.checkpoint.interval.ms`.
+    """
 
     def __init__(self, core: "BrokerCore") -> None:
         self._core = core
         self._interval_ms = max(core.config.log_flush_offset_checkpoint_interval_ms, 1)
         self._stopped = False
+        self._ending: set[Log] = set()
 
     def start(self, now: Now) -> None:
         """Write it from now on."""
         if not self._stopped and self._core.directory.files.outlives_process:
             self._core.at(now.mono_ms + self._interval_ms, self._write)
+
+    def sync_ended(self, logs: Iterable[Log]) -> None:
+        """Have the segments of logs synced that have ended, as Kafka does whatever the policy. Nobody waits for it."""
+        for log in logs:
+            if log.has_ended_unsynced and log not in self._ending:
+                self._ending.add(log)
+                self._sync_ended(log)
+
+    def _sync_ended(self, log: Log) -> None:
+        def sync() -> None:
+            if not log.closed:
+                log.sync_ended()
+
+        def done(error: StorageError | None) -> None:
+            self._ending.discard(log)
+            if error is not None and not log.closed:
+                logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
+
+        self._core.background(sync, done)
 
     def stop(self) -> None:
         """Write it no more: the stop does."""

@@ -97,7 +97,7 @@ def offset_fetch(
     groups = [request.group_id]
     if context.api_version >= _GROUPS_SINCE:
         groups = [group.group_id for group in request.groups]
-    shards = {core.shard_of(group_id, now) for group_id in groups}
+    shards = dict.fromkeys(core.shard_of(group_id, now) for group_id in groups)
     waiting = [hosted for hosted in shards if not isinstance(hosted, ErrorCode) and hosted.has_pending]
     if not waiting:
         return _fetched(core, request, context.api_version, now)

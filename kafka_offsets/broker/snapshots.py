@@ -182,7 +182,7 @@ class Snapshots:
 
     def _look(self, now: Now) -> None:
         self._core.at(now.mono_ms + _CHECK_MS, self._look)
-        shards = set(self._core.runtime.all_shards())
+        shards = dict.fromkeys(self._core.runtime.all_shards())
         self._covered = {hosted: covered for hosted, covered in [*self._covered.items()] if hosted in shards}
         for hosted in shards:
             if hosted.is_loading:

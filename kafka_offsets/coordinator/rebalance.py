@@ -320,7 +320,7 @@ def _on_session_timer(draft: Draft, group: ClassicGroup, timer: Timer) -> None:
     if member is None or member.scheduled_ms != timer.due_ms:
         return
     member.scheduled_ms = _NEVER
-    if member.deadline_ms > draft.now.mono_ms:  # heartbeats came since
+    if member.deadline_ms > timer.due_ms:  # heartbeats came since; what is due before its new end comes first
         member.scheduled_ms = member.deadline_ms
         draft.shard.timers.schedule(member.deadline_ms, SESSION_TIMER, group.group_id, member.member_id)
     elif not member.waits:  # one that waits has its session started anew by the answer

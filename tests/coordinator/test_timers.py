@@ -81,3 +81,17 @@ def test_ten_thousand_member_ids_are_handed_out_and_no_more_until_some_are_used(
     world.advance(10_000)
     assert not world.group().pending
     assert len(world.shard.timers) == 0
+
+
+def test_after_standing_still_a_session_that_heartbeats_moved_ends_no_earlier_than_it_should() -> None:
+    world = World()
+    times = {"session_ms": 30_000, "rebalance_ms": 5_000}
+    (old,) = world.stable(instances=("i",), **times)
+    world.advance(29_000)
+    newcomer = world.enter(**times)
+    assert world.beat(old, 1) == E.REBALANCE_IN_PROGRESS  # its session was to end in 1 s, and now in 30 s
+    world.clock.advance(100_000)
+    for result in world.shard.tick(world.clock.now()):
+        world.take(result)
+    # The join phase ended before that session: its generation has the static member.
+    assert {member.member_id for member in newcomer.answer.members} == {old, newcomer.answer.member_id}

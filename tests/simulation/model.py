@@ -1,0 +1,239 @@
+"""What the oracle knows: groups, members, offsets and what a log says of them; without a word on when they change."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
+TIES = ("sticky", "range", "roundrobin", "cooperative-sticky")
+"""Of protocols with equally many votes the first one here is chosen: the order of Java's hash table."""
+
+Token = Any
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+class Settings(NamedTuple):
+    """What a broker can be configured to."""
+
+    min_session_ms: int = 6000
+    max_session_ms: int = 1_800_000
+    initial_delay_ms: int = 3000
+    max_size: int = 2_147_483_647
+    max_metadata: int = 4096
+    shards: int = 1
+    retention_ms: int = 604_800_000
+
+
+class Offset(NamedTuple):
+    """A committed offset; `expires` is -1 but for commits of version 2 to 4 that say so."""
+
+    offset: int
+    epoch: int
+    metadata: str
+    committed_at: int
+    expires: int
+
+
+class Joined(NamedTuple):
+    """The answer to a join; `members` are (id, instance, metadata), for the leader."""
+
+    error: int
+    generation: int = -1
+    type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    member: str = ""
+    members: frozenset[tuple[str, str | None, bytes]] = frozenset()
+    skip: bool = False
+
+
+class Synced(NamedTuple):
+    """The answer to a sync."""
+
+    error: int
+    type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass
+class Member:
+    """A member; `ends` is when its session does, None while nobody expects it to speak."""
+
+    id: str
+    instance: str | None
+    client: tuple[str, str]
+    rebalance_ms: int
+    session_ms: int
+    protocols: list[tuple[str, bytes]]
+    assignment: bytes = b""
+    join: Token = None
+    join_version: int = 0
+    sync: Token = None
+    is_new: bool = True
+    ends: int | None = None
+
+    def metadata(self, protocol: str | None) -> bytes:
+        return next((data for name, data in self.protocols if name == protocol), b"")
+
+
+@dataclass
+class Group:
+    """A group; without type and members it is one that only keeps offsets. `since` is when it emptied, in wall time."""
+
+    id: str
+    state: str = EMPTY
+    generation: int = 0
+    type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    subscribed: set[str] | None = None
+    initial: bool = False
+    newcomers: bool = False
+    delay_ms: int = 0
+    left_ms: int = 0
+    join_ends: int | None = None
+    sync_ends: int | None = None
+    unsynced: set[str] = field(default_factory=set)
+    is_recorded: bool = False
+    since: int = -1
+
+    def is_provisional(self) -> bool:
+        """Whether it came with an offset, and nobody has ever been a member."""
+        return not self.is_recorded and self.state == EMPTY and self.type is None
+
+    def owner_of(self, instance: str) -> str | None:
+        return next((m.id for m in self.members.values() if m.instance == instance), None)
+
+    def check(self, member: str, instance: str | None) -> int:
+        if instance is not None:
+            owner = self.owner_of(instance)
+            if owner is None:
+                return 25
+            if owner != member:
+                return 82
+        return 0 if member in self.members else 25
+
+    def joined(self) -> int:
+        return sum(m.join is not None for m in self.members.values())
+
+    def all_joined(self) -> bool:
+        return self.joined() == len(self.members) and not self.pending
+
+    def rebalance_ms(self) -> int:
+        return max((m.rebalance_ms for m in self.members.values()), default=0)
+
+    def common(self, names: set[str]) -> set[str]:
+        """Those of the protocols that every member supports, which are all of them when there is no member."""
+        return names.intersection(*({name for name, _ in m.protocols} for m in self.members.values()))
+
+    def elect(self) -> str:
+        common = self.common(set(TIES))
+        votes = [next(n for n, _ in m.protocols if n in common) for m in self.members.values()]
+        return min(common, key=lambda name: (-votes.count(name), TIES.index(name)))
+
+    def subscriptions(self) -> set[str] | None:
+        """Topics of consumers, or None where that cannot be known."""
+        if self.type != "consumer":
+            return None
+        read = [topics_in(m.metadata(self.protocol)) for m in self.members.values()]
+        return None if None in read else {topic for topics in read if topics is not None for topic in topics}
+
+    def is_subscribed(self, topic: str) -> bool:
+        return self.type == "consumer" if self.subscribed is None else topic in self.subscribed
+
+    def retention_begins(self, offset: Offset) -> int | None:
+        """From when on the retention of an offset counts; None when it does not expire as things are (KIP-211)."""
+        if self.type is None:
+            return offset.committed_at
+        if self.state == EMPTY:
+            return offset.committed_at if self.since == -1 else self.since
+        if self.type == "consumer" and self.state == STABLE and self.subscribed is not None:
+            return offset.committed_at
+        return None
+
+    def record(self) -> dict[str, Any]:
+        """What the log is told of a generation: nothing of phases, of waiting requests and of times."""
+        members = [(m.id, m.instance, m.client, m.rebalance_ms, m.session_ms, m.metadata(self.protocol), m.assignment)
+                   for m in self.members.values()]  # fmt: skip
+        return {"generation": self.generation, "type": self.type or "", "protocol": self.protocol,
+                "leader": self.leader, "since": self.since, "members": members}  # fmt: skip
+
+
+def topics_in(metadata: bytes) -> set[str] | None:
+    """The topics of a ConsumerProtocolSubscription, read as version 0; None when it is none."""
+    found = set()
+    try:
+        position = 6
+        if len(metadata) < 6:
+            return None
+        for _ in range(int.from_bytes(metadata[2:6], "big", signed=True)):
+            size = int.from_bytes(metadata[position : position + 2], "big", signed=True)
+            if size < 0 or position + 2 + size > len(metadata):
+                return None
+            found.add(metadata[position + 2 : position + 2 + size].decode())
+            position += 2 + size
+    except UnicodeDecodeError:
+        return None
+    if position + 4 > len(metadata):
+        return None
+    user_data = int.from_bytes(metadata[position : position + 4], "big", signed=True)
+    return found if position + 4 + max(user_data, 0) <= len(metadata) and user_data >= -1 else None
+
+
+class Decision(NamedTuple):
+    """What one decision writes: offsets by key, and the records of groups; None deletes."""
+
+    token: Token
+    offsets: list[tuple[Key, Offset | None]]
+    groups: list[tuple[str, dict[str, Any] | None]]
+
+    def is_about(self, group: str) -> bool:
+        return any(key[0] == group for key, _ in self.offsets) or any(
+            name == group for name, _ in self.groups
+        )
+
+
+class Table:
+    """What a log says: offsets, and the records of groups; `simple` are those that came with an offset."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[Key, Offset] = {}
+        self.records: dict[str, dict[str, Any]] = {}
+        self.simple: set[str] = set()
+
+    def apply(self, decision: Decision) -> None:
+        for key, value in decision.offsets:
+            if value is None:
+                self.offsets.pop(key, None)
+            else:
+                self.offsets[key] = value
+                if key[0] not in self.records:
+                    self.simple.add(key[0])
+        for group, record in decision.groups:
+            self.simple.discard(group)
+            if record is not None:
+                self.records[group] = record
+                continue
+            self.records.pop(group, None)
+            if self.has_offsets(group):
+                self.simple.add(group)
+
+    def has_offsets(self, group: str) -> bool:
+        return any(key[0] == group for key in self.offsets)
+
+
+def restored(name: str, record: dict[str, Any]) -> Group:
+    """A group as its record says: Stable in that generation when it had members."""
+    group = Group(name, generation=record["generation"], type=record["type"] or None, protocol=record["protocol"],
+                  leader=record["leader"], since=record["since"])  # fmt: skip
+    for member_id, instance, client, rebalance_ms, session_ms, subscription, assignment in record["members"]:
+        protocols = [(record["protocol"] or "", subscription)]
+        group.members[member_id] = Member(
+            member_id, instance, client, rebalance_ms, session_ms, protocols, assignment, is_new=False
+        )
+    group.state = STABLE if group.members else EMPTY
+    group.subscribed = group.subscriptions()
+    return group

@@ -1,0 +1,311 @@
+"""What a Kafka broker answers about groups and offsets, as plainly as it can be said: the judge of the simulation.
+
+Groups and members are plain objects, offsets a dict, timers are times that are looked at. Nothing is quick, and
+nothing is taken from the coordinator that it judges. It is written from the behaviour of Apache Kafka 4.3.1 and from
+KIP-211, 345, 394, 496, 559 and 814; what docs/differences.md decides otherwise is marked *ours*.
+
+A request is decided at a moment (`join`, `commit` ...), may be answered later, and what it writes takes effect when
+the log has it: in the order of the decisions of its shard, before its answer leaves. So every decision that writes
+goes into the queue of its shard with the token of its request, and `took_effect` takes it out. A crash leaves some
+first part of the queue; `survivors` are the tables that may be found then.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tests.simulation.members import Membership
+from tests.simulation.model import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    Decision,
+    Group,
+    Key,
+    Offset,
+    Settings,
+    Table,
+    Token,
+    restored,
+)
+
+
+class Oracle(Membership):
+    """One broker's groups and offsets.
+
+    topics    name -> number of partitions; topic_ids  name -> the id that the broker has made up
+    table     what has taken effect
+    queues    of each shard, what is decided and has not
+    doomed    offsets whose topic was deleted
+    """
+
+    def __init__(self, settings: Settings, new_id: Callable[[str], str]) -> None:
+        super().__init__(settings, new_id)
+        self.topics: dict[str, int] = {}
+        self.topic_ids: dict[str, bytes] = {}
+        self.doomed: list[tuple[Key, Offset]] = []
+        self.table = Table()
+        self.queues: list[deque[Decision]] = [deque() for _ in range(settings.shards)]
+
+    # What is written
+
+    def shard_of(self, group: str) -> int:
+        hashed = 0
+        for character in group:
+            hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+        return min(hashed, (1 << 32) - hashed) % self.settings.shards
+
+    def _write(
+        self, token: Token, group: str, offsets: Iterable[tuple[Key, Offset | None]] = (), record: Any = ""
+    ) -> None:
+        groups = [] if record == "" else [(group, record)]
+        self.queues[self.shard_of(group)].append(Decision(token, list(offsets), groups))
+
+    def took_effect(self, token: Token) -> None:
+        """The decision with this token has taken effect, and all before it in its shard."""
+        for queue in self.queues:
+            if any(decision.token == token for decision in queue):
+                while self._effect(queue).token != token:
+                    pass
+                return
+
+    def settle_but(self, under_way: Iterable[tuple[int, int]]) -> None:
+        """Everything in the queues has taken effect but the last so many decisions of each shard."""
+        for shard, count in under_way:
+            while len(self.queues[shard]) > count:
+                self._effect(self.queues[shard])
+
+    def _effect(self, queue: deque[Decision]) -> Decision:
+        decision = queue.popleft()
+        self.table.apply(decision)
+        for (group_id, _, _), value in decision.offsets:
+            if value is not None and group_id not in self.groups:
+                self.groups[group_id] = Group(group_id)
+        for name, record in decision.groups:
+            group = self.groups.get(name)
+            if record is None and group is not None and group.is_provisional():
+                # What a deletion finds has come with a commit from before it, unless somebody is a member by now.
+                del self.groups[name]
+                if self.table.has_offsets(name):
+                    self.groups[name] = Group(name)
+        return decision
+
+    # Crashes and loads
+
+    def survivors(self, shard: int) -> Iterator[Table]:
+        """The tables of one shard that a crash may leave, the most complete first."""
+        for count in range(len(self.queues[shard]), -1, -1):
+            table = copy.copy(self.table)
+            table.offsets, table.records = dict(table.offsets), dict(table.records)
+            table.simple = set(table.simple)
+            for index in range(count):
+                table.apply(self.queues[shard][index])
+            mine = Table()
+            mine.offsets = {k: v for k, v in table.offsets.items() if self.shard_of(k[0]) == shard}
+            mine.records = {g: r for g, r in table.records.items() if self.shard_of(g) == shard}
+            mine.simple = {g for g in table.simple if self.shard_of(g) == shard}
+            yield mine
+
+    def load(self, tables: list[Table]) -> None:
+        """Come up with these tables: members get fresh sessions, whoever waited is forgotten."""
+        self.groups.clear()
+        self.answers.clear()
+        self.doomed.clear()
+        self.table = Table()
+        for queue, table in zip(self.queues, tables, strict=True):
+            queue.clear()
+            self.table.offsets |= table.offsets
+            self.table.records |= table.records
+            self.table.simple |= table.simple
+        for name in self.table.simple:
+            self.groups[name] = Group(name)
+        for name, record in self.table.records.items():
+            self.groups[name] = group = restored(name, record)
+            for member in group.members.values():
+                member.ends = self.now + member.session_ms
+        for group in list(self.groups.values()):
+            if len(group.members) > self.settings.max_size:
+                self._begin(group)
+
+    # Offsets
+
+    def commit(self, token: Token, version: int, group_id: str, generation: int, member: str, instance: str | None,
+               retention_ms: int, items: list[tuple[str, int, int, int, str | None, int]]) -> None:  # fmt: skip
+        """`items` are (topic, partition, offset, epoch, metadata, timestamp); answered [(topic, partition, error)]."""
+        answer, written, verdict = [], [], None
+        for topic, partition, offset, epoch, metadata, timestamp in items:
+            text = metadata or ""
+            error = 0
+            if not 0 <= partition < self.topics.get(topic, 0):
+                error = 100 if version >= 10 and topic not in self.topics else 3
+            else:
+                if verdict is None:
+                    verdict = self._check_commit(version, group_id, generation, member, instance)
+                error = verdict or (12 if len(text) > self.settings.max_metadata else 0)
+            if not error:
+                expires = -1 if retention_ms == -1 else self.wall + retention_ms
+                at = self.wall if timestamp == -1 else timestamp
+                written.append(((group_id, topic, partition), Offset(offset, epoch, text, at, expires)))
+            answer.append((topic, partition, error))
+        group = self.groups.get(group_id)
+        if (
+            verdict == 0
+            and group is not None
+            and group.state in (STABLE, PREPARING)
+            and member in group.members
+        ):
+            self._arm(group.members[member])
+        if written:
+            self._write(token, group_id, written)
+        self.answers[token] = sorted(answer)
+
+    def _check_commit(
+        self, version: int, group_id: str, generation: int, member: str, instance: str | None
+    ) -> int:
+        group = self.groups.get(group_id)
+        if group is None:
+            return 0 if generation < 0 else 69 if version >= 9 else 22
+        if generation < 0 and group.state == EMPTY:
+            return 0
+        if generation < 0 and not member and instance is None:
+            return 25
+        error = group.check(member, instance)
+        if not error and generation != group.generation:
+            error = 22
+        return error or (27 if group.state == COMPLETING else 0)
+
+    def fetch(
+        self, version: int, group_id: str, asked: list[tuple[str, int]] | None
+    ) -> list[tuple[str, int, int, int, str, int]]:
+        """(topic, partition, offset, epoch, metadata, error) of what is asked for, or of everything."""
+        offsets = self.table.offsets
+        if asked is None:
+            asked = [(t, p) for g, t, p in offsets if g == group_id and (version < 10 or t in self.topics)]
+        found = []
+        for topic, partition in asked:
+            if version >= 10 and topic not in self.topics:
+                found.append((topic, partition, -1, -1, "", 100))
+                continue
+            value = offsets.get((group_id, topic, partition), Offset(-1, -1, "", -1, -1))
+            epoch = value.epoch if version >= 5 else -1
+            found.append((topic, partition, value.offset, epoch, value.metadata, 0))
+        return sorted(found)
+
+    def fetch_after(self, version: int, group_id: str, asked: list[tuple[str, int]] | None) -> Any:
+        """The same for require_stable: once all that is decided has taken effect (KIP-447)."""
+        live, self.table = self.table, next(self.survivors(self.shard_of(group_id)))
+        try:
+            return self.fetch(version, group_id, asked)
+        finally:
+            self.table = live
+
+    def delete_offsets(self, token: Token, group_id: str, asked: list[tuple[str, int]]) -> None:
+        """Answered (error, [(topic, partition, error)]): what is wrong with the group, or with each partition."""
+        group = self.groups.get(group_id)
+        if error := self._check_delete_offsets(group_id, group):
+            self.answers[token] = (error, [])
+            return
+        known = [(t, p) for t, p in asked if 0 <= p < self.topics.get(t, 0)]
+        answer = [(t, p, 3) for t, p in asked if (t, p) not in known]
+        written = []
+        for topic, partition in known:
+            assert group is not None
+            if group.is_subscribed(topic):
+                answer.append((topic, partition, 86))
+                continue
+            answer.append((topic, partition, 0))
+            if (group_id, topic, partition) in self.table.offsets:
+                written.append(((group_id, topic, partition), None))
+        if written:
+            self._write(token, group_id, written)
+        self.answers[token] = (0, sorted(answer))
+
+    def _check_delete_offsets(self, group_id: str, group: Group | None) -> int:
+        if not group_id:
+            return 24
+        if group is None:
+            return 69
+        return 68 if group.state != EMPTY and group.type != "consumer" else 0
+
+    def delete_group(self, token: Token, group_id: str) -> int:
+        """Return the error; what is deleted takes effect with `token`."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return 69
+        if group.state != EMPTY:
+            return 68
+        del self.groups[group_id]
+        self._write(token, group_id, [(key, None) for key in self.table.offsets if key[0] == group_id], None)
+        return 0
+
+    def delete_topic(self, topic: str) -> None:
+        """The topic is gone, and the offsets that were decided before go with it, by and by."""
+        self.topics.pop(topic, None)
+        self.topic_ids.pop(topic, None)
+        written = [
+            *self.table.offsets.items(),
+            *(o for queue in self.queues for d in queue for o in d.offsets),
+        ]
+        self.doomed += [(key, value) for key, value in written if key[1] == topic and value is not None]
+
+    # What goes by itself
+
+    def is_expired(self, key: Key, wall: int) -> bool:
+        """Whether an offset may go at this time (KIP-211, KIP-496)."""
+        group, offset = self.groups.get(key[0]), self.table.offsets.get(key)
+        begins = None if group is None or offset is None else group.retention_begins(offset)
+        if group is None or offset is None or begins is None or group.is_subscribed(key[1]):
+            return False
+        return wall >= offset.expires if offset.expires != -1 else wall - begins >= self.settings.retention_ms
+
+    def is_doomed(self, key: Key) -> bool:
+        """Whether an offset goes because its topic was deleted after it was committed."""
+        return any(known == key and value is self.table.offsets.get(key) for known, value in self.doomed)
+
+    def is_left_over(self, group_id: str, gone: Iterable[Key] = ()) -> bool:
+        """Whether a group has neither members nor offsets but those that are going."""
+        group = self.groups.get(group_id)
+        left = {key for key in self.table.offsets if key[0] == group_id}
+        return group is not None and group.state == EMPTY and left <= set(gone)
+
+    def is_busy(self, group_id: str) -> bool:
+        """Whether something is under way for a group."""
+        return any(d.is_about(group_id) for queue in self.queues for d in queue)
+
+    def went(self, keys: list[Key], group_ids: list[str], walls: Iterable[int]) -> str | None:
+        """The broker has let these go, at one of these wall times; return what is wrong with that."""
+        for key in keys:
+            if not self.is_doomed(key) and not any(self.is_expired(key, wall) for wall in walls):
+                return f"the offset of {key}, {self.table.offsets.get(key)}, went too early"
+        for group_id in group_ids:
+            if not self.is_left_over(group_id, keys):
+                return f"the group {group_id} went, {self.groups.get(group_id)}"
+            del self.groups[group_id]
+        shard = self.shard_of(keys[0][0] if keys else group_ids[0])
+        decision = Decision(None, [(key, None) for key in keys], [(group_id, None) for group_id in group_ids])
+        self.queues[shard].append(decision)
+        return None
+
+    # Looking at groups
+
+    def describe(self, version: int, group_id: str) -> Any:
+        """(error, state, type, protocol, {(id, instance, client, host, metadata, assignment)})."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return (69 if version >= 6 else 0, "Dead", "", "", frozenset())
+        protocol = group.protocol if group.state == STABLE else None
+        members = frozenset((m.id, m.instance if version >= 4 else None, *m.client, m.metadata(protocol), m.assignment)
+                            for m in group.members.values())  # fmt: skip
+        return (0, group.state, group.type or "", protocol or "", members)
+
+    def listed(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> frozenset[tuple[str, str, str]]:
+        """(group, type, state) of those asked for."""
+        states, types = {s.strip().lower() for s in states}, {t.lower() for t in types}
+        if types and "classic" not in types:
+            return frozenset()
+        return frozenset((g.id, g.type or "", g.state) for g in self.groups.values()
+                         if not states or g.state.lower() in states)  # fmt: skip

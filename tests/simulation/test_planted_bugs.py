@@ -1,0 +1,114 @@
+"""The simulation finds bugs that are put in on purpose: how many seeds it takes is printed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.runtime import HostedShard
+from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.result import Result
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.storage import key_map
+from tests.simulation.simulation import plan_of, run, shrink, steps_of
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def reply_before_the_append(patch: pytest.MonkeyPatch) -> None:
+    decide = HostedShard.decide
+
+    def answered_at_once(self: HostedShard, result: Any) -> None:
+        if isinstance(result, Result) and result.records:
+            for reply in result.replies:
+                self._replies.reply(reply.context, reply.response)
+            result = result._replace(replies=())
+        decide(self, result)
+
+    patch.setattr(HostedShard, "decide", answered_at_once)
+
+
+def reply_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    append = BrokerCore._append
+
+    def not_waiting(self: BrokerCore, now: Any) -> None:
+        dirty = [*self._dirty_shards]
+        append(self, now)
+        for hosted in dirty:
+            hosted.durable_offset = hosted.log.log_end_offset
+            hosted.take_effect()
+
+    patch.setattr(BrokerCore, "_append", not_waiting)
+
+
+def generation_not_bumped(patch: pytest.MonkeyPatch) -> None:
+    start = ClassicGroup.start_generation
+
+    def kept_when_all_stay(self: ClassicGroup, now: Any) -> None:
+        start(self, now)
+        if self.generation > 1 and len(self.members) > 1:
+            self.generation -= 1
+
+    patch.setattr(ClassicGroup, "start_generation", kept_when_all_stay)
+
+
+def tombstone_revived_by_replay(patch: pytest.MonkeyPatch) -> None:
+    replay = Shard._replay_offset
+
+    def deaf_to_deletions(self: Shard, key: Any, value: bytes | None, *rest: Any) -> None:
+        if value is not None or not self.is_loading:
+            replay(self, key, value, *rest)
+
+    patch.setattr(Shard, "_replay_offset", deaf_to_deletions)
+
+
+def tombstone_revived_by_compaction(patch: pytest.MonkeyPatch) -> None:
+    put = key_map._put_plain
+
+    def the_first_one_counts(keys: dict[bytes, int], *rest: Any) -> None:
+        found: dict[bytes, int] = {}
+        put(found, *rest)
+        for key, offset in found.items():
+            keys.setdefault(key, offset)
+
+    patch.setattr(key_map, "_put_plain", the_first_one_counts)
+
+
+@pytest.mark.parametrize(
+    ("plant", "within"),
+    [
+        (reply_before_the_append, 60),
+        (reply_before_the_sync, 60),
+        (generation_not_bumped, 20),
+        (tombstone_revived_by_replay, 60),
+        (tombstone_revived_by_compaction, 300),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_a_planted_bug_is_found(plant: Plant, within: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(within):
+        failure = run(plan_of(seed), steps_of(seed))
+        if failure is not None:
+            assert failure.kind == "DisagreementError", failure.text
+            print(
+                f"{plant.__name__}: found by seed {seed}, at step {failure.at}: {failure.text.splitlines()[-1]}"
+            )
+            return
+    pytest.fail(f"{plant.__name__} was not found by {within} seeds")
+
+
+def test_a_failure_shrinks_to_few_steps_that_show_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    generation_not_bumped(monkeypatch)
+    seed, failure = next((s, f) for s in range(20) if (f := run(plan_of(s), steps_of(s))) is not None)
+    steps = steps_of(seed)
+    kept = shrink(plan_of(seed), steps, limit=300)
+    assert len(kept) < min(25, failure.at + 1)
+    assert [step for step in steps if step in kept] == kept
+    traces: list[list[str]] = []
+    for _ in range(2):
+        traces.append([])
+        again = run(plan_of(seed), kept, traces[-1].append)
+        assert again is not None and again.kind == failure.kind
+    assert traces[0] == traces[1]

@@ -1,0 +1,603 @@
+"""A broker in virtual time: its disk, its clients, its crashes, and after every step the question whether it is right.
+
+Nothing here draws a number: all that happens follows from the plan of a seed and from its steps, each a kind, a client
+and a number. What the broker does is taken down as events (a request is decided, an answer may leave) and told to the
+oracle in that order, so the oracle need not guess in which order one turn takes the requests of several clients;
+whether that order is allowed is checked for each connection.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kafka_offsets.broker import loading
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.gather import Part
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.errors import ProtocolError, StorageError
+from tests.simulation.clients import PIPELINED, TOPICS, Call, Client, as_sent
+from tests.simulation.model import Settings
+from tests.simulation.observed import (
+    DisagreementError,
+    LastingFiles,
+    ObservedCore,
+    agree,
+    check_parked,
+    in_order,
+    observed_group,
+    observed_offsets,
+    oracle_group,
+    read_key,
+    require,
+    short,
+)
+from tests.simulation.oracle import Oracle
+from tests.storage.crash_files import CrashPoint, RecordingFiles
+
+HOST = "/10.0.0.7"
+INSTANCES = ("i0", "i1")
+
+
+class Plan(NamedTuple):
+    """What is the same for all steps of a seed."""
+
+    seed: int
+    fsync: str = "never"
+    shards: int = 1
+    initial_delay_ms: int = 0
+    max_size: int = 2_147_483_647
+    segment_bytes: int = 100_000
+    snapshot_bytes: int = 16 << 20
+    disk_ms: int = 0
+    power: bool = False
+    delete_retention_ms: int = 86_400_000
+    codec: int = 0
+    retention_minutes: int = 10_080
+    expiry_ms: int = 600_000
+
+
+class World:
+    """One run.
+
+    complaints  errors that the broker has logged
+    trace       called with a line for everything that happens, if it is given
+    """
+
+    host = HOST
+
+    def __init__(self, plan: Plan, complaints: list[str], trace: Callable[[str], None] | None = None) -> None:
+        self.plan = plan
+        self.complaints = complaints
+        self.trace = trace
+        self.clock = ManualClock(mono_ms=1000)
+        self.events: list[tuple[str, Any]] = []
+        self.new_ids: deque[str] = deque()
+        self.timers: list[tuple[str, str, str]] = []
+        self.disk: deque[tuple[int, Callable[[], None]]] = deque()
+        self.calls: dict[int, Call] = {}
+        self.number = 0
+        self.steps = 0
+        self.disk_jobs = 0
+        self.expiry_wall = 0
+        self.owners: dict[tuple[str, int], dict[str, str]] = {}
+        self.generations: dict[str, int] = {}
+        settings = Settings(
+            100,
+            1_800_000,
+            plan.initial_delay_ms,
+            plan.max_size,
+            4096,
+            plan.shards,
+            plan.retention_minutes * 60_000,
+        )
+        self.oracle = Oracle(settings, self._new_id)
+        self.files: Any = RecordingFiles() if plan.power else LastingFiles()
+        self.group_names = ["g0", "g1", "g2c"]
+        self.clients: list[Client] = []
+        self.start()
+        for topic, count in zip(TOPICS, (4, 4, 2), strict=True):
+            self.core.create_topic(topic, count, {})
+            self.oracle.topics[topic] = count
+            self.oracle.topic_ids[topic] = self.topic_id(topic)
+        self.core.create_offsets_topic(self.clock.now())
+        for partition in range(plan.shards):
+            self.core.runtime._host(partition, self.clock.now())
+        self._watch_shards()
+        for number, (group, instance) in enumerate(
+            [
+                ("g0", None),
+                ("g0", "i0"),
+                ("g0", None),
+                ("g1", None),
+                ("g1", "i1"),
+                ("g2c", None),
+                ("g2c", None),
+                ("", None),
+            ]
+        ):
+            self.clients.append(Client(self, number, group, instance))
+            self.connect(self.clients[-1])
+        self._turn()
+
+    # What clients ask of it
+
+    @property
+    def wall(self) -> int:
+        return self.clock.now().wall_ms
+
+    def topic_id(self, topic: str) -> bytes:
+        found = self.core.topics.id_and_partition_count(topic)[0]
+        return found if any(found) else topic.encode().ljust(16, b"\xee")
+
+    def any_member(self, r: random.Random) -> str:
+        return r.choice(self.clients).member
+
+    def assign(self, group: str, generation: int, roster: list[str]) -> dict[str, bytes]:
+        """What a leader would make of it: each partition to one member."""
+        every = [f"{topic}-{partition}" for topic in TOPICS for partition in range(4)]
+        count = len(roster)
+        return {m: ",".join(every[i::count]).encode() for i, m in enumerate(sorted(roster))}
+
+    # The broker's life
+
+    def start(self) -> None:
+        plan = self.plan
+        self.events.clear()
+        config = Config.load({
+            "fsync": plan.fsync,
+            "fsync.interval.ms": 700,
+            "offsets.topic.num.partitions": plan.shards,
+            "offsets.topic.segment.bytes": plan.segment_bytes,
+            "offsets.topic.compression.codec": plan.codec,
+            "offsets.snapshot.interval.bytes": plan.snapshot_bytes,
+            "group.initial.rebalance.delay.ms": plan.initial_delay_ms,
+            "group.max.size": plan.max_size,
+            "offsets.retention.minutes": plan.retention_minutes,
+            "offsets.retention.check.interval.ms": plan.expiry_ms,
+            "connections.max.idle.ms": -1,
+            "log.cleaner.delete.retention.ms": plan.delete_retention_ms,
+        })  # fmt: skip
+        self.core = ObservedCore(self.events, config, self.files, self.clock, self._sync, self._background)
+        run = self.core.expiry.run
+
+        def noted(now: Any, ended: Any) -> None:
+            self.expiry_wall = now.wall_ms
+            run(now, ended)
+
+        vars(self.core.expiry)["run"] = noted
+        self._watch_shards()
+
+    def _watch_shards(self) -> None:
+        """Take down member ids that are made and timers that fall due."""
+        for hosted in self.core.runtime.all_shards():
+            shard = hosted.shard
+            if "pop_due" in vars(shard.timers):
+                continue
+            make, pop = shard.new_member_id, shard.timers.pop_due
+
+            def new_member_id(prefix: str, make: Callable[[str], str] = make) -> str:
+                self.new_ids.append(make(prefix))
+                return self.new_ids[-1]
+
+            def pop_due(mono_ms: int, pop: Any = pop) -> Any:
+                timer = pop(mono_ms)
+                if timer is not None:
+                    self.events.append(("timer", (timer.kind, timer.group_id, timer.member_id)))
+                return timer
+
+            shard.new_member_id = new_member_id
+            vars(shard.timers)["pop_due"] = pop_due
+
+    def _new_id(self, prefix: str) -> str:
+        made = self.new_ids.popleft()
+        require(made.startswith(prefix + "-"), f"a member id {made!r} for {prefix!r}")
+        return made
+
+    def _sync(self, logs: list[Any], done: Callable[[Any], None]) -> None:
+        def carry_out() -> None:
+            for log in logs:
+                if not log.closed:
+                    log.sync()
+            done({})
+
+        self._on_disk(carry_out)
+
+    def _background(self, work: Callable[[], None], done: Callable[[Any], None]) -> None:
+        def carry_out() -> None:
+            try:
+                work()
+            except StorageError as error:
+                done(error)
+            else:
+                done(None)
+
+        self._on_disk(carry_out)
+
+    def _on_disk(self, job: Callable[[], None]) -> None:
+        """Carry out what waits for the disk, now or when the disk has had its time."""
+        self.disk_jobs += 1
+        delay_ms = self.disk_jobs * 7 % (self.plan.disk_ms + 1)
+        if not delay_ms:
+            job()
+            return
+        due_ms = self.clock.now().mono_ms + delay_ms
+        if self.disk:
+            due_ms = max(due_ms, self.disk[-1][0])  # one worker
+        self.disk.append((due_ms, job))
+
+    def kill(self) -> None:
+        """The process dies; its files are as it left them."""
+        if self.plan.power:
+            operations = self.files.operations
+            tree = CrashPoint(self.files.base, operations, len(operations)).process_death()
+            self._crash(RecordingFiles(tree))
+        else:
+            self._crash(self.files.copy())
+
+    def power_failure(self, r: random.Random) -> None:
+        """The machine goes down: of what was not synced anything may be missing."""
+        if not self.plan.power:
+            return
+        point = CrashPoint(self.files.base, self.files.operations, len(self.files.operations))
+        self._crash(RecordingFiles(point.tree(point.draw(r))))
+
+    def stop(self) -> None:
+        """A clean stop, and a start."""
+        while self.disk:
+            self.disk.popleft()[1]()
+            self._turn()
+        self.core.close()
+        self._observe()
+        self.oracle.settle_but((shard, 0) for shard in range(self.plan.shards))
+        self._crash(self.files)
+
+    def _crash(self, files: Any) -> None:
+        self.disk.clear()
+        self.new_ids.clear()
+        self.timers.clear()
+        self.files = files
+        for client in self.clients:
+            self._drop(client)
+        self.start()
+        self._adopt()
+        self.owners.clear()
+        self.generations.clear()
+        for client in self.clients:
+            self.connect(client)
+
+    def _adopt(self) -> None:
+        """Find the state that was loaded among those that the crash may have left."""
+        found = []
+        for hosted in self.core.runtime.all_shards():
+            shard, seen = hosted.shard, None
+            live = {name: observed_group(group) for name, group in shard.groups.items()}
+            recorded = {name for name, group in shard.groups.items() if group.durable is not None}
+            offsets = observed_offsets(shard, [*self.group_names, ""])
+            for table in self.oracle.survivors(shard.partition):
+                if table.offsets == offsets and table.records.keys() == recorded and agree(live, table):
+                    table.simple = {name for name in live if name not in table.records}
+                    seen = table
+                    break
+            if seen is None:
+                first = next(self.oracle.survivors(shard.partition))
+                raise DisagreementError(
+                    f"shard {shard.partition} was loaded as\n  {offsets}\n  {live}\nand should be, or lack the last of,"
+                    f"\n  {first.offsets}\n  {first.records} {first.simple}\nwhere"
+                    f" {len(self.oracle.queues[shard.partition])} decisions may be missing"
+                )
+            found.append(seen)
+        self._set_time()
+        self.oracle.load(found)
+
+    # Connections
+
+    def connect(self, client: Client) -> None:
+        client.connection = self.core.connect(f"test:{client.number}", HOST, client)
+        client.is_deaf = False
+
+    def _drop(self, client: Client) -> None:
+        for call in client.calls:
+            self.calls.pop(call.number, None)
+        client.calls.clear()
+        client.outbox.clear()
+        client.received.clear()
+        if client.stage == "joined":
+            client.stage = "out"
+
+    def cut(self, client: Client) -> None:
+        self.core.disconnect(client.connection)
+        for call in client.calls:
+            if call.decided and call.expected is None:
+                self.calls[call.number] = call  # decided: the oracle has to be told when it takes effect
+        gone = [call for call in client.calls if not call.decided]
+        for call in gone:
+            self.calls.pop(call.number, None)
+        client.calls.clear()
+        client.outbox.clear()
+        client.received.clear()
+        if client.stage == "joined":
+            client.stage = "out"
+        self.connect(client)
+
+    def send(self, client: Client, call: Call, how: int) -> None:
+        """Send a request: at once, later together with the next one, or in two parts."""
+        self.number += 1
+        call.encode(self.number)
+        self.calls[self.number] = call
+        client.calls.append(call)
+        if self.trace:
+            self.trace(f"    {call}: {short(call.request)}")
+        client.outbox += call.frame
+        if how < 80:
+            self.flush(client)
+        elif how < 90:
+            self._deliver(client, 1 + how * len(client.outbox) // 100)
+
+    def flush(self, client: Client) -> None:
+        self._deliver(client, len(client.outbox))
+
+    def _deliver(self, client: Client, size: int) -> None:
+        data = bytes(client.outbox[:size])
+        del client.outbox[:size]
+        left = len(client.outbox)
+        for call in reversed(client.calls):
+            call.sent = left <= 0
+            left -= len(call.frame)
+        if data:
+            try:
+                self.core.receive(client.connection, data)
+            except ProtocolError as error:
+                raise DisagreementError(f"a proper request was refused: {error}") from error
+            self._observe()
+
+    # Time
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, with everything that is due on the way at its time."""
+        target = self.clock.now().mono_ms + ms
+        self._turn()
+        while True:
+            now = self.clock.now().mono_ms
+            dues = [
+                self.core.next_deadline_ms,
+                self.oracle.next_deadline(),
+                self.disk[0][0] if self.disk else None,
+            ]
+            due = min((due for due in dues if due is not None), default=target)
+            if due > target:
+                self.clock.advance(target - now)
+                self._set_time()
+                return
+            self.clock.advance(max(due - now, 0))
+            self._due()
+            self._turn()
+
+    def stall(self, ms: int) -> None:
+        """The process is stopped for a while: what was due meanwhile is due at once."""
+        self.clock.advance(ms)
+        self._due()
+        self._turn()
+
+    def _set_time(self) -> None:
+        now = self.clock.now()
+        self.oracle.now, self.oracle.wall = now.mono_ms, now.wall_ms
+
+    def _due(self) -> None:
+        self._set_time()
+        now = self.clock.now().mono_ms
+        while self.disk and self.disk[0][0] <= now:
+            self.disk.popleft()[1]()
+            self._observe()
+            self.core.end_turn()
+            self._observe()
+        self.core.run_due()
+        self._observe()
+        self.oracle.tick(self.timers)
+        self.timers.clear()
+
+    def _turn(self) -> None:
+        """End the turn of the loop, and those behind it that have something to do already."""
+        self._set_time()
+        for _ in range(1000):
+            more = self.core.end_turn()
+            self._observe()
+            due = self.core.next_deadline_ms
+            if due is not None and due <= self.clock.now().mono_ms:
+                self._due()
+            elif not more and not self._read():
+                break
+        else:
+            raise DisagreementError("the broker finds no rest")
+        self._check_idle()
+
+    # What the broker did
+
+    def _observe(self) -> None:
+        """Tell the oracle what has happened, in its order."""
+        if not self.events:
+            return
+        events = self.events[:]
+        self.events.clear()
+        for kind, what in events:
+            if kind == "decide":
+                number, under_way = what
+                self.oracle.settle_but(under_way)
+                self._decided(self.calls[number])
+            elif kind == "timer":
+                self.timers.append(what)
+            elif kind == "went":
+                keys, under_way = what
+                self.oracle.tick(self.timers, no_others=True)
+                self.oracle.settle_but(under_way)
+                self._went([read_key(key) for key in keys])
+            else:
+                self._replied(*what)
+        require(not self.new_ids, "a member id was made for nobody")
+        if self.complaints:
+            raise DisagreementError("the broker has logged an error: " + self.complaints[0])
+
+    def _decided(self, call: Call) -> None:
+        for before in call.client.calls:
+            if before is call:
+                break
+            if not before.decided:
+                raise DisagreementError(f"{call} was decided before {before}")
+            if before.expected is None and not before.key == call.key in PIPELINED:
+                raise DisagreementError(f"{call} was decided while {before} waits")
+        if call.decided:
+            raise DisagreementError(f"{call} was decided twice")
+        call.decided = True
+        if self.trace:
+            self.trace(f"    {call} is decided")
+        call.ask(self.oracle, call.number)
+
+    def _replied(self, context: Any, response: Any) -> None:
+        if type(context) is Part:
+            assert context.gather is not None
+            self.oracle.took_effect((context.gather.context.correlation_id, context.index))
+            return
+        number = context.correlation_id
+        self.oracle.took_effect(number)
+        if number not in self.oracle.answers:
+            raise DisagreementError(f"#{number} was answered and should still wait: {response}")
+        call = self.calls.pop(number)
+        call.expected = as_sent(call, self.oracle.answers.pop(number))
+        call.parts = [late() for late in call.parts]
+        if call.key == 14 and response.error_code == 0:
+            self._check_owners(call.request, response)
+        elif call.key == 11 and response.error_code == 0:
+            group = call.request.group_id
+            before = self.generations.get(group, 0)
+            fell = group in self.oracle.groups and response.generation_id < before
+            require(not fell, f"the generation of {group} fell from {before} to {response.generation_id}")
+            self.generations[group] = response.generation_id
+
+    def _went(self, keys: list[Any]) -> None:
+        """The broker has let go of offsets and groups that nobody asked it to delete."""
+        groups = [key for key in keys if isinstance(key, str)]
+        problem = self.oracle.went(
+            [key for key in keys if not isinstance(key, str)], groups, (self.wall, self.expiry_wall)
+        )
+        require(problem is None, str(problem))
+        if self.trace:
+            self.trace(f"    went: {keys}")
+        for group in groups:
+            self.forget_group(group)
+
+    def forget_group(self, group: str) -> None:
+        """It was deleted, and begins at generation 0 if it comes again."""
+        self.generations.pop(group, None)
+        for known in [known for known in self.owners if known[0] == group]:
+            del self.owners[known]
+
+    def _check_owners(self, request: Any, response: Any) -> None:
+        member = request.member_id
+        if member[:-37] in INSTANCES:  # a static one, whose member id changes while its assignment stays
+            member = member[:-37]
+        owners = self.owners.setdefault((request.group_id, request.generation_id), {})
+        for partition in filter(None, response.assignment.decode().split(",")):
+            owner = owners.setdefault(partition, member)
+            generation = f"generation {request.generation_id} of {request.group_id}"
+            require(owner == member, f"{partition} belongs to {owner} and to {member} in {generation}")
+
+    def _read(self) -> bool:
+        """Let clients read their answers; return whether there were any."""
+        any_read = False
+        for connection in list(self.core.take_output()):
+            client = connection.owner
+            require(
+                not connection.closing or client.connection is not connection,
+                f"{client.client_id} was cut off",
+            )
+            if client.connection is connection and not client.is_deaf:
+                any_read = True
+                self.read(client)
+        return any_read
+
+    def read(self, client: Client) -> None:
+        client.received += self.core.drain(client.connection)
+        received = client.received
+        while len(received) >= 4:
+            size = int.from_bytes(received[:4], "big")
+            frame = bytes(received[4 : 4 + size])
+            del received[: 4 + size]
+            require(bool(client.calls), f"{client.client_id} got an answer to nothing")
+            self._judge(client.calls.popleft(), frame)
+
+    def _judge(self, call: Call, frame: bytes) -> None:
+        if call.expected is None:
+            raise DisagreementError(f"{call} was answered and should still wait")
+        answer = call.decode(frame)
+        view = call.view(answer)
+        if self.trace:
+            self.trace(f"    {call} <- {in_order(view)}")
+        if view != call.expected and not self._is_between(call, view):
+            raise DisagreementError(
+                f"{call}\n  asked      {short(call.request)}\n  answered   {in_order(view)}"
+                f"\n  should be  {in_order(call.expected)}"
+            )
+        call.learn(answer)
+
+    def _is_between(self, call: Call, view: Any) -> bool:
+        return any(
+            all(entry in (call.expected[name], late[name]) for name, entry in view.items())
+            for late in call.parts
+        )
+
+    # What must hold
+
+    def _check_idle(self) -> None:
+        """With nothing on the way to the disk everything is settled, and no request is forgotten."""
+        if self.disk:
+            return
+        self.oracle.settle_but(self.core.under_way())
+        if self.core.has_work:
+            return
+        if not self.core.expiry._deletions:
+            left = [key for key, _ in self.oracle.doomed if self.oracle.is_doomed(key)]
+            require(not left, f"offsets of deleted topics are left: {left}")
+            self.oracle.doomed.clear()
+        for number in self.oracle.answers:
+            raise DisagreementError(f"{self.calls.get(number, number)} waits and should be answered")
+        for client in self.clients:
+            for call in client.calls:
+                if call.decided or not call.sent:
+                    break
+                raise DisagreementError(f"{call} is at the head of its connection and was not decided")
+
+    def check(self) -> None:
+        """Compare everything: offsets and groups with the oracle, and both with a replay of the logs."""
+        self.oracle.settle_but(self.core.under_way())
+        for hosted in self.core.runtime.all_shards():
+            if hosted.has_pending:
+                continue
+            shard = hosted.shard
+            names = {*self.group_names, "", *shard.groups}
+            live = observed_offsets(shard, names)
+            mine = {
+                key: v
+                for key, v in self.oracle.table.offsets.items()
+                if self.oracle.shard_of(key[0]) == shard.partition
+            }
+            require(live == mine, f"the live table is\n  {live}\nand should be\n  {mine}")
+            groups = {name: observed_group(group) for name, group in shard.groups.items()}
+            judged = {
+                n: oracle_group(g)
+                for n, g in self.oracle.groups.items()
+                if self.oracle.shard_of(n) == shard.partition
+            }
+            require(groups == judged, f"the groups are\n  {groups}\nand should be\n  {judged}")
+            replayed = Shard(shard.partition, GroupSettings(), shard.new_member_id, shard.topics)
+            loading.replay(replayed, hosted.log, None)
+            again = observed_offsets(replayed, names)
+            require(again == live, f"a replay of the log gives\n  {again}\nand the live table is\n  {live}")
+            for name, group in replayed.groups.items():
+                kept = self.oracle.table.records.get(name)
+                said = None if group.durable is None else group.durable.generation
+                require(
+                    said == (None if kept is None else kept["generation"]),
+                    f"the log has generation {said} of {name}, not {kept}",
+                )
+            check_parked(shard, self.clock.now().mono_ms)

@@ -87,6 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--data-dir", type=_directory, help="where topics and offsets are kept; in memory when not given"
     )
+    serve.add_argument(
+        "--metrics-port",
+        type=_port,
+        help="where Prometheus finds the broker's numbers; 0 takes a free port; nowhere when not given",
+    )
     _add_config_options(serve)
     check = commands.add_parser(
         "check",
@@ -218,7 +223,7 @@ def _serve(options: argparse.Namespace) -> int:
     data_directory = options.data_dir if options.data_dir is not None else config.data_directory()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
-        serve(config, host, port, data_directory)
+        serve(config, host, port, data_directory, options.metrics_port)
     except StorageError as error:  # names files as they are called below the data directory
         return _cannot(f"{data_directory}: {error}")
     except OSError as error:

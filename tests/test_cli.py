@@ -141,7 +141,7 @@ def test_options_win_over_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyP
     calls: list[tuple[object, ...]] = []
     from kafka_offsets.broker import server
 
-    def serve(config: object, host: str, port: int, data_directory: Path | None) -> None:
+    def serve(config: object, host: str, port: int, data_directory: Path | None, *_: object) -> None:
         calls.append((host, port, data_directory))
 
     monkeypatch.setattr(server, "serve", serve)

@@ -20,6 +20,7 @@ from kafka_offsets.broker.deadlines import Deadline, Deadlines
 from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
+from kafka_offsets.broker.metrics import Metrics
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.recovery_points import RecoveryPoints
 from kafka_offsets.broker.runtime import CoordinatorRuntime, HostedShard, Read, coordinator_error
@@ -155,6 +156,7 @@ class BrokerCore:
             Compression(config.offsets_topic_compression_codec),
             config.message_max_bytes,
             self.snapshots.restore,
+            self.clock,
             commits_while_loading=config.offsets_commit_while_loading,
         )
         self.loader = ShardLoader(self)
@@ -170,6 +172,8 @@ class BrokerCore:
         self.recovery_points.start(self.clock.now())
         self.expiry = Expiry(self)
         self.expiry.start()
+        self.metrics = Metrics(self)
+        self.metrics.start()
         self.loader.load(left)
         self.end_turn()
 
@@ -419,10 +423,7 @@ class BrokerCore:
         self.runtime.start(topic.partition_count, now, is_new=True)
 
     def on_topic_deleted(self, name: str) -> None:
-        """Note that a topic is gone: fetches that wait for it are answered, and its committed offsets go.
-
-        Groups go with the offsets topic.
-        """
+        """Note that a topic is gone: fetches are answered and offsets go; groups go with the offsets topic."""
         fetch.topic_deleted(self, name)
         if name == OFFSETS_TOPIC:
             self._dirty_shards.clear()

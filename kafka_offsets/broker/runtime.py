@@ -2,7 +2,8 @@
 
 All decisions of one turn of the loop that fall on one shard are appended as one batch (group commit). What a decision
 asks for, its records and its replies, stays together: the records are in one batch, which is the atom on disk, and the
-replies leave only when that batch is as durable as the `fsync` policy says. This module knows no sockets and no clock.
+replies leave only when that batch is as durable as the `fsync` policy says. This module knows no sockets; its
+clock only tells how long a log takes to load.
 """
 
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from kafka_offsets.broker import loading, rescue
-from kafka_offsets.clock import Now
+from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.meters import Meters
@@ -350,8 +351,10 @@ class CoordinatorRuntime:
     new_member_id  prefix -> a member id that nobody has
     compression, max_batch_bytes  of the batches that are written
     restore        puts what it knows of a log into its empty shard; the offset to replay from, None for all of it
+    clock          says how long a log took to load
     commits_while_loading  whether a shard that is being loaded takes commits
     meters         what is counted, of all shards
+    load_times_ms  of each log
     by_group       the shards of groups that were asked for, as far as they are remembered
     """
 
@@ -364,7 +367,8 @@ class CoordinatorRuntime:
         new_member_id: Callable[[str], str],
         compression: Compression,
         max_batch_bytes: int,
-        restore: Callable[[HostedShard], int | None] = lambda hosted: None,
+        restore: Callable[[HostedShard], int | None],
+        clock: Clock,
         *,
         commits_while_loading: bool = False,
     ) -> None:
@@ -377,6 +381,8 @@ class CoordinatorRuntime:
         self._compression = compression
         self._max_batch_bytes = max_batch_bytes
         self._restore = restore
+        self._clock = clock
+        self.load_times_ms: list[int] = []
         self.meters = Meters()
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
@@ -412,6 +418,7 @@ class CoordinatorRuntime:
         abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
         Raises StorageError, with file and position, when a record of a known type does not parse.
         """
+        began_ms = self._clock.now().mono_ms
         start_offset = self._restore(hosted)
         if hosted.is_loading and self._commits_while_loading:
             # Not before: what restores may read the log anew, and must not lose what was appended meanwhile.
@@ -425,11 +432,13 @@ class CoordinatorRuntime:
         results = hosted.shard.finish_loading(now())
         if lost_to_damage:
             results.append(Result(records=tuple(lost_to_damage)))
+        self.load_times_ms.append(self._clock.now().mono_ms - began_ms)
         return results
 
     def stop(self) -> None:
         """Give up the offsets topic, which is gone: whoever waits for a group hears NOT_COORDINATOR."""
         shards, self.shards, self.partition_count = self.shards, {}, 0
+        self.load_times_ms.clear()
         self.by_group.clear()
         for hosted in shards.values():
             hosted.give_up()

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from kafka_offsets.broker import prometheus
 from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore, sync_all
@@ -35,6 +37,9 @@ _PAUSE_READING_BYTES = 1 << 20
 
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
+
+_READ_SECONDS = 10.0
+"""How long Prometheus waits for its numbers."""
 
 _BACKLOG = 1024
 _HIGHEST_PORT = 65535
@@ -461,6 +466,28 @@ class Broker:
         answer = self._call(lambda server: server.exchange(request, commits.VERSION)).result()
         commits.check(group, answer, expected or {})
 
+    def metrics(self) -> dict[str, float]:
+        """Return what the broker says of itself in numbers, by the names of docs/metrics.md.
+
+        RuntimeError when the broker is not running.
+        """
+        return self._call(lambda server: server.core.metrics.read())
+
+    def expire_offsets(self) -> int:
+        """Look now for offsets that are past their retention, as the broker does every 10 minutes.
+
+        Returns how many have gone, once they have; with them go groups that are empty. What is past its retention
+        `offsets.retention.minutes` says. RuntimeError when the broker is not running, or when it runs in the calling
+        thread, which cannot wait for it: `await asyncio.to_thread(broker.expire_offsets)`.
+        """
+        if threading.get_ident() == self._loop_thread_id and self._server is not None:
+            raise RuntimeError(
+                "the broker runs in this thread: await asyncio.to_thread(broker.expire_offsets)"
+            )
+        expired: Future[int] = Future()
+        self._call(lambda server: server.core.expiry.run(server.core.clock.now(), expired.set_result))
+        return expired.result()
+
     def start(self) -> None:
         """Start in a thread of its own; return once clients can connect."""
         self._take()
@@ -610,16 +637,24 @@ class Broker:
         return result.result()
 
 
-def serve(config: Config, host: str, port: int, data_directory: Path | None) -> None:
+def serve(
+    config: Config, host: str, port: int, data_directory: Path | None, metrics_port: int | None = None
+) -> None:
     """Run a broker in this thread until SIGINT or SIGTERM; says where it listens on standard error.
 
-    Raises StorageError or OSError when it cannot start.
+    metrics_port  where Prometheus finds its numbers, on the same host; 0 takes a free one, None is nowhere
+    Raises StorageError or OSError when it cannot start, ConfigError when prometheus-client is needed and missing.
     """
+    if metrics_port is not None:
+        prometheus.check_installed()
 
     async def main() -> None:
+        endpoint = None
         server = Server(config, None if data_directory is None else DiskFiles(data_directory))
         try:
             await server.start(host, port)
+            if metrics_port is not None:
+                endpoint = _listen_for_prometheus(server, host, metrics_port)
             stopped = asyncio.Event()
             asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -633,6 +668,26 @@ def serve(config: Config, host: str, port: int, data_directory: Path | None) -> 
             sys.stderr.flush()
             await stopped.wait()
         finally:
+            if endpoint is not None:
+                await asyncio.to_thread(endpoint.close)
             await server.stop()
 
     asyncio.run(main())
+
+
+def _listen_for_prometheus(server: Server, host: str, port: int) -> prometheus.Endpoint:
+    """Answer Prometheus from what the loop's thread reads. Raises OSError that names the address."""
+    loop = asyncio.get_running_loop()
+
+    async def read() -> dict[str, float]:
+        return server.core.metrics.read()
+
+    def read_in_loop() -> dict[str, float]:
+        return asyncio.run_coroutine_threadsafe(read(), loop).result(_READ_SECONDS)
+
+    try:
+        endpoint = prometheus.Endpoint(host, port, read_in_loop)
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), f"metrics on {host}:{port}") from error
+    sys.stderr.write(f"metrics on http://{host}:{endpoint.port}/metrics\n")
+    return endpoint

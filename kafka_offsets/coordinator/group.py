@@ -109,6 +109,9 @@ class ClassicGroup:
     is_recorded       whether its first record was decided along with it: no deletion that is under way concerns it
     """
 
+    type_name = "classic"
+    """The type of such groups, as ListGroups shows it (KIP-848)."""
+
     __slots__ = (
         "durable",
         "generation",

@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
-GROUP_TYPE = "classic"
+GROUP_TYPE = ClassicGroup.type_name
 """The type of these groups, as ListGroups shows it (KIP-848)."""
 
 _LEAVE_SEVERAL_SINCE = 3
@@ -176,7 +176,6 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
         return Result(replies=(reply,))
     undo = take_out(shard, group)
     partitions = _partitions(shard, group_id)
-    shard.meters.offset_deletions += len(partitions)
     records = [stored.offset_tombstone(group_id, *partition) for partition in partitions]
     return Result((*records, *group.tombstones()), (reply,), undo)
 

@@ -9,7 +9,7 @@ class Meters:
 
     offset_commits        offsets, not requests
     offset_expirations    offsets that a round of expiry has deleted
-    offset_deletions      offsets that OffsetDelete and DeleteGroups have deleted, not those of deleted topics
+    offset_deletions      offsets that OffsetDelete has deleted, not those of deleted groups and topics
     completed_rebalances  how often a classic group became Stable
     """
 

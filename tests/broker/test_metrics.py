@@ -1,0 +1,190 @@
+"""The numbers are those of Kafka for the same story; they are found by its names, in Python and by Prometheus."""
+
+import asyncio
+import math
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import Broker, ConfigError, cli
+from kafka_offsets.broker import metrics, prometheus
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.coordinator.group import GroupState
+from kafka_offsets.protocol import messages
+from tests.broker.core_client import CoreClient, make_core
+from tests.broker.expiry_story import SETTINGS, Story
+from tests.broker.test_expiry import QUICK, after, expired, fill, until
+from tests.conftest import REPOSITORY, GeneratedPart
+
+METERS = ("offset-commit", "offset-expiration", "offset-deletion", "group-completed-rebalance")
+
+
+def counts(core: BrokerCore) -> dict[str, float]:
+    read = core.metrics.read()
+    return {name: read[f"{name}-count"] for name in METERS}
+
+
+def test_the_story_of_expiry_is_counted_as_in_kafka() -> None:
+    """Kafka 4.3.1 showed these numbers through JMX, but for expirations, some of which it counts more than once."""
+    core = make_core(**{key.replace(".", "_"): value for key, value in SETTINGS.items()})
+    began = core.clock.now().mono_ms
+    Story(lambda: CoreClient(core), lambda ms: until(core, began + ms)).tell()
+    assert counts(core) == {
+        "offset-commit": 33,
+        "offset-expiration": 16,
+        "offset-deletion": 0,
+        "group-completed-rebalance": 11,
+    }
+    read = core.metrics.read()
+    assert read["NumOffsets"] == 33 - 1 - 16 - 5, "one was committed again, five were of a deleted topic"
+    assert read["num-partitions{state=active}"] == 4
+
+
+def test_deletions_are_those_of_offset_delete() -> None:
+    core = make_core()
+    client = fill(core, 2, 4)
+    request = messages.OffsetDeleteRequest
+    partitions = [request.Partition(index) for index in (0, 1, 9)]
+    client.call(request("g-0", [request.Topic("t", partitions)]), 0)
+    client.call(messages.DeleteGroupsRequest(["g-1"]), 2)
+    assert counts(core)["offset-deletion"] == 2
+    assert core.metrics.read()["NumOffsets"] == 2
+
+
+def test_a_rate_is_that_of_the_last_windows() -> None:
+    core = make_core()
+    client = fill(core, 1, 30)
+
+    def rate() -> float:
+        return core.metrics.read()["offset-commit-rate"]
+
+    assert rate() == pytest.approx(30 / 30)
+    after(core, 15_000)
+    assert rate() == pytest.approx(30 / 45)
+    after(core, 15_000)
+    client.commit("g-0", {("t", index): 2 for index in range(15)})
+    assert rate() == pytest.approx(45 / 30)
+    after(core, 30_000)
+    assert rate() == pytest.approx(15 / 30)
+    after(core, 60_000)
+    assert rate() == 0
+    assert counts(core)["offset-commit"] == 45
+
+
+def test_groups_are_counted_by_their_state() -> None:
+    core = make_core()
+    fill(core, 3, 1)
+    hosted = core.runtime.shard_of("g-0", core.clock.now())
+    hosted.shard.groups["g-0"].state = GroupState.STABLE
+    read = core.metrics.read()
+    assert read["NumGroups"] == read["group-count{protocol=classic}"] == 3
+    assert (read["NumGroupsEmpty"], read["NumGroupsStable"], read["NumGroupsDead"]) == (2, 1, 0)
+
+
+def test_many_groups_are_counted_in_steps_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_COUNTED_AT_ONCE", 2)
+    monkeypatch.setattr(metrics, "_GROUPS_PER_STEP", 1)
+    core = make_core(**(QUICK | {"offsets_retention_minutes": 100}))
+    fill(core, 5, 1)
+    assert core.metrics.read()["NumGroups"] == 0
+    after(core, 61_000)
+    assert core.metrics.read()["NumGroups"] == 5
+
+
+def test_a_new_broker_has_every_number() -> None:
+    read = make_core().metrics.read()
+    assert list(read) == [metric.key for metric in metrics.TABLE]
+    assert {key for key, value in read.items() if value} == {
+        "partition-load-time-avg",
+        "partition-load-time-max",
+    }
+    assert math.isnan(read["partition-load-time-max"])
+
+
+def test_a_broker_in_a_thread_expires_and_is_read() -> None:
+    with Broker() as broker:
+        assert broker.expire_offsets() == 0
+        broker.create_topic("t")
+        assert broker.metrics()["offset-commit-count"] == 0
+    with pytest.raises(RuntimeError):
+        broker.metrics()
+    with pytest.raises(RuntimeError):
+        broker.expire_offsets()
+
+
+def test_a_broker_in_the_callers_loop_is_not_waited_for_in_that_loop() -> None:
+    async def use() -> int:
+        async with Broker() as broker:
+            with pytest.raises(RuntimeError, match="to_thread"):
+                broker.expire_offsets()
+            return await asyncio.to_thread(broker.expire_offsets)
+
+    assert asyncio.run(use()) == 0
+
+
+def test_expiring_now_is_the_round_of_the_schedule() -> None:
+    core = make_core(**QUICK)
+    fill(core, 2, 3)
+    after(core, 59_000)
+    assert (expired(core), counts(core)["offset-expiration"]) == (0, 0)
+    after(core, 1_000)
+    assert counts(core)["offset-expiration"] == 6
+
+
+# -- Prometheus
+
+
+def test_the_page_lists_every_number(generated: GeneratedPart) -> None:
+    rows = ["| name | Kafka's bean | in Prometheus | meaning |", "|---|---|---|---|"]
+    for metric in metrics.TABLE:
+        label = f'{{{metric.tag[0]}="{metric.tag[1]}"}}' if metric.tag else ""
+        rows.append(
+            f"| `{metric.key}` | `{metric.bean}` | `{metric.prometheus_name}{label}` | {metric.meaning} |"
+        )
+    generated.check("docs/metrics.md", "metrics", "\n".join(rows))
+
+
+def test_prometheus_finds_the_numbers(tmp_path: Path) -> None:
+    serve = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", "0", "--metrics-port", "0"]
+    process = subprocess.Popen(
+        [*serve, "--data-dir", str(tmp_path)], cwd=REPOSITORY, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        said = process.stderr.readline() + process.stderr.readline()
+        found = re.search(r"metrics on (http://127\.0\.0\.1:\d+/metrics)\n", said)
+        assert found is not None and "listening on 127.0.0.1:" in said, said
+        with urllib.request.urlopen(found[1], timeout=20) as answer:
+            text = answer.read().decode()
+    finally:
+        process.terminate()
+        _, rest = process.communicate(timeout=20)
+    assert (process.returncode, rest) == (0, "")
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    expected = set()
+    for metric in metrics.TABLE:
+        label = f'{{{metric.tag[0]}="{metric.tag[1]}"}}' if metric.tag else ""
+        expected.add(f"{metric.prometheus_name}{label}")
+    assert lines.keys() == expected
+    assert lines["kafka_server_group_coordinator_metrics_offset_commit_count"] == "0.0"
+    assert "# TYPE kafka_server_group_coordinator_metrics_offset_commit_count untyped" in text
+
+
+def test_without_prometheus_client_the_port_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prometheus, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="prometheus"):
+        prometheus.check_installed()
+    assert cli.main(["serve", "--port", "0", "--metrics-port", "0"]) == cli.CANNOT
+    line = "kafka-offsets: --metrics-port needs prometheus-client: pip install kafka-offsets[prometheus]\n"
+    assert capsys.readouterr().err == line
+
+
+def test_prometheus_client_is_imported_for_its_port_alone() -> None:
+    code = "import sys, kafka_offsets.broker.server; sys.exit('prometheus_client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0

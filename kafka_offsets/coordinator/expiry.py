@@ -177,24 +177,29 @@ def forget_topic(shard: Shard, topic: str, before: int, under_way: Callable[[], 
             if draft.cost >= _STEP:
                 yield draft.step()
                 draft = _Draft(shard, under_way())
-            for partition, entry in shard.offsets.page_items(group_id, topic, number):
-                _forget(draft, (group_id, topic, partition), entry, before)
+            for partition, _ in shard.offsets.page_items(group_id, topic, number):
+                _forget(draft, (group_id, topic, partition), before)
         if draft.cost >= _STEP:
             yield draft.step()
             draft = _Draft(shard, under_way())
     for offsets in list(shard.pending.values()):
-        for key, entry in list(offsets.items()):
+        for key in list(offsets):
             if draft.cost >= _STEP:
                 yield draft.step()
                 draft = _Draft(shard, under_way())
-            if key.topic == topic and offsets.get(key) is entry and key not in draft.gone:
-                _forget(draft, key, entry, before)
+            if key.topic == topic:
+                _forget(draft, key, before)
     yield draft.step()
 
 
-def _forget(draft: _Draft, key: tuple[str, str, int], entry: OffsetAndMetadata, before: int) -> None:
+def _forget(draft: _Draft, key: tuple[str, str, int], before: int) -> None:
+    """Make away with an offset, unless it or another one that the tombstone would take along was written since."""
     draft.cost += 1
-    if entry.log_offset < before and key not in draft.under_way.offsets:
+    shard = draft.shard
+    entries = [shard.offsets.get(*key)]
+    entries += [offsets.get(stored.OffsetKey(*key)) for offsets in shard.pending.values()]
+    is_old = all(entry is None or entry.log_offset < before for entry in entries)
+    if is_old and key not in draft.under_way.offsets:
         draft.bury(*key)
 
 

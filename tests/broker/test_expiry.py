@@ -271,6 +271,22 @@ def test_a_deletion_and_a_new_topic_in_one_turn_keep_what_was_committed_behind_t
     assert client.committed("g-1") == {}
 
 
+def test_a_commit_that_waits_for_the_disk_goes_with_its_topic() -> None:
+    sync = SlowSync()
+    core = make_core(None, sync, fsync="commit", offsets_topic_num_partitions=1)
+    core.create_topic("t", 1, {})
+    client, admin = CoreClient(core), CoreClient(core)
+    client.send((commit("g", 0, 1), 8))
+    core.end_turn()
+    admin.send((messages.DeleteTopicsRequest(topic_names=["t"]), 5))
+    core.end_turn()
+    sync.end(core)
+    assert core.committed("g") != {}
+    after(core, 1000)
+    sync.end(core)
+    assert core.committed("g") == {}
+
+
 def test_a_clean_stop_finishes_what_a_deletion_began() -> None:
     files = MemoryFiles()
     core = make_core(files, offsets_topic_num_partitions=2)

@@ -225,6 +225,70 @@ def test_a_group_with_a_record_under_way_stays() -> None:
     assert "g" in world.shard.groups
 
 
+def gone(world: World, retention_ms: int = RETENTION_MS) -> set[tuple[Any, ...]]:
+    """What a round lets go of now, the groups themselves left out."""
+    steps = expiry.expire(world.shard, world.clock.now(), retention_ms, lambda: expiry.NOTHING)
+    return {record.offset_key for record in take(world, steps) if record.offset_key is not None}
+
+
+def test_an_expiry_of_its_own_counts_from_its_millisecond_on() -> None:
+    pair = Pair()
+    pair.commit("a", "orders", 0, 5000)
+    pair.world.advance(4999)
+    assert gone(pair.world) == set()
+    pair.world.advance(1)
+    assert gone(pair.world) == {("a", "orders", 0)}
+
+
+def test_an_offset_that_an_open_transaction_is_about_to_replace_stays() -> None:
+    pair = Pair()
+    pair.commit("a", "orders", 0, None)
+    pair.commit("a", "orders", 1, None)
+    pair.commit_in_transaction("a", "orders", 0, 7)
+    pair.world.advance(RETENTION_MS)
+    assert gone(pair.world) == {("a", "orders", 1)}
+    pair.end_transaction(7, committed=False)
+    assert gone(pair.world) == {("a", "orders", 0)}
+
+
+def test_a_group_of_an_old_record_that_does_not_say_when_it_emptied_counts_from_the_commits() -> None:
+    pair = Pair()
+    pair.live("a", frozenset())
+    pair.leave("a")
+    pair.world.advance(RETENTION_MS)
+    pair.commit("a", "orders", 0, None)
+    pair.world.group("a").state_since_ms = -1
+    assert gone(pair.world) == set()
+    pair.world.advance(RETENTION_MS)
+    assert gone(pair.world) == {("a", "orders", 0)}
+
+
+def forgotten(world: World, before: int, under_way: expiry.UnderWay = expiry.NOTHING) -> set[Any]:
+    steps = expiry.forget_topic(world.shard, "orders", before, lambda: under_way)
+    return {record.offset_key for record in take(world, steps)}
+
+
+def test_an_offset_that_is_being_committed_anew_does_not_go_with_the_topic_that_was() -> None:
+    pair = Pair()
+    pair.commit("a", "orders", 0, None)
+    pair.commit("a", "orders", 1, None)
+    busy = expiry.UnderWay(offsets=frozenset((("a", "orders", 1),)))
+    assert forgotten(pair.world, len(pair.world.durable), busy) == {("a", "orders", 0)}
+
+
+def test_a_commit_to_a_topic_made_anew_does_not_go_with_a_transaction_on_the_one_that_was() -> None:
+    pair = Pair()
+    pair.commit_in_transaction("a", "orders", 0, 7)
+    pair.commit_in_transaction("a", "orders", 1, 7)
+    deleted_at = len(pair.world.durable)
+    pair.commit("a", "orders", 0, None)
+    assert forgotten(pair.world, deleted_at) == {("a", "orders", 1)}
+    pair.world.shard.end_transaction(7, committed=True)
+    entry = pair.world.shard.offsets.get("a", "orders", 0)
+    assert entry is not None and entry.log_offset >= deleted_at
+    assert pair.world.shard.offsets.get("a", "orders", 1) is None
+
+
 # -- beside a real Kafka
 
 LOGS = DATA / "logs" / "expiry"

@@ -196,7 +196,10 @@ def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
         tail = 14 + length
         if len(value) == tail + 27 and value[tail + 8 : tail + 11] == _TOPIC_ID_TAG:
             timestamp, _, topic_id = _VALUE_V4_TAIL.unpack_from(value, tail)
-            metadata = value[15:tail].decode() if length > 1 else ""
+            try:
+                metadata = value[15:tail].decode() if length > 1 else ""
+            except UnicodeDecodeError as error:
+                raise ProtocolError(f"metadata of a committed offset: {error}", 15) from error
             return OffsetAndMetadata(offset, leader_epoch, metadata, timestamp, -1, topic_id, log_offset)
     return _parse_any_offset_value(value, log_offset)
 

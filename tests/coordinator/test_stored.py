@@ -94,3 +94,11 @@ def test_any_bytes_give_a_value_or_a_protocol_error(data: bytes, head: bytes) ->
             read(head + data)
         except ProtocolError:
             continue
+
+
+def test_metadata_that_is_not_utf_8_is_refused_as_any_other_damage() -> None:
+    """Found by changing bytes behind a right checksum: the start ended in a UnicodeDecodeError without position."""
+    entry = OffsetAndMetadata(1, metadata="abc", topic_id=bytes(range(16)))
+    value = stored.offset_value(entry).replace(b"abc", b"\xc1bc")
+    with pytest.raises(ProtocolError, match="metadata of a committed offset"):
+        stored.parse_offset_value(value, 0)

@@ -1,0 +1,322 @@
+"""Source: the Kafka 0.9 consumer rewrite design: a thin consumer, and a coordinator for each group.
+
+Tested is what it asks of a coordinator, by versions of the requests that have come of it; and, with kafka-python,
+what a consumer sees of it. Not served, and so without a test:
+
+- the consumer's own interface (subscribe, poll, commit, position, getPartitions, getOffsets, callbacks), its wildcard
+  subscriptions, its fetching and its finding that the coordinator has failed: there is no consumer of ours yet.
+- the coordinator assigns partitions itself: Kafka's classic groups have a member do so; KIP-848 is not served yet.
+- the coordinator finds that the partitions of a topic have changed: in classic groups it is the leader who does.
+- group metadata and ownership in ZooKeeper: they are in the offsets topic.
+- a fetch of offsets is refused to those who are no members: here, as in Kafka, everybody reads them; the test is below.
+- discovery through any broker, and failover to another one: there is one broker; a restart takes the place of failover.
+"""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from kafka_offsets import Broker
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from tests.claims.claimed import (
+    CoreClient,
+    GroupMember,
+    after,
+    assignment,
+    broker,
+    describe,
+    killed,
+    stable,
+    turn,
+)
+from tests.coordinator.group_world import World
+from tests.interop.waiting import until
+
+_POLL_MS = 2_000
+"""kafka-python 3.0.12 forgets the assignment of a SyncGroup whose answer comes behind the end of its poll."""
+
+REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
+GONE = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# Coordinator discovery
+
+
+def test_the_coordinator_is_found_by_the_group() -> None:
+    """Coordinator discovery: the answer names the coordinator of the group."""
+    core = broker()
+    answer = CoreClient(core).call(messages.FindCoordinatorRequest("g", 0), 1)
+    assert (answer.error_code, answer.node_id, answer.port) == (0, core.node_id, core.port)
+
+
+# Join
+
+
+def test_the_first_member_of_a_group_waits_for_nobody() -> None:
+    """Rebalance process: of a group that does not exist yet the join is answered at once."""
+    core = broker()
+    member = GroupMember(core)
+    member.send_join()
+    turn(core)
+    member.take_join()
+    assert member.generation == 1
+
+
+def test_members_are_named_by_the_coordinator() -> None:
+    """Consumer startup: ids are assigned upon joining, the client's own id is no more than a part of them."""
+    core = broker()
+    first, second = stable(core, [b"", b""])
+    assert first.member_id != second.member_id
+    assert first.member_id.startswith("client-")
+
+
+def test_a_join_waits_for_the_joins_of_all_members() -> None:
+    """Rebalance process, option 1: the request is held until every member of the group has joined."""
+    core = broker()
+    first, second = stable(core, [b"", b""])
+    newcomer = GroupMember(core)
+    newcomer.send_join()
+    first.send_join()
+    turn(core)
+    assert newcomer.client.take() == first.client.take() == []
+    second.send_join()
+    turn(core)
+    for member in (first, second, newcomer):
+        member.take_join()
+    assert {first.generation, second.generation, newcomer.generation} == {3}
+
+
+def test_a_member_that_does_not_join_in_time_is_removed_and_the_others_go_on() -> None:
+    """Rebalance process, option 1, step 4: whose join does not come is removed."""
+    core = broker()
+    first, silent = stable(core, [b"", b""])
+    newcomer = GroupMember(core)
+    newcomer.send_join()
+    first.send_join()
+    turn(core)
+    for _ in range(11):
+        after(core, 5_000)
+        assert silent.heartbeat() == REBALANCE
+    assert first.client.take() == []
+    after(core, 5_000)
+    turn(core)
+    assert silent.heartbeat() == GONE
+    first.take_join()
+    newcomer.take_join()
+    first.send_sync({})
+    newcomer.send_sync()
+    turn(core)
+    assert len(describe(CoreClient(core), "g", 4).members) == 2
+
+
+def test_a_fatal_join_is_told_from_one_to_be_sent_again() -> None:
+    """Rebalance process: errors of joins are fatal or not."""
+    world = World()
+    world.stable()
+    assert world.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.join(session_ms=1).error == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert world.join("a stranger").error == GONE
+
+
+# Failure detection
+
+
+def test_a_heartbeat_checks_member_and_generation() -> None:
+    """Heartbeat protocol, 2: an unknown consumer id or an old generation is an error."""
+    world = World()
+    (member,) = world.stable()
+    assert world.beat(member, 1) == 0
+    assert world.beat("a stranger", 1) == GONE
+    assert world.beat(member, 0) == ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("signal", ["heartbeat", "close"])
+def test_a_member_that_is_silent_for_its_session_timeout_has_failed(signal: str) -> None:
+    """Heartbeat protocol, 3, and consumer failure handling: it is removed, and a rebalance begins."""
+    core = broker(group_rebalance_signal=signal)
+    first, second = stable(core, [b"", b""])
+    after(core, 9_999)
+    assert second.heartbeat() == 0
+    after(core, 1)
+    turn(core)
+    assert [m.member_id for m in describe(CoreClient(core), "g").members] == [second.member_id]
+    assert second.is_closed == (signal == "close")
+    second.client = CoreClient(core)
+    assert second.heartbeat() == REBALANCE
+    first.client = CoreClient(core)
+    assert first.heartbeat() == GONE
+
+
+def test_heartbeats_keep_a_session() -> None:
+    """Heartbeat protocol, 1: several of them within a session timeout."""
+    core = broker()
+    (member,) = stable(core, [b""])
+    for _ in range(10):
+        after(core, 9_000)
+        assert member.heartbeat() == 0
+
+
+# Rebalance
+
+
+def test_option_1_tells_of_a_rebalance_in_the_heartbeat() -> None:
+    """Rebalance process, option 1: the answer to the next heartbeat carries the code; the connection stays."""
+    core = broker()
+    (member,) = stable(core, [b""])
+    GroupMember(core).send_join()
+    turn(core)
+    assert (member.is_closed, member.heartbeat()) == (False, REBALANCE)
+
+
+def test_option_2_closes_the_sockets_of_all_but_the_one_that_joins() -> None:
+    """Rebalance process, option 2: no member has to wait for its next heartbeat."""
+    core = broker(group_rebalance_signal="close")
+    members = stable(core, [b"", b""])
+    newcomer = GroupMember(core)
+    newcomer.send_join()
+    turn(core)
+    assert [m.is_closed for m in members] == [True, True]
+    assert not newcomer.is_closed
+
+
+def test_a_new_coordinator_goes_on_without_a_rebalance() -> None:
+    """Coordinator failover: group and ownership are loaded, and no rebalance is triggered by that."""
+    core = broker()
+    members = stable(core, [assignment({"t": [0]}), assignment({"t": [1]})])
+    later = killed(core)
+    for member in members:
+        member.client = CoreClient(later)
+        assert member.heartbeat() == 0
+        assert member.commit({("t", 0): 1}) == {("t", 0): 0}
+    described = describe(CoreClient(later), "g")
+    assert described.group_state == "Stable"
+    assert {m.member_assignment for m in described.members} == {
+        assignment({"t": [0]}),
+        assignment({"t": [1]}),
+    }
+
+
+# Offset management
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_commit_is_checked_for_member_generation_and_where_configured_ownership(checked: bool) -> None:
+    """Commit offset: 1) in the group, 2) owns the partitions, 3) the right generation. Kafka does not ask 2)."""
+    core = broker(offsets_commit_owner_check=checked)
+    (member,) = stable(core, [assignment({"t": [0]})])
+    not_owned = ErrorCode.TOPIC_AUTHORIZATION_FAILED if checked else 0
+    assert member.commit({("t", 0): 1}) == {("t", 0): 0}
+    assert member.commit({("t", 1): 1}) == {("t", 1): not_owned}
+    member.generation += 1
+    assert member.commit({("t", 0): 1}) == {("t", 0): ErrorCode.ILLEGAL_GENERATION}
+    member.member_id = "a stranger"
+    assert member.commit({("t", 0): 1}) == {("t", 0): GONE}
+
+
+def test_everybody_reads_committed_offsets() -> None:
+    """Fetch offset: the document refuses those outside the group; Kafka, and so we, answer them."""
+    core = broker()
+    (member,) = stable(core, [b""])
+    member.commit({("t", 0): 4})
+    assert CoreClient(core).committed("g") == {("t", 0): 4}
+
+
+# What a consumer sees
+
+
+@pytest.fixture
+def running() -> Iterator[Broker]:
+    with Broker() as started:
+        started.create_topic("t", 2)
+        with KafkaProducer(bootstrap_servers=started.bootstrap_servers) as producer:
+            for number in range(4):
+                producer.send("t", str(number).encode(), partition=number % 2).get(10)
+        yield started
+
+
+def reader(running: Broker, *topics: str, **settings: object) -> KafkaConsumer:
+    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": "g"} | settings
+    return KafkaConsumer(*topics, bootstrap_servers=running.bootstrap_servers, **options)
+
+
+def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    while len(found) < count:
+        for records in consumer.poll(timeout_ms=1000).values():
+            found += [record.value for record in records]
+    return sorted(found)
+
+
+@pytest.mark.interop
+def test_a_consumer_of_given_partitions_needs_no_coordinator(running: Broker) -> None:
+    """Goals, manual partition assignment: no group membership is involved."""
+    consumer = reader(running, group_id=None)
+    consumer.assign([TopicPartition("t", 1)])
+    assert read(consumer, 2) == [b"1", b"3"]
+    consumer.close()
+    client = CoreClient(running._server.core)  # type: ignore[union-attr]
+    listed = running._call(lambda server: client.call(messages.ListGroupsRequest(), 4).groups)
+    assert listed == []
+
+
+@pytest.mark.interop
+def test_a_consumer_begins_where_it_says(running: Broker) -> None:
+    """Goals, manual offset management: offsets kept elsewhere are where it starts."""
+    consumer = reader(running)
+    consumer.assign([TopicPartition("t", 0), TopicPartition("t", 1)])
+    consumer.seek(TopicPartition("t", 0), 1)
+    consumer.seek(TopicPartition("t", 1), 2)
+    assert read(consumer, 1) == [b"2"]
+    consumer.close()
+
+
+@pytest.mark.interop
+def test_a_consumer_commits_what_it_names_and_reads_it_again(running: Broker) -> None:
+    """Consumer API: commit of given offsets, and the last committed offset of a partition."""
+    consumer = reader(running, "t")
+    read(consumer, 4)
+    consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(1, "", -1)})
+    assert consumer.committed(TopicPartition("t", 0)) == 1
+    assert consumer.committed(TopicPartition("t", 1)) is None
+    consumer.close()
+    assert running.committed("g")["t", 0].offset == 1
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("signal", ["heartbeat", "close"])
+def test_partitions_are_shared_with_a_consumer_that_comes(signal: str) -> None:
+    """Rebalance on a join: both options make the one that was there give up half; it is told, or cut off."""
+    with Broker({"group.rebalance.signal": signal}) as running:
+        running.create_topic("t", 2)
+        first, second = reader(running, "t"), reader(running, "t")
+        stop = threading.Event()
+
+        def poll_second() -> None:
+            while not stop.is_set():
+                second.poll(_POLL_MS)
+
+        def has(count: int) -> bool:
+            first.poll(_POLL_MS)
+            return len(first.assignment()) == count
+
+        polling = threading.Thread(target=poll_second)
+        try:
+            until(lambda: has(2), "the first member has both partitions", 60)
+            polling.start()
+            until(lambda: has(1), "it has given up one", 60)
+        finally:
+            stop.set()
+            if polling.ident is not None:
+                polling.join()
+            first.close()
+            second.close()
+
+
+def test_time_stands_still_in_these_tests() -> None:
+    """No claim is tested by waiting for it."""
+    assert isinstance(broker().clock, ManualClock)

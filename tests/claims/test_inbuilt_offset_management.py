@@ -1,0 +1,209 @@
+"""Source: "Inbuilt Consumer Offset Management" (KAFKA-1000), which put committed offsets into a topic.
+
+Not served, and so without a test:
+
+- [1b, 1c, 5a, 5d] offset.storage chooses between ZooKeeper and the inbuilt manager; startup, cleanup, shutdown of
+  either; a group's znodes go with its last offset, stale ones when they are loaded: there is no ZooKeeper.
+- [2a] the consumer's embedded producer and its acks: phase 1 of the document; OffsetCommit is its phase 2.
+- [2b] an offset counts when all replicas have it: there is one broker, and its log is all replicas.
+- [3b] a fetch at another broker is forwarded over pooled connections: there is one broker.
+- [4] a follower loads nothing, and a broker that leads no more cleans its table: there is one broker.
+- [5b] the clean-up tool asks ZooKeeper about groups and owners: DeleteGroups asks the group itself.
+"""
+
+import pytest
+
+from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.coordinator import stored
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from tests.broker.core_client import commit_request
+from tests.broker.test_core import LateSync
+from tests.broker.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
+from tests.claims.claimed import (
+    CoreClient,
+    after,
+    again,
+    broker,
+    killed,
+    offsets_topic,
+    stable,
+    turn,
+)
+
+
+def test_a_commit_is_a_record_keyed_by_group_topic_and_partition() -> None:
+    """[1a] The key is group, topic and partition; the payload offset, metadata and timestamp."""
+    core = broker()
+    request = commit_request(core, "g", {("t", 2): 42}, 8)
+    request.topics[0].partitions[0].committed_metadata = "note"
+    CoreClient(core).call(request, 8)
+    ((key, value),) = offsets_topic(core)
+    assert key == stored.OffsetKey("g", "t", 2)
+    assert value is not None
+    entry = stored.parse_offset_value(value, 0)
+    assert (entry.offset, entry.metadata) == (42, "note")
+    assert entry.commit_timestamp == core.clock.now().wall_ms
+
+
+def test_all_commits_of_a_group_lie_in_one_partition() -> None:
+    """[1a] Messages are partitioned by the group, so that no fetch has to ask several brokers."""
+    core = broker(offsets_topic_num_partitions=50)
+    client = CoreClient(core)
+    for group in ("one", "two"):
+        client.commit(group, {("t", partition): partition for partition in range(4)})
+        records = offsets_topic(core, partition_for(group, 50))
+        assert [key.partition for key, _ in records if key.group == group] == [0, 1, 2, 3]
+
+
+def test_the_topics_size_is_configured_with_kafkas_defaults() -> None:
+    """[1b] 1 partition, 1 replica and segments of 10 MB: here as in Kafka 50, 3 (capped at the brokers), 100 MiB."""
+    core = broker(offsets_topic_num_partitions=50)
+    CoreClient(core).commit("g", {("t", 0): 1})
+    topic = core.topics.get("__consumer_offsets")
+    assert topic is not None and topic.partition_count == 50
+    assert topic.configs["segment.bytes"] == str(100 << 20)
+    asked = broker(
+        offsets_topic_num_partitions=1,
+        offsets_topic_replication_factor=1,
+        offsets_topic_segment_bytes=10_000_000,
+    )
+    CoreClient(asked).commit("g", {("t", 0): 1})
+    topic = asked.topics.get("__consumer_offsets")
+    assert topic is not None and topic.configs["segment.bytes"] == "10000000"
+
+
+def test_a_fetch_is_answered_from_memory() -> None:
+    """[1b] The table serves fetches; the log is not read."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1})
+    found = core.topics.partition("__consumer_offsets", 0)
+    assert found is not None
+    found.log.close()
+    assert client.committed("g") == {("t", 0): 1}
+
+
+def test_an_offset_counts_when_it_is_durable_and_not_before() -> None:
+    """[2b] What is put into the table was written first: nobody reads an offset that may still be lost."""
+    sync = LateSync()
+    core = broker(sync=sync, fsync="commit")
+    client = CoreClient(core)
+    client.send((commit_request(core, "g", {("t", 0): 1}, 8), 8))
+    core.end_turn()
+    assert (client.take(), CoreClient(core).committed("g")) == ([], {})
+    sync.finish(core)
+    assert len(client.take()) == 1
+    assert CoreClient(core).committed("g") == {("t", 0): 1}
+
+
+@pytest.mark.parametrize("first", ["commit", "fetch"])
+def test_the_topic_is_created_by_whoever_comes_first(first: str) -> None:
+    """[2c, 3b] The first commit creates the offsets topic, or the first fetch, which is then answered -1."""
+    core = broker()
+    client = CoreClient(core)
+    assert core.topics.get("__consumer_offsets") is None
+    if first == "commit":
+        assert client.commit("g", {("t", 0): 1}) == {("t", 0): 0}
+    else:
+        asked = [messages.OffsetFetchRequest.Topic("t", [0])]
+        (topic,) = client.call(messages.OffsetFetchRequest("g", asked), 5).topics
+        assert (topic.partitions[0].committed_offset, topic.partitions[0].error_code) == (-1, 0)
+    assert core.topics.get("__consumer_offsets") is not None
+
+
+def test_one_fetch_asks_for_many_partitions() -> None:
+    """[3b] A request has several topic partitions; each is answered."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1, ("t", 3): 4})
+    asked = [messages.OffsetFetchRequest.Topic("t", [3, 1, 0])]
+    (topic,) = client.call(messages.OffsetFetchRequest("g", asked), 5).topics
+    assert [(p.partition_index, p.committed_offset) for p in topic.partitions] == [(3, 4), (1, -1), (0, 1)]
+
+
+def test_an_offset_that_is_not_there_is_minus_one_and_no_error() -> None:
+    """[3b] The document answers UnknownTopicOrPartition; here, as in Kafka, -1 without an error."""
+    asked = [messages.OffsetFetchRequest.Topic("nowhere", [0])]
+    (topic,) = CoreClient(broker()).call(messages.OffsetFetchRequest("g", asked), 5).topics
+    assert (topic.partitions[0].committed_offset, topic.partitions[0].error_code) == (-1, 0)
+
+
+def test_while_offsets_are_loaded_fetches_hear_that_and_try_again() -> None:
+    """[3b, 4] The loading code is answered until all is loaded."""
+    background = LateBackground()
+    core = starting(stopped_files(), background)
+    assert offset_fetch(core, "s").error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    background.run(core)
+    assert offset_fetch(core, "s").error_code == 0
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_commit_during_loading_beats_what_is_loaded_where_configured(taken: bool) -> None:
+    """[4] Commits update the table meanwhile, and stale offsets of the log do not override them; Kafka refuses them."""
+    core = starting(stopped_files(), LateBackground(), offsets_commit_while_loading=taken)
+    hosted = core.runtime.shards[0]
+    results = core.runtime.load(hosted, core.clock.now)
+    client = CoreClient(core)
+    error = 0 if taken else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert client.commit("s", {("t", 0): 77}) == {("t", 0): error}
+    hosted.finish_loading(results)
+    assert client.committed("s") == {("t", 0): 77 if taken else 10}
+
+
+def test_a_tombstone_removes_the_offset_and_the_cleaner_the_record() -> None:
+    """[5a] A null payload deletes the entry at once; the log is cleaned of both later."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1})
+    (deleted,) = client.call(messages.DeleteGroupsRequest(["g"]), 1).results
+    assert deleted.error_code == 0
+    assert client.committed("g") == {}
+    assert (stored.OffsetKey("g", "t", 0), None) in offsets_topic(core)
+
+
+def test_an_active_group_is_not_cleaned_up() -> None:
+    """[5b] The tool gives up when there is no such group, and when it has active consumers."""
+    core = broker()
+    client = CoreClient(core)
+    stable(core, [b""])
+    results = client.call(messages.DeleteGroupsRequest(["g", "missing"]), 1).results
+    assert {each.group_id: each.error_code for each in results} == {
+        "g": ErrorCode.NON_EMPTY_GROUP,
+        "missing": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+
+
+def test_offsets_that_were_not_committed_for_long_go_by_themselves() -> None:
+    """[5c] Older than the retention period: a periodic check writes their tombstones."""
+    core = broker(offsets_retention_minutes=10, offsets_retention_check_interval_ms=60_000)
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1})
+    after(core, 5 * 60_000)
+    client.commit("g", {("t", 1): 1})
+    after(core, 6 * 60_000)
+    assert client.committed("g") == {("t", 1): 1}
+    assert (stored.OffsetKey("g", "t", 0), None) in offsets_topic(core)
+
+
+@pytest.mark.parametrize("restart", [again, killed])
+def test_what_was_deleted_stays_deleted_before_the_cleaner_comes(restart: object) -> None:
+    """[5d] Once the tombstone is logged the loader respects it, even if the broker dies before the log is cleaned."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1, ("t", 1): 1})
+    client.commit("other", {("t", 0): 5})
+    client.call(messages.DeleteGroupsRequest(["g"]), 1)
+    assert callable(restart)
+    later = CoreClient(restart(core))
+    assert (later.committed("g"), later.committed("other")) == ({}, {("t", 0): 5})
+
+
+def test_a_new_coordinator_has_what_the_old_one_acknowledged() -> None:
+    """[4] The log is read, and the table populated, when a broker comes up."""
+    core = broker()
+    members = stable(core, [b"", b""])
+    assert members[0].commit({("t", 0): 9}) == {("t", 0): 0}
+    later = killed(core)
+    turn(later)
+    assert CoreClient(later).committed("g") == {("t", 0): 9}

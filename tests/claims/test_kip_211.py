@@ -1,0 +1,130 @@
+"""Source: KIP-211, revised expiration of the committed offsets of consumer groups.
+
+Served in full. What Kafka 4.3.1 itself let expire, and when, is compared in tests/coordinator/test_expiry.py.
+"""
+
+import struct
+
+import pytest
+
+from kafka_offsets.coordinator import stored
+from kafka_offsets.protocol import messages
+from tests.broker.core_client import commit_request
+from tests.claims.claimed import CoreClient, after, again, broker, expired, offsets_topic, stable, turn
+
+HOUR_MS = 3_600_000
+CONFIG = {"offsets_retention_minutes": 60, "offsets_retention_check_interval_ms": 2**62}
+
+
+def beat(core: object, member: object, ms: int) -> None:
+    """Let time pass while a member sends its heartbeats."""
+    for _ in range(ms // 5_000):
+        after(core, 5_000)  # type: ignore[arg-type]
+        assert member.heartbeat() == 0  # type: ignore[attr-defined]
+
+
+def test_no_offset_of_a_group_with_members_expires() -> None:
+    """Proposed changes, 1: while a group has active members nothing that it reads expires, however old."""
+    core = broker(**CONFIG)
+    (member,) = stable(core, [b""])
+    member.commit({("t", 0): 1})
+    beat(core, member, 2 * HOUR_MS)
+    assert expired(core) == 0
+    assert core.committed("g")
+
+
+def test_the_retention_begins_when_the_group_is_empty() -> None:
+    """Proposed changes, 2: not with the last commit."""
+    core = broker(**CONFIG)
+    (member,) = stable(core, [b""])
+    member.commit({("t", 0): 1})
+    beat(core, member, 2 * HOUR_MS)
+    member.client.call(messages.LeaveGroupRequest("g", member.member_id), 2)
+    after(core, HOUR_MS - 1)
+    assert expired(core) == 0
+    after(core, 1)
+    assert expired(core) == 1
+
+
+def test_a_member_that_comes_back_stops_the_clock() -> None:
+    """Proposed changes, 2: a group that is active again keeps its offsets, and the clock begins anew."""
+    core = broker(**CONFIG)
+    (member,) = stable(core, [b""])
+    member.commit({("t", 0): 1})
+    member.client.call(messages.LeaveGroupRequest("g", member.member_id), 2)
+    after(core, HOUR_MS - 1)
+    (member,) = stable(core, [b""])
+    after(core, 5_000)
+    assert member.heartbeat() == 0
+    assert expired(core) == 0
+    member.client.call(messages.LeaveGroupRequest("g", member.member_id), 2)
+    after(core, HOUR_MS - 1)
+    assert expired(core) == 0
+
+
+def test_the_time_of_emptying_survives_a_restart() -> None:
+    """Public interfaces: GroupMetadataValue version 2 and later hold the time at which the state changed."""
+    core = broker(**CONFIG)
+    (member,) = stable(core, [b""])
+    member.commit({("t", 0): 1})
+    after(core, 5_000)
+    member.client.call(messages.LeaveGroupRequest("g", member.member_id), 2)
+    turn(core)
+    emptied = core.clock.now().wall_ms
+    value = [value for key, value in offsets_topic(core) if isinstance(key, stored.GroupKey)][-1]
+    assert value is not None
+    assert stored.parse_group_value(value).current_state_timestamp == emptied
+    later = again(core, **CONFIG)
+    after(later, HOUR_MS - 1)
+    assert expired(later) == 0
+    after(later, 1)
+    assert expired(later) == 1
+
+
+def test_offsets_of_those_who_are_no_members_expire_after_their_last_commit() -> None:
+    """Proposed changes, 3: of standalone consumers and tools each offset counts for itself."""
+    core = broker(**CONFIG)
+    client = CoreClient(core)
+    client.commit("tool", {("t", 0): 1, ("t", 1): 1})
+    after(core, HOUR_MS // 2)
+    CoreClient(core).commit("tool", {("t", 1): 2})
+    after(core, HOUR_MS // 2)
+    assert expired(core) == 1
+    assert CoreClient(core).committed("tool") == {("t", 1): 2}
+
+
+def test_a_group_goes_with_its_last_offset() -> None:
+    """Proposed changes, 2: when all offsets have expired the group is removed."""
+    core = broker(**CONFIG)
+    (member,) = stable(core, [b""])
+    member.commit({("t", 0): 1})
+    member.client.call(messages.LeaveGroupRequest("g", member.member_id), 2)
+    after(core, HOUR_MS)
+    assert expired(core) == 1
+    assert CoreClient(core).call(messages.ListGroupsRequest(), 4).groups == []
+    assert offsets_topic(core)[-2:] == [
+        (stored.OffsetKey("g", "t", 0), None),
+        (stored.GroupKey("g"), None),
+    ]
+
+
+@pytest.mark.parametrize(("version", "has_retention"), [(2, True), (4, True), (5, False), (8, False)])
+def test_only_old_versions_of_a_commit_name_a_retention(version: int, has_retention: bool) -> None:
+    """Public interfaces: version 5 of OffsetCommit drops retention_time; older ones are still honoured."""
+    core = broker(**CONFIG)
+    request = commit_request(core, "g", {("t", 0): 1}, version, retention_time_ms=60_000)
+    CoreClient(core).call(request, version)
+    entry = core.committed("g")["t", 0]
+    assert (entry.expire_timestamp != -1) is has_retention
+    after(core, 60_000)
+    assert expired(core) == (1 if has_retention else 0)
+
+
+@pytest.mark.parametrize(("retention_ms", "version"), [(-1, 4), (60_000, 1)])
+def test_the_time_of_expiry_is_stored_only_where_the_client_gave_it(retention_ms: int, version: int) -> None:
+    """Public interfaces: newer values of committed offsets have no expire_timestamp; version 1 is kept for those."""
+    core = broker(**CONFIG)
+    CoreClient(core).call(commit_request(core, "g", {("t", 0): 1}, 4, retention_time_ms=retention_ms), 4)
+    ((_, value),) = offsets_topic(core)
+    assert value is not None
+    assert struct.unpack_from(">h", value) == (version,)

@@ -1,0 +1,56 @@
+"""Source: KIP-699, FindCoordinator for several groups at once.
+
+Not served, and so without a test: keys of transactions, which are refused; how clients fall back to single requests.
+"""
+
+import pytest
+
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from tests.claims.claimed import CoreClient, broker
+
+GROUP, TRANSACTION = 0, 1
+
+
+def test_several_groups_are_found_in_one_request() -> None:
+    """Public interfaces, version 4: keys in, coordinators out, each under its key."""
+    core = broker()
+    answer = CoreClient(core).call(
+        messages.FindCoordinatorRequest(key_type=GROUP, coordinator_keys=["a", "b", ""]), 4
+    )
+    assert [c.key for c in answer.coordinators] == ["a", "b", ""]
+    assert {(c.error_code, c.node_id, c.host, c.port) for c in answer.coordinators} == {
+        (0, core.node_id, core.host, core.port)
+    }
+
+
+def test_each_coordinator_has_its_own_error() -> None:
+    """Public interfaces: errors moved from the top of the response to the coordinators."""
+    answer = CoreClient(broker(profile="kafka")).call(
+        messages.FindCoordinatorRequest(key_type=GROUP, coordinator_keys=["a", "b"]), 4
+    )
+    assert answer.error_code == 0
+    expected = (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+    assert [(c.error_code, c.node_id, c.host, c.port) for c in answer.coordinators] == [expected] * 2
+
+
+def test_no_keys_find_nothing() -> None:
+    """Public interfaces: an empty list is answered by one."""
+    request = messages.FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[])
+    assert CoreClient(broker()).call(request, 4).coordinators == []
+
+
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_older_versions_ask_for_one(version: int) -> None:
+    """Compatibility: key and answer at the top."""
+    core = broker()
+    answer = CoreClient(core).call(messages.FindCoordinatorRequest("a", GROUP), version)
+    assert (answer.error_code, answer.node_id, answer.port) == (0, core.node_id, core.port)
+
+
+def test_one_request_has_keys_of_one_type() -> None:
+    """Public interfaces: the key type is the request's; what is not served is refused for each key."""
+    request = messages.FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["a", "b"])
+    answer = CoreClient(broker()).call(request, 4)
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert [c.error_code for c in answer.coordinators] == [refused] * 2

@@ -1,0 +1,188 @@
+"""Source: the offset API proposal: OffsetCommit and OffsetFetch as requests, and a log behind them.
+
+Not served, and so without a test:
+
+- phase 2: any broker takes a commit or a fetch and passes it on, in two hops: there is one broker.
+- phase 2: all replicas keep the table: there is one broker, and replicas of Kafka keep none.
+- phase 2: writes scale horizontally over brokers: there is one broker.
+- phase 2: a transaction id and a size in each message tell partial writes: a commit is one record batch, whose checksum
+  tells them; the tests on partial writes show that.
+- integration: a consumer may begin at positions of its own: that is a matter of clients, see tests/interop.
+"""
+
+import tracemalloc
+
+import pytest
+
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import conditions, messages
+from kafka_offsets.storage.files import MemoryFiles
+from tests.broker.core_client import commit_request
+from tests.broker.test_snapshots import kept
+from tests.claims.claimed import CoreClient, broker, killed, offsets_topic
+from tests.conftest import REPOSITORY
+
+LOG = "__consumer_offsets-0/00000000000000000000.log"
+MISMATCH = ErrorCode.COMMITTED_OFFSET_MISMATCH
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_versions_0_and_1_commit_and_fetch(version: int) -> None:
+    """Phase 1: both requests as written there, with a timestamp of the client's own in version 1."""
+    core = broker()
+    client = CoreClient(core)
+    request = commit_request(core, "g", {("t", 0): 3, ("t", 1): 4}, version)
+    if version == 1:
+        request.topics[0].partitions[0].commit_timestamp = 1234
+    (topic,) = client.call(request, version).topics
+    assert [p.error_code for p in topic.partitions] == [0, 0]
+    asked = [messages.OffsetFetchRequest.Topic("t", [0, 1])]
+    (topic,) = client.call(messages.OffsetFetchRequest("g", asked), version).topics
+    assert [(p.committed_offset, p.error_code) for p in topic.partitions] == [(3, 0), (4, 0)]
+    if version == 1:
+        assert core.committed("g")["t", 0].commit_timestamp == 1234
+
+
+def test_a_commit_after_every_message_is_fine() -> None:
+    """Requirement 1: a high write load. 2,000 commits of one partition, of which only the last counts."""
+    core = broker()
+    client = CoreClient(core)
+    for offset in range(2000):
+        client.send((commit_request(core, "g", {("t", 0): offset}, 8), 8))
+        if offset % 50 == 49:
+            core.end_turn()
+            assert len(client.take()) == 50
+    assert client.committed("g") == {("t", 0): 1999}
+
+
+def test_what_was_acknowledged_survives_a_crash() -> None:
+    """Requirement 2: a written offset is not lost with the server."""
+    core = broker()
+    CoreClient(core).commit("g", {("t", 0): 1, ("t", 1): 2})
+    assert CoreClient(killed(core)).committed("g") == {("t", 0): 1, ("t", 1): 2}
+
+
+def test_a_read_returns_the_last_written_value() -> None:
+    """Requirement 3: no eventual consistency; whoever reads, on whatever connection."""
+    core = broker()
+    writer, reader = CoreClient(core), CoreClient(core)
+    for offset in (5, 3, 4):
+        writer.commit("g", {("t", 0): offset})
+        assert reader.committed("g") == writer.committed("g") == {("t", 0): offset}
+
+
+def test_an_entry_takes_at_most_64_bytes() -> None:
+    """Requirement 4: 64 bytes for group, topic, partition and offset, names shared."""
+    entry = OffsetAndMetadata(1, -1, "", 1_700_000_000_000, -1, bytes(range(16)), 1)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        table = OffsetTable()
+        for group in range(400):
+            name = f"group-{group}"
+            for partition in range(50):
+                table.put(name, "topic", partition, entry)
+        per_entry = (tracemalloc.get_traced_memory()[0] - before) / len(table)
+    finally:
+        tracemalloc.stop()
+    assert per_entry <= 64
+
+
+def test_a_commit_of_several_partitions_is_in_the_log_whole_or_not_at_all() -> None:
+    """Requirement 5: a crash at any byte of the write leaves both offsets or none, and what was there before counts."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1, ("t", 1): 1})
+    files = core.directory.files
+    assert isinstance(files, MemoryFiles)
+    before = len(files._contents[LOG])
+    client.commit("g", {("t", 0): 2, ("t", 1): 2})
+    whole = bytes(files._contents[LOG])
+    seen = set()
+    for size in range(before, len(whole) + 1):
+        left = kept(files)
+        left._contents[LOG] = bytearray(whole[:size])
+        seen.add(tuple(CoreClient(broker(left)).committed("g").items()))
+    assert seen == {tuple({("t", 0): n, ("t", 1): n}.items()) for n in (1, 2)}
+
+
+def test_a_partial_write_never_lets_compaction_delete_the_right_value() -> None:
+    """Phase 2, nuances: a torn commit is cut off before anything is cleaned, so the value before it is the last one."""
+    core = broker(log_cleaner_min_cleanable_ratio=0)
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1, ("t", 1): 1})
+    files = core.directory.files
+    assert isinstance(files, MemoryFiles)
+    client.commit("g", {("t", 0): 2, ("t", 1): 2})
+    torn = kept(files)
+    del torn._contents[LOG][-1:]
+    later = broker(torn)
+    assert [value is not None for _, value in offsets_topic(later)] == [True, True]
+    CoreClient(later).commit("h", {("t", 0): 7})
+    assert CoreClient(killed(later)).committed("g") == {("t", 0): 1, ("t", 1): 1}
+
+
+def test_a_refused_commit_changes_nothing_in_memory() -> None:
+    """Phase 2, nuances: no answer before the log has it, and an unsuccessful commit leaves the table as it is."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1})
+    found = core.topics.partition("__consumer_offsets", 0)
+    assert found is not None
+    found.log.close()
+    assert client.commit("g", {("t", 0): 2}) == {("t", 0): ErrorCode.NOT_COORDINATOR}
+    assert client.committed("g") == {("t", 0): 1}
+
+
+def test_a_savvy_client_hashes_the_group_itself() -> None:
+    """Phase 2: with the hash that brokers use a client knows the partition, and so the broker, without asking."""
+    core = broker(offsets_topic_num_partitions=50)
+    CoreClient(core).commit("billing", {("t", 0): 1})
+    assert [key.group for key, _ in offsets_topic(core, partition_for("billing", 50))] == ["billing"]
+
+
+def test_an_offset_is_updated_if_the_current_one_is_the_expected_one() -> None:
+    """Open questions, optimistic locking: update to x iff the current offset is y."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 5})
+    for expected, error in ((4, MISMATCH), (5, 0), (5, MISMATCH)):
+        request = commit_request(core, "g", {("t", 0): 6}, 8)
+        conditions.put(request.topics[0].partitions[0], expected)
+        assert client.call(request, 8).topics[0].partitions[0].error_code == error
+    assert client.committed("g") == {("t", 0): 6}
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_what_becomes_of_commits_for_unknown_topics_is_configured(accepted: bool) -> None:
+    """Open questions: offsets of topics that are not in this cluster. Kafka refuses them."""
+    client = CoreClient(broker(offsets_commit_unknown_topics=accepted))
+    error = 0 if accepted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client.commit("mirror", {("elsewhere", 3): 8}) == {("elsewhere", 3): error}
+    assert client.committed("mirror") == ({("elsewhere", 3): 8} if accepted else {})
+
+
+def test_the_errors_are_enumerated() -> None:
+    """Open questions, error conditions: docs/commits.md names each code that a commit is answered here."""
+    page = (REPOSITORY / "docs" / "commits.md").read_text(encoding="utf-8")
+    for code in (0, 3, 12, 14, 16, 22, 25, 27, 29, 42, 55, 69, 82, 100, -1, 10_000):
+        assert f"| {code} | {ErrorCode(code).name} |" in page
+
+
+def test_anybody_stores_offsets_without_being_a_member() -> None:
+    """Integration with clients: the requests stand for themselves; no group needs to be joined."""
+    client = CoreClient(broker())
+    assert client.commit("tool", {("t", 0): 1}) == {("t", 0): 0}
+    assert client.committed("tool") == {("t", 0): 1}
+
+
+def test_the_offsets_topic_is_cleaned_by_key() -> None:
+    """Phase 2: a key-based cleaner removes older updates of the offset log."""
+    core = broker()
+    CoreClient(core).commit("g", {("t", 0): 1})
+    topic = core.topics.get("__consumer_offsets")
+    assert topic is not None and topic.configs["cleanup.policy"] == "compact"
+    assert Config.load({}).log_cleaner_enable

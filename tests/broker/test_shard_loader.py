@@ -175,8 +175,8 @@ def test_what_damage_hides_is_not_said_again_behind_a_commit_that_came_meanwhile
     client = CoreClient(core)
     records_in_force = rescue.records_in_force
 
-    def and_a_commit(log: Log, shard: Shard) -> list[Record]:
-        found = records_in_force(log, shard)
+    def and_a_commit(log: Log, shard: Shard, in_log: Shard | None) -> list[Record]:
+        found = records_in_force(log, shard, in_log)
         assert [record.key for record in found] == [stored.offset_key("s", "t", 0)]
         assert client.commit("s", {("t", 0): 12}) == {("t", 0): 0}
         return found

@@ -287,6 +287,21 @@ def test_a_commit_that_waits_for_the_disk_goes_with_its_topic() -> None:
     assert core.committed("g") == {}
 
 
+def test_what_a_crash_leaves_of_a_deleted_topics_offsets_expires() -> None:
+    files = FaultyFiles()
+    core = make_core(files, **QUICK)
+    client = fill(core, 60, 100)
+    delete_topic(client, "t")
+    left = {f"g-{group}": client.committed(f"g-{group}") for group in range(60)}
+    assert {len(offsets) for offsets in left.values()} >= {0, 100}
+    again = make_core(files.survivors(), clock=manual_clock(core), **QUICK)
+    client = CoreClient(again)
+    after(again, 50_000)
+    assert {group: client.committed(group) for group in left} == left
+    after(again, 20_000)
+    assert not any(client.committed(group) for group in left)
+
+
 def test_a_clean_stop_finishes_what_a_deletion_began() -> None:
     files = MemoryFiles()
     core = make_core(files, offsets_topic_num_partitions=2)

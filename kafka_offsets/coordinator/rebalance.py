@@ -178,14 +178,12 @@ def _close_connections(draft: Draft, group: ClassicGroup) -> None:
     Source: the design of the consumer rewrite, rebalance process, option 2.
     """
     members = group.members.values()
-    waiting = [m.connection for m in members if m.join is not None or m.sync is not None]
-    closed = dict.fromkeys(m.connection for m in members if m.connection is not None)
-    for connection in closed:
-        if connection not in waiting:
-            draft.reply(Closing(connection), None)
-    for member in members:
-        if member.connection in closed and member.connection not in waiting:
-            member.connection = None
+    kept = {m.connection for m in members if m.join is not None or m.sync is not None} | {None}
+    silent = [member for member in members if member.connection not in kept]
+    for connection in dict.fromkeys(member.connection for member in silent):
+        draft.reply(Closing(connection), None)
+    for member in silent:
+        member.connection = None
 
 
 def complete_if_all_joined(draft: Draft, group: ClassicGroup) -> None:

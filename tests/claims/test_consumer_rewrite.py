@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from kafka_offsets import Broker
@@ -285,6 +286,25 @@ def test_a_consumer_commits_what_it_names_and_reads_it_again(running: Broker) ->
     assert consumer.committed(TopicPartition("t", 1)) is None
     consumer.close()
     assert running.committed("g")["t", 0].offset == 1
+
+
+@pytest.mark.interop
+def test_a_consumer_is_refused_what_it_does_not_own_and_keeps_its_place() -> None:
+    """Consumer API: a commit for partitions that are not assigned is an exception, where that is configured."""
+    with Broker({"offsets.commit.owner.check": True}) as running:
+        running.create_topic("t", 2)
+        running.create_topic("u", 1)
+        consumer = reader(running, "t")
+        try:
+            until(lambda: consumer.poll(_POLL_MS) or len(consumer.assignment()) == 2, "both are assigned")
+            offset = OffsetAndMetadata(1, "", -1)
+            with pytest.raises(TopicAuthorizationFailedError):
+                consumer.commit({TopicPartition("t", 0): offset, TopicPartition("u", 0): offset})
+            assert set(running.committed("g")) == {("t", 0)}
+            consumer.commit({TopicPartition("t", 1): offset})
+            assert set(running.committed("g")) == {("t", 0), ("t", 1)}
+        finally:
+            consumer.close()
 
 
 @pytest.mark.interop

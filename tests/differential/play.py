@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.apis import API_VERSIONS, SERVED
-from kafka_offsets.errors import ProtocolError
+from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 from tests.differential.brokers import PATIENCE_MS, SILENCE_MS, Broker, NoAnswerError
 from tests.differential.printed import Names, build, printed
@@ -23,10 +23,15 @@ Wanted = tuple[Any, ...]
 TOPICS = {"orders": 4, "pages": 2}
 """The topics that every situation finds, and their partitions."""
 
+NOT_YET = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 APPEND_MS = 40
 """Kafka refuses a join before the group that it makes is to be seen by other requests."""
 
-ORDER_MS = 15
+ORDER_MS = 40
 """What is sent later on another connection, arrives later."""
 
 
@@ -100,13 +105,15 @@ class Play:
     def has_loaded(self, groups: Iterable[str]) -> bool:
         """Whether the coordinators of groups are at work."""
         return not any(
-            self._quietly("OffsetFetch", 7, group_id=group, topics=[]).error_code for group in groups
+            self._quietly("OffsetFetch", 7, group_id=group, topics=[]).error_code in NOT_YET
+            for group in groups
         )
 
     def learn(self, *topics: str) -> Any:
         """Note the ids of topics; return what Metadata says."""
         wanted = [{"name": name} for name in topics]
         found = self._quietly("Metadata", 12, topics=wanted, allow_auto_topic_creation=False)
+        self.names.broker_id = found.brokers[0].node_id
         for topic in found.topics:
             if not topic.error_code:
                 self.names.learn_topic(topic.name, topic.topic_id)
@@ -120,17 +127,17 @@ class Play:
         assert answer is not None, f"{api} v{version} is not answered"
         return answer
 
-    def stable(self, *clients: "Client") -> None:
+    def stable(self, *clients: "Client", version: int = 9) -> None:
         """Have the clients make a stable generation, the first of them its leader; the others join together."""
         leader, others = clients[0], clients[1:]
-        leader.enter()
+        leader.enter(version)
         leader.answer()
         leader.sync({leader: b"all"})
         if not others:
             return
         for other in others:
-            other.enter()
-        leader.join()
+            other.enter(version)
+        leader.join(version)
         for other in others:
             other.answer()
         for other in others:
@@ -204,10 +211,16 @@ class Client:
 
     def answer(self) -> Any:
         """Take the next answer; return it, None when there is none."""
+        if not self.pending:
+            self.play.events.append([self.label, "was answered before"])
+            return None
         return self._receive(PATIENCE_MS, self.pending.pop(0), "silence")
 
     def silent(self) -> None:
         """Listen for a moment: is the answer that is awaited held back?"""
+        if not self.pending:
+            self.answer()
+            return
         pending = self.pending.pop(0)
         self._receive(SILENCE_MS, pending, "waits")
         if self.play.events[-1][-1] == "waits":
@@ -251,6 +264,8 @@ class Client:
         if api == "JoinGroup" and answer.error_code:
             self.play.pause(APPEND_MS)
         if api == "JoinGroup" and answer.error_code in (0, 79):
+            if not self.member_id:
+                self.play.names.learn(answer.member_id)
             self.member_id = answer.member_id
             if not answer.error_code:
                 self.generation, self.protocol_name = answer.generation_id, answer.protocol_name

@@ -1,9 +1,9 @@
 """Messages to and from plain values, the same for two brokers where these cannot but differ.
 
-What is normalised, and nothing else: UUIDs in strings (member ids that a broker made) become "#1", "#2" … in the order
-of their appearance; topic ids are named by their topic; the port becomes "PORT" and the cluster id "CLUSTER"; lists
-whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); of all groups only those of the situation are
-listed, and of all APIs only those that ours serves are compared.
+What is normalised, and nothing else: what a broker makes up for member ids becomes "#1", "#2" … in the order of its
+appearance; topic ids are named by their topic; the port becomes "PORT", the cluster id "CLUSTER" and the broker's id 1;
+lists whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); of all groups only those of the situation
+are listed, and of all APIs only those that ours serves are compared.
 """
 
 import re
@@ -12,20 +12,24 @@ from typing import Any
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Struct
 
+ID_BYTES = 16
 UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")
-_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile("[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
+_BROKER_IDS = ("node_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes")
 _UNORDERED = {
     "JoinGroupResponse": {"members": ("member_id", "metadata")},
     "DescribeGroupsResponse": {"groups": ("group_id",), "members": ("member_id", "member_metadata")},
     "ListGroupsResponse": {"groups": ("group_id",)},
     "DeleteGroupsResponse": {"results": ("group_id",)},
     "ProduceResponse": {"responses": ("name", "topic_id"), "partition_responses": ("index",)},
+    "DeleteRecordsResponse": {"topics": ("name",), "partitions": ("partition_index",)},
     "ListOffsetsResponse": {"topics": ("name",), "partitions": ("partition_index",)},
     "MetadataResponse": {"topics": ("name", "topic_id"), "partitions": ("partition_index",)},
     "ConsumerGroupHeartbeatResponse": {"topic_partitions": ("topic_id",), "partitions": ()},
     "ConsumerGroupDescribeResponse": {
         "groups": ("group_id",),
         "members": ("member_id",),
+        "subscribed_topic_names": (),
         "topic_partitions": ("topic_name",),
         "partitions": (),
     },
@@ -39,6 +43,7 @@ class Names:
     def __init__(self) -> None:
         self._made: dict[str, str] = {}
         self._topics: dict[str, bytes] = {}
+        self.broker_id = 1
 
     def learn_topic(self, name: str, topic_id: bytes) -> None:
         """Note the id of a topic."""
@@ -53,8 +58,15 @@ class Names:
         return next((f"id of {n}" for n, known in self._topics.items() if known == topic_id), topic_id.hex())
 
     def learn(self, made: str) -> None:
-        """Note an id that a broker made up."""
-        self._made.setdefault(made, f"#{len(self._made) + 1}")
+        """Note an id that a broker made up: the UUID in it, or all of it."""
+        found = _UUID.search(made)
+        self._made.setdefault(found[0] if found else made, f"#{len(self._made) + 1}")
+
+    def sorted_by(self, value: Any) -> str:
+        """Return what a value is sorted by: nothing of what a broker made up."""
+        if isinstance(value, bytes) and len(value) == ID_BYTES:
+            return self.topic_text(value)
+        return _UUID.sub("", "" if value in self._made else f"{value}")
 
     def text(self, text: str) -> str:
         """Return a string with everything that a broker made up replaced."""
@@ -119,18 +131,10 @@ def _struct(
 
 
 def _sorted(items: list[Any], keys: tuple[str, ...], names: Names) -> list[Any]:
-    """Sort without looking at what a broker made up, but for what the situation has seen of it."""
+    """Sort without looking at what a broker made up."""
 
     def key(item: Any) -> Any:
-        if not keys:
-            return item
-        found = [getattr(item, name) for name in keys]
-        return [
-            names.topic_text(value)
-            if isinstance(value, bytes) and len(value) == 16
-            else _UUID.sub("", f"{value}")
-            for value in found
-        ]
+        return [names.sorted_by(getattr(item, name)) for name in keys] if keys else item
 
     return sorted(items, key=key)
 
@@ -144,6 +148,8 @@ def _scalar(
         return names.topic_text(value)
     if field.name == "port":
         return "PORT" if value > 0 else value
+    if field.name in _BROKER_IDS:
+        return 1 if value == names.broker_id else value
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("latin-1")
     return names.text(value) if isinstance(value, str) else value

@@ -17,7 +17,9 @@ ALL_ORDERS = {"orders": [0, 1, 2, 3]}
 
 def owned(partitions: dict[str, list[int]]) -> list[dict[str, Any]]:
     """What a member says that it owns."""
-    return [{"topic_id": topic, "partitions": indexes} for topic, indexes in partitions.items()]
+    return [
+        {"topic_id": topic, "partitions": sorted(indexes)} for topic, indexes in sorted(partitions.items())
+    ]
 
 
 def beat(a: Client, version: int = 1, **fields: Any) -> Any:

@@ -49,7 +49,7 @@ def kept(w: Play) -> None:
 @situation("offsets of topics that a stable group subscribes to do not expire", setting="expiring")
 def subscribed(w: Play) -> None:
     a = w.client("a", session_ms=60_000)
-    w.stable(a)
+    w.stable(a, version=3)
     a.commit(("orders", 0, 1), ("pages", 0, 2), version=2, retention_time_ms=1)
     w.pause(LONG_MS)
     a.fetch(everything=True)
@@ -59,7 +59,7 @@ def subscribed(w: Play) -> None:
 @situation("offsets of a group that awaits members do not expire", setting="expiring")
 def rebalancing(w: Play) -> None:
     a, b = w.clients("ab", session_ms=60_000, rebalance_ms=60_000)
-    w.stable(a)
+    w.stable(a, version=3)
     a.commit(("orders", 0, 1), ("pages", 0, 2), version=2, retention_time_ms=1)
     b.enter()
     w.pause(LONG_MS)
@@ -79,7 +79,7 @@ def completing(w: Play) -> None:
 @situation("a group that emptied goes with its last offset", setting="expiring")
 def emptied(w: Play) -> None:
     a = w.client("a")
-    w.stable(a)
+    w.stable(a, version=3)
     a.commit(("orders", 0, 1), version=2, retention_time_ms=1)
     a.leave()
     w.pause(LONG_MS)
@@ -90,7 +90,7 @@ def emptied(w: Play) -> None:
 @situation("a group that emptied and had no offsets goes", setting="expiring")
 def emptied_without_offsets(w: Play) -> None:
     a = w.client("a")
-    w.stable(a)
+    w.stable(a, version=3)
     a.leave()
     a.describe()
     w.pause(LONG_MS)
@@ -109,7 +109,7 @@ def pending(w: Play) -> None:
 @situation("offsets of a live group that is not of consumers do not expire", setting="expiring")
 def connect(w: Play) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),), session_ms=60_000)
-    w.stable(a)
+    w.stable(a, version=3)
     a.commit(("orders", 0, 1), version=2, retention_time_ms=1)
     w.pause(LONG_MS)
     a.fetch(everything=True)

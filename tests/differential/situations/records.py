@@ -184,3 +184,44 @@ def consumer(w: Play) -> None:
     w.stable(a)
     a.fetch((name, 0))
     fetch(a, name, (0, 2))
+
+
+@situation("leader epochs and where they end", (2, 3, 4))
+def epochs(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(2)
+    produce(a, name, batch("one", "two"))
+    for topic in (name, "nothing"):
+        for current, epoch in ((-1, 0), (0, 0), (-1, 1), (-1, -1), (1, 0), (0, 5)):
+            partitions = [
+                {"partition": index, "current_leader_epoch": current, "leader_epoch": epoch}
+                for index in (0, 1, 9)
+            ]
+            topics = [{"topic": topic, "partitions": partitions}]
+            a.ask("OffsetForLeaderEpoch", version, replica_id=-1, topics=topics)
+
+
+@situation("a group goes on behind records that were deleted", (0, 1, 2))
+def deleted(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(2)
+    produce(a, name, batch("one", "two", "three"))
+    a.commit((name, 0, 1))
+    for offset in (2, 1, -1, 9, -2):
+        partitions = [{"partition_index": index, "offset": offset} for index in (0, 9)]
+        a.ask("DeleteRecords", version, topics=[{"name": name, "partitions": partitions}], timeout_ms=5000)
+        fetch(a, name, (0, 1))
+        offsets_at(a, name, (0, EARLIEST), (0, LATEST))
+    a.fetch((name, 0))
+
+
+@situation("fetching less than a batch", (4, 11, 18))
+def little(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(2)
+    produce(a, name, batch("one"))
+    produce(a, name, batch("two"))
+    produce(a, name, batch("three"), partition=1)
+    for most, most_of_one in ((1, 1), (0, 0), (80, 1000), (1000, 80), (1000, 0), (-1, 1000)):
+        partitions = [
+            {"partition": index, "fetch_offset": 0, "partition_max_bytes": most_of_one} for index in (0, 1)
+        ]
+        topics = [{"topic": name, "topic_id": name, "partitions": partitions}]
+        a.ask("Fetch", version, max_wait_ms=0, min_bytes=0, max_bytes=most, topics=topics)

@@ -276,7 +276,11 @@ class World:
             recorded = {name for name, group in shard.groups.items() if group.durable is not None}
             offsets = observed_offsets(shard, [*self.group_names, ""])
             for table in self.oracle.survivors(shard.partition):
-                if table.offsets == offsets and table.records.keys() == recorded and agree(live, table):
+                if (
+                    table.offsets == offsets
+                    and table.records.keys() == recorded
+                    and agree(live, table, self.plan.max_size)
+                ):
                     table.simple = {name for name in live if name not in table.records}
                     seen = table
                     break

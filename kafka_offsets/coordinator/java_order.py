@@ -1,0 +1,114 @@
+"""The order of Java's hash maps, by which Kafka breaks ties between members and between topics.
+
+Source: java.util.HashMap; TimelineHashMap and BaseHashTable of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_SMALLEST_TABLE = 16
+_LOAD_FACTOR = 0.75
+
+
+def string_hash(text: str) -> int:
+    """Return Java's hash code of a string, unsigned."""
+    hashed = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    return hashed
+
+
+def topic_id_hash(topic_id: bytes) -> int:
+    """Return Java's hash code of a Uuid, unsigned: its four words together."""
+    hashed = 0
+    for at in range(0, 16, 4):
+        hashed ^= int.from_bytes(topic_id[at : at + 4])
+    return hashed
+
+
+def hash_order(items: Iterable[T], hash_of: Callable[[T], int], *, at_once: bool = False) -> list[T]:
+    """Return items in the order of a Java HashMap or HashSet to which they were added one after the other.
+
+    at_once  the set was made of a collection, and so with a table of the right size
+    """
+    found = list(items)
+    size = _SMALLEST_TABLE
+    wanted = max(int(len(found) / _LOAD_FACTOR) + 1, size) if at_once else 0
+    while size < wanted or len(found) > size * _LOAD_FACTOR:
+        size *= 2
+
+    def bucket(item: T) -> int:
+        hashed = hash_of(item)
+        return (hashed ^ hashed >> 16) & size - 1
+
+    found.sort(key=bucket)
+    return found
+
+
+def timeline_order(items: Collection[str], hash_of: Callable[[str], int] = string_hash) -> list[str]:
+    """Return items in the order of a TimelineHashMap of Kafka, which holds the members of a group."""
+    bits = 1
+    while len(items) * _LOAD_FACTOR > 1 << bits:
+        bits += 1
+
+    def slot(item: str) -> int:
+        hashed = hash_of(item)
+        if hashed >> 31:
+            hashed -= 1 << 32
+        return (hashed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 64 - bits
+
+    return sorted(items, key=slot)
+
+
+class OrderedByHash(Generic[T]):
+    """The keys of a Java HashMap, in its order.
+
+    A key that is put goes behind the others of its bucket, one that is computed because it is absent before them.
+    """
+
+    def __init__(self, hash_of: Callable[[T], int], expected: int) -> None:
+        """Begin with a table for `expected` keys."""
+        size = 1
+        while size < expected:
+            size *= 2
+        self._hash_of = hash_of
+        self._buckets: list[list[T]] = [[] for _ in range(size)]
+        self._count = 0
+
+    def __iter__(self) -> Iterator[T]:
+        """Give the keys."""
+        for bucket in self._buckets:
+            yield from bucket
+
+    def append(self, key: T) -> None:
+        """Put a key that is not there."""
+        self._bucket(key).append(key)
+        self._count += 1
+        if self._count > self._threshold:
+            self._grow()
+
+    def prepend(self, key: T) -> None:
+        """Compute a key that is not there."""
+        if self._count > self._threshold:
+            self._grow()
+        self._bucket(key).insert(0, key)
+        self._count += 1
+
+    @property
+    def _threshold(self) -> int:
+        return int(len(self._buckets) * _LOAD_FACTOR)
+
+    def _bucket(self, key: T) -> list[T]:
+        hashed = self._hash_of(key)
+        return self._buckets[(hashed ^ hashed >> 16) & len(self._buckets) - 1]
+
+    def _grow(self) -> None:
+        keys = list(self)
+        self._buckets = [[] for _ in range(2 * len(self._buckets))]
+        for key in keys:
+            self._bucket(key).append(key)

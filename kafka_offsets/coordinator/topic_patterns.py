@@ -1,0 +1,556 @@
+"""Which topics does a regular expression of a consumer group match?
+
+The syntax is RE2's, as Kafka has it through RE2J: what backtracking alone could decide, back references and look
+around, is refused. Names of topics have 65 different characters, so every class of characters is a small set, and an
+expression becomes a nondeterministic automaton that reads a name in time proportional to its length, whatever a member
+sends; both its size and its depth have bounds.
+Source: RE2J 1.8, Parser; TopicRegexResolver and Utils.throwIfRegularExpressionIsInvalid of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+_ALPHABET = frozenset(string.ascii_letters + string.digits + "._-")
+"""What names of topics consist of."""
+
+_WORD = frozenset(string.ascii_letters + string.digits + "_")
+_NOTHING: frozenset[str] = frozenset()
+
+_MOST_STATES = 20_000
+"""So many states an automaton may have; RE2J makes one of any size."""
+
+_DEEPEST = 150
+"""So deep may groups nest; RE2J takes as many as its stack."""
+
+_MOST_REPEATS = 1000
+_MOST_STEPS_KEPT = 10_000
+
+_PERL = {"d": frozenset(string.digits), "s": _NOTHING, "w": _WORD}
+_POSIX = {
+    "alnum": frozenset(string.ascii_letters + string.digits),
+    "alpha": frozenset(string.ascii_letters),
+    "ascii": _ALPHABET,
+    "blank": _NOTHING,
+    "cntrl": _NOTHING,
+    "digit": frozenset(string.digits),
+    "graph": _ALPHABET,
+    "lower": frozenset(string.ascii_lowercase),
+    "print": _ALPHABET,
+    "punct": frozenset("._-"),
+    "space": _NOTHING,
+    "upper": frozenset(string.ascii_uppercase),
+    "word": _WORD,
+    "xdigit": frozenset(string.hexdigits),
+}
+_UNICODE = {
+    "Any": _ALPHABET,
+    "L": frozenset(string.ascii_letters),
+    "Ll": frozenset(string.ascii_lowercase),
+    "Lu": frozenset(string.ascii_uppercase),
+    "N": frozenset(string.digits),
+    "Nd": frozenset(string.digits),
+    "P": frozenset("._-"),
+    "Pc": frozenset("_"),
+    "Pd": frozenset("-"),
+    "Po": frozenset("."),
+    "Latin": frozenset(string.ascii_letters),
+    "Common": frozenset(string.digits + "._-"),
+}
+"""Categories and scripts that have some of our characters."""
+
+_OTHER_UNICODE = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        C Cc Cf Co Cs Lm Lo Lt M Mc Me Mn Nl No Pe Pf Pi Ps S Sc Sk Sm So Z Zl Zp Zs  Arabic Armenian
+        Avestan Balinese Bamum Batak Bengali Bopomofo Brahmi Braille Buginese Buhid  Canadian_Aboriginal
+        Carian Cham Cherokee Coptic Cuneiform Cypriot Cyrillic Deseret Devanagari  Egyptian_Hieroglyphs
+        Ethiopic Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo  Hebrew Hiragana
+        Imperial_Aramaic Inherited Inscriptional_Pahlavi Inscriptional_Parthian Javanese  Kaithi Kannada
+        Katakana Kayah_Li Kharoshthi Khmer Lao Lepcha Limbu Linear_B Lisu Lycian Lydian  Malayalam
+        Mandaic Meetei_Mayek Mongolian Myanmar New_Tai_Lue Nko Ogham Ol_Chiki Old_Italic  Old_Persian
+        Old_South_Arabian Old_Turkic Oriya Osmanya Phags_Pa Phoenician Rejang Runic Samaritan
+        Saurashtra Shavian Sinhala Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham
+        Tai_Viet  Tamil Telugu Thaana Thai Tibetan Tifinagh Ugaritic Vai Yi
+        """,
+    )
+)
+"""Those that have none."""
+
+_FOLDED = {"\u017f": "s", "\u212a": "k"}
+"""Characters that are a letter of ours but for their case."""
+
+_ESCAPES = frozenset("afnrtv")
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+_COUNTS = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
+
+BAD_REPEAT_SIZE = "invalid repeat count"
+MISSING_BRACKET = "missing closing ]"
+MISSING_PAREN = "missing closing )"
+BAD_RANGE = "invalid character class range"
+BAD_ESCAPE = "invalid escape sequence"
+BAD_PERL = "invalid or unsupported Perl syntax"
+BAD_NAME = "invalid named capture"
+SAME_NAME = "duplicate capture group name"
+BAD_REPEAT = "invalid nested repetition operator"
+NOTHING_TO_REPEAT = "missing argument to repetition operator"
+TRAILING_BACKSLASH = "trailing backslash at end of expression"
+UNEXPECTED_PAREN = "regexp/syntax: internal error"
+TOO_LARGE = "expression is too large"
+
+
+class PatternError(ValueError):
+    """An expression that is none; the message is RE2J's, without the expression."""
+
+
+class _Chars(NamedTuple):
+    """One of these characters."""
+
+    allowed: frozenset[str]
+
+
+class _All(NamedTuple):
+    """These, one behind the other."""
+
+    parts: tuple[_Node, ...]
+
+
+class _Any(NamedTuple):
+    """One of these."""
+
+    choices: tuple[_Node, ...]
+
+
+class _Repeat(NamedTuple):
+    """This, so often; most is None without an end."""
+
+    part: _Node
+    least: int
+    most: int | None
+
+
+class _Here(NamedTuple):
+    """A place: `start`, `end`, at a word's `border` or `inside` of one or none."""
+
+    kind: str
+
+
+_Node = _Chars | _All | _Any | _Repeat | _Here
+
+
+class TopicPattern:
+    """A regular expression that whole names of topics are compared with."""
+
+    def __init__(self, expression: str) -> None:
+        """Raise PatternError when it is none."""
+        self._automaton = _Automaton(_Parser(expression).parse())
+
+    def matching(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the names that match."""
+        return frozenset(name for name in names if self._automaton.accepts(name))
+
+
+# ---- reading expressions --------------------------------------------------------------------------------------
+
+
+class _Group:
+    """A group that is being read: choices that are complete, parts of the last one."""
+
+    def __init__(self, flags: frozenset[str]) -> None:
+        self.choices: list[_Node] = []
+        self.parts: list[_Node] = []
+        self.flags = flags
+
+    def node(self) -> _Node:
+        self.split()
+        return self.choices[0] if len(self.choices) == 1 else _Any(tuple(self.choices))
+
+    def split(self) -> None:
+        self.choices.append(self.parts[0] if len(self.parts) == 1 else _All(tuple(self.parts)))
+        self.parts = []
+
+
+class _Parser:
+    """Reads one expression from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.flags: frozenset[str] = frozenset()
+        self.groups = [_Group(self.flags)]
+        self.names: set[str] = set()
+        self.repeated_at = -1  # where a repetition has just ended
+
+    def parse(self) -> _Node:
+        """Return what the expression says."""
+        while self.at < len(self.text):
+            self._one()
+        if len(self.groups) > 1:
+            raise PatternError(MISSING_PAREN)
+        return self.groups[0].node()
+
+    def _one(self) -> None:
+        char = self.text[self.at]
+        match char:
+            case "(":
+                self._open()
+            case ")":
+                self._close()
+            case "|":
+                self.at += 1
+                self.groups[-1].split()
+            case "*" | "+" | "?":
+                self.at += 1
+                self._repeat(int(char == "+"), 1 if char == "?" else None)
+            case "{":
+                self._counted()
+            case "[":
+                self._add(_Chars(self._class()))
+            case "^" | "$":
+                self.at += 1
+                self._add(_Here("start" if char == "^" else "end"))
+            case ".":
+                self.at += 1
+                self._add(_Chars(_ALPHABET))
+            case "\\":
+                self._escape()
+            case _:
+                self.at += 1
+                self._add(self._literal(char))
+
+    def _add(self, node: _Node) -> None:
+        self.groups[-1].parts.append(node)
+
+    def _fold(self, chars: frozenset[str]) -> frozenset[str]:
+        if "i" not in self.flags:
+            return chars
+        return chars | {char.swapcase() for char in chars}
+
+    def _literal(self, char: str) -> _Node:
+        if "i" in self.flags:
+            char = _FOLDED.get(char, char)
+        return _Chars(self._fold(frozenset(char) & _ALPHABET))
+
+    # Groups
+
+    def _open(self) -> None:
+        if len(self.groups) > _DEEPEST:
+            raise PatternError(TOO_LARGE)
+        rest = self.text[self.at :]
+        if not rest.startswith("(?"):
+            self.at += 1
+            self.groups.append(_Group(self.flags))
+        elif rest.startswith(("(?P<", "(?<")):
+            self._named(4 if rest.startswith("(?P<") else 3)
+        else:
+            self._flags()
+
+    def _named(self, prefix: int) -> None:
+        end = self.text.find(">", self.at)
+        name = self.text[self.at + prefix : end]
+        if end < 0 or not _NAME.fullmatch(name):
+            raise PatternError(BAD_NAME)
+        if name in self.names:
+            raise PatternError(SAME_NAME)
+        self.names.add(name)
+        self.at = end + 1
+        self.groups.append(_Group(self.flags))
+
+    def _flags(self) -> None:
+        flags = set(self.flags)
+        self.at += 2
+        negative = False
+        seen = False
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            self.at += 1
+            if char in "imsU":
+                seen = True
+                (flags.discard if negative else flags.add)(char)
+            elif char == "-" and not negative:
+                negative, seen = True, False
+            elif char in ":)" and (seen or not negative):
+                if char == ":":
+                    self.groups.append(_Group(self.flags))
+                self.flags = frozenset(flags)
+                return
+            else:
+                break
+        raise PatternError(BAD_PERL)
+
+    def _close(self) -> None:
+        if len(self.groups) == 1:
+            raise PatternError(UNEXPECTED_PAREN)
+        self.at += 1
+        group = self.groups.pop()
+        self.flags = group.flags
+        self._add(group.node())
+
+    # Repetitions
+
+    def _counted(self) -> None:
+        found = _COUNTS.match(self.text, self.at)
+        if found is None or any(len(part) > 9 for part in found.groups() if part):
+            if found is not None:
+                raise PatternError(BAD_REPEAT_SIZE)
+            self.at += 1
+            self._add(_Chars(_NOTHING))
+            self.repeated_at = self.at  # RE2J takes it for an operator all the same
+            return
+        least = int(found[1])
+        most = least if found[2] is None else int(found[3]) if found[3] else None
+        if least > _MOST_REPEATS or (most is not None and (most > _MOST_REPEATS or most < least)):
+            raise PatternError(BAD_REPEAT_SIZE)
+        self.at = found.end()
+        self._repeat(least, most)
+
+    def _repeat(self, least: int, most: int | None) -> None:
+        operator_at = self.at
+        if self.text.startswith("?", self.at):
+            self.at += 1  # it would rather be short, which is the same to us
+        parts = self.groups[-1].parts
+        if not parts:
+            raise PatternError(NOTHING_TO_REPEAT)
+        if self._repeats_directly(operator_at):
+            raise PatternError(BAD_REPEAT)
+        parts[-1] = _Repeat(parts[-1], least, most)
+        self.repeated_at = self.at
+
+    def _repeats_directly(self, operator_end: int) -> bool:
+        """Whether the operator that ends here stands right behind another one."""
+        begin = (
+            self.text.rfind("{", 0, operator_end) if self.text[operator_end - 1] == "}" else operator_end - 1
+        )
+        return begin == self.repeated_at
+
+    # Characters
+
+    def _escape(self) -> None:
+        following = self.text[self.at + 1 : self.at + 2]
+        places = {"A": "start", "z": "end", "b": "border", "B": "inside"}
+        if following in places:
+            self.at += 2
+            self._add(_Here(places[following]))
+        elif following == "Q":
+            end = self.text.find("\\E", self.at + 2)
+            quoted = self.text[self.at + 2 : end if end >= 0 else None]
+            self.at = len(self.text) if end < 0 else end + 2
+            for char in quoted:
+                self._add(self._literal(char))
+        else:
+            group = self._group_escape()
+            self._add(self._literal(self._char_escape()) if group is None else _Chars(group))
+
+    def _group_escape(self) -> frozenset[str] | None:
+        r"""Read a class that has a letter, such as \d or \pN; None when there is none."""
+        letter = self.text[self.at + 1 : self.at + 2]
+        if letter.lower() in _PERL and letter:
+            self.at += 2
+            return _PERL[letter] if letter in _PERL else _ALPHABET - _PERL[letter.lower()]
+        if letter not in ("p", "P"):
+            return None
+        start, negative = self.at + 2, letter == "P"
+        if start >= len(self.text):
+            raise PatternError(BAD_RANGE)
+        name, self.at = self.text[start], start + 1
+        if name == "{":
+            end = self.text.find("}", start)
+            if end < 0:
+                raise PatternError(BAD_RANGE)
+            name, self.at = self.text[start + 1 : end], end + 1
+        if name.startswith("^"):
+            name, negative = name[1:], not negative
+        if name not in _UNICODE and name not in _OTHER_UNICODE:
+            raise PatternError(BAD_RANGE)
+        chars = self._fold(_UNICODE.get(name, _NOTHING))
+        return _ALPHABET - chars if negative else chars
+
+    def _char_escape(self) -> str:
+        """Read the character that an escape stands for."""
+        self.at += 1
+        if self.at >= len(self.text):
+            raise PatternError(TRAILING_BACKSLASH)
+        char = self.text[self.at]
+        self.at += 1
+        if "0" <= char <= "7":
+            # One digit but 0 alone would be a back reference.
+            digits = char + (re.compile("[0-7]{0,2}").match(self.text, self.at) or "")[0]
+            if len(digits) > 1 or char == "0":
+                self.at += len(digits) - 1
+                return chr(int(digits, 8))
+        elif char == "x":
+            return self._hexadecimal()
+        elif char in _ESCAPES:
+            return " "  # no character of ours, as they all
+        elif not (char.isascii() and char.isalnum()):
+            return char
+        raise PatternError(BAD_ESCAPE)
+
+    def _hexadecimal(self) -> str:
+        found = re.compile(r"([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,8})\}").match(self.text, self.at)
+        if found is None:
+            raise PatternError(BAD_ESCAPE)
+        self.at = found.end()
+        code = int(found[1] or found[2], 16)
+        if code > 0x10FFFF:
+            raise PatternError(BAD_ESCAPE)
+        return chr(code)
+
+    def _class(self) -> frozenset[str]:
+        """Read a class in brackets."""
+        self.at += 1
+        negative = self.text.startswith("^", self.at)
+        self.at += negative
+        chars: set[str] = set()
+        is_first = True
+        while is_first or not self.text.startswith("]", self.at):
+            is_first = False
+            if self.at >= len(self.text):
+                raise PatternError(MISSING_BRACKET)
+            chars |= self._class_item()
+        self.at += 1
+        return _ALPHABET - chars if negative else frozenset(chars)
+
+    def _class_item(self) -> frozenset[str]:
+        if self.text.startswith("[:", self.at):
+            end = self.text.find(":]", self.at + 2)
+            if end >= 0:
+                name = self.text[self.at + 2 : end]
+                known = _POSIX.get(name.removeprefix("^"))
+                if known is None:
+                    raise PatternError(BAD_RANGE)
+                self.at = end + 2
+                return _ALPHABET - known if name.startswith("^") else self._fold(known)
+        if self.text.startswith("\\", self.at):
+            group = self._group_escape()
+            if group is not None:
+                return group
+        low = high = self._class_char()
+        following = self.text[self.at : self.at + 2]
+        if following.startswith("-") and following not in ("-", "-]"):
+            self.at += 1
+            high = self._class_char()
+        if high < low:
+            raise PatternError(BAD_RANGE)
+        chars = {char for char in _ALPHABET if low <= char <= high}
+        if "i" in self.flags:
+            chars |= {letter for char, letter in _FOLDED.items() if low <= char <= high}
+        return self._fold(frozenset(chars))
+
+    def _class_char(self) -> str:
+        if self.at >= len(self.text):
+            raise PatternError(MISSING_BRACKET)
+        if self.text[self.at] == "\\":
+            return self._char_escape()
+        self.at += 1
+        return self.text[self.at - 1]
+
+
+# ---- matching -------------------------------------------------------------------------------------------------
+
+
+class _Automaton:
+    """States with edges: some take a character, others go on at once, if the place is the right one."""
+
+    def __init__(self, node: _Node) -> None:
+        self._chars: list[tuple[frozenset[str], int] | None] = []
+        self._free: list[list[tuple[str, int]]] = []
+        self._start, self._end = self._state(), self._state()
+        self._build(node, self._start, self._end)
+        self._steps: dict[tuple[frozenset[int], bool, str, bool], frozenset[int]] = {}
+
+    def _state(self) -> int:
+        if len(self._chars) >= _MOST_STATES:
+            raise PatternError(TOO_LARGE)
+        self._chars.append(None)
+        self._free.append([])
+        return len(self._chars) - 1
+
+    def _build(self, node: _Node, begin: int, end: int) -> None:
+        match node:
+            case _Chars(allowed):
+                middle = self._state()
+                self._free[begin].append(("", middle))
+                self._chars[middle] = allowed, end
+            case _Here(kind):
+                self._free[begin].append((kind, end))
+            case _All(parts):
+                for part in parts[:-1]:
+                    following = self._state()
+                    self._build(part, begin, following)
+                    begin = following
+                if parts:
+                    self._build(parts[-1], begin, end)
+                else:
+                    self._free[begin].append(("", end))
+            case _Any(choices):
+                for choice in choices:
+                    self._build(choice, begin, end)
+            case _Repeat(part, least, most):
+                self._build_repeat(part, least, most, begin, end)
+
+    def _build_repeat(self, part: _Node, least: int, most: int | None, begin: int, end: int) -> None:
+        for _ in range(least):
+            following = self._state()
+            self._build(part, begin, following)
+            begin = following
+        if most is None:
+            loop = self._state()
+            self._free[begin].append(("", loop))
+            after = self._state()
+            self._build(part, loop, after)
+            self._free[after].append(("", loop))
+            self._free[loop].append(("", end))
+            return
+        for _ in range(most - least):
+            self._free[begin].append(("", end))
+            following = self._state()
+            self._build(part, begin, following)
+            begin = following
+        self._free[begin].append(("", end))
+
+    def accepts(self, name: str) -> bool:
+        """Whether the whole of `name` matches."""
+        states = frozenset((self._start,))
+        is_word = False
+        for at, char in enumerate(name):
+            states = self._step(states, is_word, char, at == 0)
+            if not states:
+                return False
+            is_word = char in _WORD
+        return self._end in self._reachable(states, is_word, "", not name)
+
+    def _step(self, states: frozenset[int], is_word: bool, char: str, is_start: bool) -> frozenset[int]:
+        key = states, is_word, char, is_start
+        known = self._steps.get(key)
+        if known is None:
+            if len(self._steps) >= _MOST_STEPS_KEPT:
+                self._steps.clear()
+            edges = (self._chars[state] for state in self._reachable(*key))
+            known = self._steps[key] = frozenset(
+                edge[1] for edge in edges if edge is not None and char in edge[0]
+            )
+        return known
+
+    def _reachable(self, states: Iterable[int], is_word: bool, char: str, is_start: bool) -> set[int]:
+        """Return where one gets without taking a character, between what was and `char`; "" is the end."""
+        is_border = is_word != (char in _WORD if char else False)
+        holds: dict[str, Callable[[], bool]] = {
+            "": lambda: True,
+            "start": lambda: is_start,
+            "end": lambda: not char,
+            "border": lambda: is_border,
+            "inside": lambda: not is_border,
+        }
+        found = set(states)
+        stack = list(found)
+        while stack:
+            for kind, state in self._free[stack.pop()]:
+                if state not in found and holds[kind]():
+                    found.add(state)
+                    stack.append(state)
+        return found

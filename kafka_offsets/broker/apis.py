@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker import admin, admin_configs, fetch, groups, list_offsets, metadata, produce
-from kafka_offsets.coordinator import join, membership, offsets, sync
+from kafka_offsets.coordinator import consumer_heartbeat, join, membership, offsets, sync
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codec import Decoder, Encoder
@@ -161,6 +161,9 @@ SERVED = Apis((
         admin_configs.incremental_alter_configs, admin_configs.fail_incremental_alter_configs),
     Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
     Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),
+    Api(68, "ConsumerGroupHeartbeat", (0, 1), GROUP, consumer_heartbeat.heartbeat, consumer_heartbeat.fail_heartbeat),
+    Api(69, "ConsumerGroupDescribe", (0, 1), BROKER,
+        groups.consumer_group_describe, groups.fail_consumer_group_describe),
     Api(75, "DescribeTopicPartitions", (0, 0), BROKER,
         metadata.describe_topic_partitions, metadata.fail_describe_topic_partitions),
 ))

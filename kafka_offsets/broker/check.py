@@ -9,7 +9,8 @@ from pathlib import Path
 
 from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator import consumer_records, stored
+from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import Record
@@ -32,6 +33,8 @@ def check_offsets_record(record: Record) -> None:
         stored.parse_offset_value(record.value, record.offset)
     elif isinstance(key, stored.GroupKey):
         stored.parse_group_value(record.value)
+    elif isinstance(key, ConsumerKey):
+        consumer_records.parse_value(key.type, record.value)
 
 
 def check_snapshot(data: bytes, facts: Facts) -> str | None:

@@ -50,6 +50,17 @@ def _one_listener(texts: tuple[str, ...]) -> str | None:
     return None
 
 
+def _known_assignors(names: tuple[str, ...]) -> str | None:
+    if not names or set(names) - {"uniform", "range"}:
+        return "uniform and range are served, and at least one is needed"
+    return None if len(set(names)) == len(names) else "no assignor may be there twice"
+
+
+def _known_policy(name: str) -> str | None:
+    policies = ("bidirectional", "upgrade", "downgrade", "disabled")
+    return None if name.lower() in policies else f"one of {', '.join(policies)} is needed"
+
+
 def _one_directory(texts: tuple[str, ...]) -> str | None:
     return None if len(texts) == 1 else "exactly one directory is used"
 
@@ -243,7 +254,59 @@ class Config:
     group_initial_rebalance_delay_ms: int = setting(
         Kind.INT, 0, "How long an empty group waits for more members.", at_least=0, kafka_default=3000
     )
-    group_max_size: int = setting(Kind.INT, _INT_MAX, "The most members of a group.", at_least=1)
+    group_max_size: int = setting(Kind.INT, _INT_MAX, "The most members of a classic group.", at_least=1)
+    group_consumer_session_timeout_ms: int = setting(
+        Kind.INT, 45_000, "How long a member of a consumer group may be silent.", at_least=1
+    )
+    group_consumer_min_session_timeout_ms: int = setting(
+        Kind.INT, 100, "The shortest that this may be.", at_least=1, kafka_default=45_000
+    )
+    group_consumer_max_session_timeout_ms: int = setting(
+        Kind.INT, 60_000, "The longest that this may be.", at_least=1
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        Kind.INT,
+        500,
+        "How often members of consumer groups are told to send heartbeats, by which they see that something changed.",
+        at_least=1,
+        kafka_default=5000,
+    )
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        Kind.INT, 100, "The shortest that this may be.", at_least=1, kafka_default=5000
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        Kind.INT, 15_000, "The longest that this may be.", at_least=1
+    )
+    group_consumer_max_size: int = setting(
+        Kind.INT, _INT_MAX, "The most members of a consumer group.", at_least=1
+    )
+    group_consumer_assignors: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("uniform", "range"),
+        "Assignors that members of consumer groups may choose from; the first one counts when none does.",
+        check=_known_assignors,
+    )
+    group_consumer_migration_policy: str = setting(
+        Kind.STRING,
+        "bidirectional",
+        "Which groups with members change their kind when members of the other protocol come or the last ones go: "
+        "classic ones (upgrade), consumer groups (downgrade), both, or neither.",
+        check=_known_policy,
+    )
+    group_consumer_assignment_interval_ms: int = setting(
+        Kind.INT,
+        0,
+        "How long after one assignment a consumer group waits until the next.",
+        at_least=0,
+        kafka_default=1000,
+    )
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        Kind.INT,
+        600_000,
+        "How often at least the topics are looked for that regular expressions of consumer groups match; "
+        "when a topic was created, they are sooner.",
+        at_least=10_000,
+    )
 
     # Ours.
     fsync: str = setting(
@@ -430,3 +493,14 @@ def _check_together(config: Config) -> None:
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if low > high:
         raise ConfigError(f"group.min.session.timeout.ms ({low}) > group.max.session.timeout.ms ({high})")
+    for name in ("session.timeout", "heartbeat.interval"):
+        least, value, most = (
+            config.value(f"group.consumer.{which}{name}.ms") for which in ("min.", "", "max.")
+        )
+        if not least <= value <= most:
+            raise ConfigError(f"group.consumer.{name}.ms ({value}) is not between {least} and {most}")
+    told, silent = config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms
+    if told >= silent:
+        raise ConfigError(
+            f"group.consumer.heartbeat.interval.ms ({told}) >= group.consumer.session.timeout.ms ({silent})"
+        )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.gather import Gather
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import membership, offsets
+from kafka_offsets.coordinator import consumer_heartbeat, membership, offsets
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -34,6 +35,9 @@ _COORDINATORS_SINCE = 4
 """From this version of FindCoordinator on one request asks for several coordinators (KIP-699)."""
 
 _SHARE_SINCE = 6
+_MEMBERS_SINCE = 9
+"""From this version of OffsetFetch on a member says who it is (KIP-848)."""
+
 _GROUPS_SINCE = 8
 """From this version of OffsetFetch on one request asks for several groups (KIP-709)."""
 
@@ -135,12 +139,27 @@ def _fetched(
         named = None
         if group.topics is not None:
             named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
-        found = _fetch(core, group.group_id, named, request.require_stable, api_version, now)
+        found = _check_member(core, group, api_version, now) or _fetch(
+            core, group.group_id, named, request.require_stable, api_version, now
+        )
         if isinstance(found, ErrorCode):
             groups.append(answer.Group(group.group_id, [], found))
         else:
             groups.append(answer.Group(group.group_id, [_new_topic(topic) for topic in found]))
     return answer(groups=groups)
+
+
+def _check_member(
+    core: BrokerCore, group: messages.OffsetFetchRequest.Group, api_version: int, now: Now
+) -> ErrorCode | None:
+    """Return what is wrong with the member that asks, which only consumer groups look at; None when nothing is."""
+    hosted = core.shard_of(group.group_id, now)
+    if api_version < _MEMBERS_SINCE or isinstance(hosted, ErrorCode):
+        return None
+    found = hosted.shard.groups.get(group.group_id)
+    if not isinstance(found, ConsumerGroup):
+        return None
+    return found.check_fetch(group.member_id, group.member_epoch) or None
 
 
 def _fetch(
@@ -226,6 +245,34 @@ def fail_describe_groups(
     answer = messages.DescribeGroupsResponse
     return answer(
         groups=[answer.DescribedGroup(error_code=error, group_id=group) for group in request.groups]
+    )
+
+
+def consumer_group_describe(
+    core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
+) -> messages.ConsumerGroupDescribeResponse:
+    """Describe consumer groups (KIP-848)."""
+    answer = messages.ConsumerGroupDescribeResponse
+    described = []
+    for group_id in request.group_ids:
+        hosted = core.shard_of(group_id, now)
+        if isinstance(hosted, ErrorCode):
+            described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
+        else:
+            described.append(consumer_heartbeat.describe(hosted.shard, group_id))
+    if request.include_authorized_operations:
+        for group in (group for group in described if not group.error_code):
+            group.authorized_operations = _ALL_GROUP_OPERATIONS
+    return answer(groups=described)
+
+
+def fail_consumer_group_describe(
+    request: messages.ConsumerGroupDescribeRequest, error: ErrorCode, api_version: int
+) -> messages.ConsumerGroupDescribeResponse:
+    """Answer every group with `error`."""
+    answer = messages.ConsumerGroupDescribeResponse
+    return answer(
+        groups=[answer.DescribedGroup(error_code=error, group_id=group) for group in request.group_ids]
     )
 
 

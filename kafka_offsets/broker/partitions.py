@@ -138,6 +138,7 @@ class Topics:
 
     directory  whose catalogue they stand in
     waiting    fetches that wait for records, by their connection
+    version    grows whenever a topic comes, goes or gets more partitions; created_version is that of the last new one
     """
 
     def __init__(self, directory: DataDirectory, config: Config) -> None:
@@ -147,6 +148,7 @@ class Topics:
         self._by_name = {name: Topic(entry, config) for name, entry in directory.topics.items()}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
         self._producer_ids = iter(range(0))
+        self.version = self.created_version = 0
 
     def names(self) -> list[str]:
         """Return the names of all topics, sorted."""
@@ -229,6 +231,8 @@ class Topics:
         created = [Topic(entry, self._config) for entry in self.directory.create_topics(wanted)]
         self._by_name |= {topic.name: topic for topic in created}
         self._by_id |= {topic.topic_id: topic for topic in created}
+        self.version += 1
+        self.created_version = self.version
         return created
 
     def delete(self, name: str) -> Topic:
@@ -246,6 +250,7 @@ class Topics:
         try:
             self.directory.delete_topics(topic.name for topic in topics)
         finally:
+            self.version += 1
             for topic in topics:
                 if topic.name not in self.directory.topics:
                     del self._by_name[topic.name], self._by_id[topic.topic_id]
@@ -270,6 +275,7 @@ class Topics:
         for name, total in totals.items():
             partitions = self._by_name[name].partitions
             partitions += [None] * (total - len(partitions))
+        self.version += 1
 
     def set_configs(self, name: str, configs: Mapping[str, str]) -> Topic:
         """Replace everything that was set for a topic. KeyError, ConfigError, StorageError: nothing has changed."""

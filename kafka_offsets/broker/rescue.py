@@ -15,6 +15,9 @@ from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer_records import ConsumerKey
+from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.shard import Shard
@@ -140,6 +143,12 @@ def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[Record]:
         if value != other:
             found["groups"] += 1
             yield stored.group_tombstone(group) if value is None else stored.group_record(group, value)
+        held, others = _consumer_records(shard, group), _consumer_records(in_log, group)
+        if held != others:
+            found["groups"] += 1
+            for key in sorted(held.keys() | others.keys()):
+                if held.get(key) != others.get(key):
+                    yield Record(key, held.get(key))
     if any(found.values()):
         logger.warning(
             "%s: the snapshot has %d offsets and %d groups as they were before damage took them out of the log",
@@ -157,7 +166,12 @@ def _offsets(shard: Shard, group: str) -> dict[tuple[str, int], OffsetAndMetadat
 
 def _durable(shard: Shard, group: str) -> GroupMetadataValue | None:
     known = shard.groups.get(group)
-    return None if known is None else known.durable
+    return known.durable if isinstance(known, ClassicGroup) else None
+
+
+def _consumer_records(shard: Shard, group: str) -> dict[bytes, bytes]:
+    known = shard.groups.get(group)
+    return known.durable if isinstance(known, ConsumerGroup) else {}
 
 
 def _before_damage(log: Log, shard: Shard) -> list[Record]:
@@ -219,8 +233,12 @@ def _in_force(shard: Shard, key: bytes, found: _Last | None) -> Record | None:
             return stored.offset_record(*parsed, entry)
     if isinstance(parsed, stored.GroupKey):
         group = shard.groups.get(parsed.group)
-        if group is not None and group.durable is not None:
+        if isinstance(group, ClassicGroup) and group.durable is not None:
             return stored.group_record(parsed.group, group.durable)
+    if isinstance(parsed, ConsumerKey):
+        group = shard.groups.get(parsed.group)
+        if isinstance(group, ConsumerGroup) and key in group.durable:
+            return Record(key, group.durable[key])
     return None if found is None else Record(key, found.value)
 
 
@@ -230,4 +248,6 @@ def _name(key: bytes) -> str:
         return f"the offset of group {parsed.group}, {parsed.topic}-{parsed.partition}"
     if isinstance(parsed, stored.GroupKey):
         return f"group {parsed.group}"
+    if isinstance(parsed, ConsumerKey):
+        return f"group {parsed.group}, {parsed.name or 'as a whole'}, record type {parsed.type}"
     return f"a record of type {parsed.type}"

@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafka_offsets.coordinator import stored, stored_columns
+from kafka_offsets.coordinator import consumer_records, stored, stored_columns
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.dense_ids import StringIds, WordIds
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import PAGE_PARTITIONS, OffsetAndMetadata, OffsetTable
@@ -69,14 +71,16 @@ class Marker(NamedTuple):
 class _GroupEvent(NamedTuple):
     """A record that is about a group.
 
-    value  its metadata; None when it is deleted
-    known  whether the group is of a kind that is served
+    value     the metadata of a classic group; None when it is deleted, or of another kind
+    known     whether it is about a classic group
+    consumer  key and value of a record of a consumer group
     """
 
     log_offset: int
     group: int
     value: GroupMetadataValue | None
     known: bool
+    consumer: tuple[bytes, bytes | None] | None = None
 
 
 _Call = tuple[int, int]
@@ -175,6 +179,7 @@ class BulkReplay:
         )
         self._texts: dict[int, str] = {}
         self._durable: dict[int, GroupMetadataValue] = {}
+        self._consumer: dict[int, dict[bytes, bytes]] = {}
         self._open: dict[int, list[int]] = {}
         self._carried: _Operations | None = None
         self._carried_texts: list[str] = []
@@ -220,6 +225,11 @@ class BulkReplay:
             elif isinstance(key, stored.GroupKey):
                 metadata = None if value is None else stored.parse_group_value(value)
                 events.append(_GroupEvent(log_offset, self._group(key.group), metadata, True))
+            elif isinstance(key, ConsumerKey):
+                if value is not None:
+                    consumer_records.parse_value(key.type, value)
+                raw = _slice(buffer, records.key_start, records.key_length, record), value
+                events.append(_GroupEvent(log_offset, self._group(key.group), None, False, raw))
             else:
                 self._unknown += 1
                 if value is None and key.group is not None:
@@ -457,13 +467,27 @@ class BulkReplay:
                 made = _first_between(calls, deleted, event.log_offset)
             if event.value is not None:
                 made = (event.log_offset, 0) if made[0] == _NOBODY else made
+                self._consumer.pop(group, None)
                 self._durable[group] = event.value
                 continue
+            if event.consumer is not None:
+                key, value = event.consumer
+                if value is not None:
+                    made = (event.log_offset, 0) if made[0] == _NOBODY else made
+                    self._durable.pop(group, None)
+                    self._consumer.setdefault(group, {})[key] = value
+                    continue
+                self._consumer.get(group, {}).pop(key, None)
+                if int.from_bytes(key[:2]) != consumer_records.EPOCH:
+                    continue
+                self._consumer.pop(group, None)
             times, counts = histories[group]
             has_offsets = counts[bisect_right(times, event.log_offset) - 1] > 0
             self._early_deletions += has_offsets
             if event.known:
                 self._durable.pop(group, None)
+                if group in self._consumer:
+                    continue
             if made[0] != _NOBODY and not has_offsets and group not in self._durable:
                 made, deleted = (_NOBODY, 0), event.log_offset
         if made[0] == _NOBODY:
@@ -506,8 +530,13 @@ class BulkReplay:
         there = np.flatnonzero(made != _NOBODY)
         for group in there[np.lexsort((self._groups.made_rank[there], made[there]))].tolist():
             name = group_names[group]
-            shard.groups[name] = ClassicGroup(name)
-            shard.groups[name].durable = self._durable.get(group)
+            held = self._consumer.get(group)
+            if held is None:
+                classic = shard.groups[name] = ClassicGroup(name)
+                classic.durable = self._durable.get(group)
+            else:
+                consumer = shard.groups[name] = ConsumerGroup(name)
+                consumer.durable = held
         self._fill_pending(shard, group_names)
         shard.unknown_records += self._unknown
         shard.early_deletions += self._early_deletions

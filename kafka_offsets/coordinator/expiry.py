@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import membership, stored
-from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import PAGE_PARTITIONS, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, Result
-from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.shard import Group, Shard
 
 _STEP = 400
 """What a step may cost until it ends: 1 for an offset that is looked at, 2 more when it goes, a page as a whole."""
@@ -138,7 +137,7 @@ def _expire_page(draft: _Draft, group_id: str, topic: str, number: int, now: Now
             draft.bury(group_id, topic, partition)
 
 
-def _is_expired(group: ClassicGroup, entry: OffsetAndMetadata, wall_ms: int, retention_ms: int) -> bool:
+def _is_expired(group: Group, entry: OffsetAndMetadata, wall_ms: int, retention_ms: int) -> bool:
     if entry.expire_timestamp != -1:
         return wall_ms >= entry.expire_timestamp
     start_ms = group.retention_start_ms(entry.commit_timestamp)

@@ -444,6 +444,14 @@ class ClassicGroup:
         )
         return stored.group_record(self.group_id, value)
 
+    def become_stable(self, generation: int) -> None:
+        """Go on from a consumer group: its members have been added, and have what they had there."""
+        self.protocol_type = CONSUMER
+        self.generation = generation
+        self.protocol = self.choose_protocol()
+        self.subscribed = self._subscribed_topics()
+        self.state = GroupState.STABLE
+
     def restore(self, value: messages.GroupMetadataValue) -> None:
         """Become what the log says: Stable in that generation when it had members, else Empty."""
         self.generation = value.generation

@@ -6,7 +6,8 @@ Source: GroupMetadataManager.classicGroupJoin and below of Kafka 4.3; KIP-394 (m
 from __future__ import annotations
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import rebalance
+from kafka_offsets.coordinator import classic_members, rebalance
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.group import PENDING_TIMER, ClassicGroup, GroupState, Member
 from kafka_offsets.coordinator.rebalance import Draft, join_error, joined
 from kafka_offsets.coordinator.result import RequestContext, Result
@@ -68,8 +69,10 @@ def join(shard: Shard, request: messages.JoinGroupRequest, context: RequestConte
         joining.refuse(error, request.member_id)
         return joining.draft.result()
     group = shard.groups.get(request.group_id)
-    if group is not None:
+    if isinstance(group, ClassicGroup):
         _decide(joining, group)
+    elif group is not None and not group.is_empty:
+        return classic_members.join(shard, group, request, context, now)
     elif request.member_id != _UNKNOWN_MEMBER:
         joining.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     else:
@@ -116,6 +119,10 @@ def _fits(string: str, max_bytes: int) -> bool:
 def _create_group(joining: _Joining) -> None:
     """Make a group for its first member. It exists, and is stored, even if that join is refused."""
     shard, group_id = joining.shard, joining.request.group_id
+    previous = shard.groups.get(group_id)
+    if isinstance(previous, ConsumerGroup):  # it is empty, and gives way
+        joining.draft.records += previous.tombstones()
+        previous.drop_timers(shard.timers)
     group = shard.groups[group_id] = ClassicGroup(group_id, joining.now.wall_ms)
     group.is_recorded = True
     _decide(joining, group)
@@ -126,7 +133,9 @@ def _create_group(joining: _Joining) -> None:
         if shard.groups.get(group_id) is group and not group.members:
             del shard.groups[group_id]
             group.drop_timers(shard.timers)
-            if shard.offsets.has_group(group_id):
+            if previous is not None:
+                shard.groups[group_id] = previous
+            elif shard.offsets.has_group(group_id):
                 shard.groups[group_id] = ClassicGroup(group_id)
 
     joining.draft.undo = undo

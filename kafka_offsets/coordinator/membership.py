@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import rebalance, stored
+from kafka_offsets.coordinator import classic_members, rebalance, stored
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer_group import GroupState as ConsumerState
 from kafka_offsets.coordinator.group import ClassicGroup, GroupState
 from kafka_offsets.coordinator.rebalance import Draft
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.shard import Group, Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-
-GROUP_TYPE = ClassicGroup.type_name
-"""The type of these groups, as ListGroups shows it (KIP-848)."""
 
 _LEAVE_SEVERAL_SINCE = 3
 """From this version of LeaveGroup on several members leave in one request, each with its own answer (KIP-345)."""
@@ -40,6 +39,8 @@ def _heartbeat(
     group = shard.groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
+    if isinstance(group, ConsumerGroup):
+        return classic_members.heartbeat(shard, group, request, now)
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(request.member_id, request.group_instance_id)
@@ -71,6 +72,8 @@ def leave(shard: Shard, request: messages.LeaveGroupRequest, context: RequestCon
     group = shard.groups.get(request.group_id)
     if not request.group_id:
         return draft.reply(context, answer(error_code=ErrorCode.INVALID_GROUP_ID)).result()
+    if isinstance(group, ConsumerGroup):
+        return classic_members.leave(shard, group, request, context, now)
     if group is not None and group.state is GroupState.DEAD:
         return draft.reply(context, answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)).result()
     if context.api_version < _LEAVE_SEVERAL_SINCE:
@@ -121,11 +124,12 @@ def describe(shard: Shard, group_id: str, api_version: int) -> messages.Describe
     """Describe a group: its members with their client's metadata only while it is Stable."""
     answer = messages.DescribeGroupsResponse
     group = shard.groups.get(group_id)
-    if group is None:
+    if not isinstance(group, ClassicGroup):
         missing = answer.DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if api_version >= _DESCRIBE_MISSING_SINCE:
             missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            missing.error_message = f"Group {group_id} not found."
+            reason = "not found" if group is None else "is not a classic group"
+            missing.error_message = f"Group {group_id} {reason}."
         return missing
     protocol = group.protocol if group.state is GroupState.STABLE else None
     return answer.DescribedGroup(
@@ -153,15 +157,17 @@ def list_groups(
     """List the groups in one of the states and of one of the types, whatever their case; no filter is every one."""
     states = {state.strip().lower() for state in states_filter}
     types = {type_.lower() for type_ in types_filter}
-    if types and GROUP_TYPE not in types:
-        return []
-    return [
-        messages.ListGroupsResponse.ListedGroup(
-            group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE
-        )
-        for group in shard.groups.values()
-        if not states or group.state.value.lower() in states
-    ]
+    listed = []
+    for group in shard.groups.values():
+        seen = group.committed() if isinstance(group, ConsumerGroup) else group
+        type_, state = group.type_name, seen.state.value
+        if (not types or type_ in types) and (not states or state.lower() in states):
+            listed.append(
+                messages.ListGroupsResponse.ListedGroup(
+                    group.group_id, group.protocol_type or "", state, type_
+                )
+            )
+    return listed
 
 
 def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now) -> Result:
@@ -180,7 +186,7 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
     return Result((*records, *group.tombstones()), (reply,), undo)
 
 
-def take_out(shard: Shard, group: ClassicGroup) -> Callable[[], None]:
+def take_out(shard: Shard, group: Group) -> Callable[[], None]:
     """Let a group without members be gone at once; return what brings it back when the log refuses its tombstones."""
     group_id = group.group_id
     del shard.groups[group_id]
@@ -196,10 +202,10 @@ def take_out(shard: Shard, group: ClassicGroup) -> Callable[[], None]:
     return undo
 
 
-def _check_deletion(group: ClassicGroup | None) -> ErrorCode:
-    if group is None or group.state is GroupState.DEAD:
+def _check_deletion(group: Group | None) -> ErrorCode:
+    if group is None or group.state in (GroupState.DEAD, ConsumerState.DEAD):
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY:
+    if group.state not in (GroupState.EMPTY, ConsumerState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE
 

@@ -7,14 +7,15 @@ Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.shard import Group, Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 
@@ -88,7 +89,7 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
         if group is not None:
             group.on_commit(request.member_id, now, shard)
             if shard.settings.offsets_commit_owner_check:
-                records = _refuse_others(group, request, records, refused)
+                records = _refuse_others(shard, group, request, records, refused)
     shard.meters.offset_commits += len(records)
     response: messages.MessageValue = request
     if refused or not is_echo:
@@ -103,7 +104,8 @@ def _takes_unknown(shard: Shard, index: int, error: ErrorCode) -> bool:
 
 
 def _refuse_others(
-    group: ClassicGroup,
+    shard: Shard,
+    group: Group,
     request: messages.OffsetCommitRequest,
     records: list[Record],
     refused: dict[int, ErrorCode],
@@ -113,7 +115,10 @@ def _refuse_others(
     TOPIC_AUTHORIZATION_FAILED: of the codes that clients know, the one that is final, is told for single partitions
     and does not make a member join again. Source: the design of the consumer rewrite, commit offset.
     """
-    owned = group.owned_partitions(request.member_id)
+    if isinstance(group, ConsumerGroup):
+        owned = group.owned_partitions(request.member_id, shard.topics.topic_name)
+    else:
+        owned = group.owned_partitions(request.member_id)
     if owned is None:
         return records
     kept = []
@@ -229,7 +234,10 @@ def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_versio
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
     if group is not None:
-        return group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
+        verdict = group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
+        return (
+            verdict if isinstance(verdict, ErrorCode) else _check_each(shard, request, verdict, api_version)
+        )
     if generation < 0 or shard.is_loading:
         # A simple group comes into being with its first offset, even for a named member. Of a group that is being
         # loaded nobody knows the members yet; who asks then is one whose commits are taken all the same.
@@ -237,6 +245,24 @@ def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_versio
     if api_version >= _MISSING_GROUP_SINCE:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
+
+
+def _check_each(
+    shard: Shard,
+    request: messages.OffsetCommitRequest,
+    check: Callable[[bytes, int], ErrorCode],
+    api_version: int,
+) -> ErrorCode:
+    """Return the first error of a partition that exists; as in Kafka it stands for all of them."""
+    longest = shard.settings.offset_metadata_max_bytes
+    for topic in request.topics:
+        _, topic_id, count, _ = _resolve(shard, topic, api_version)
+        for partition in topic.partitions:
+            if 0 <= partition.partition_index < count:
+                error = check(topic_id, partition.partition_index)
+                if error is not _NONE and not _is_too_long(partition.committed_metadata or "", longest):
+                    return error
+    return _NONE
 
 
 def _is_too_long(metadata: str, limit: int) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.group import (
     JOIN_TIMER,
     PENDING_TIMER,
@@ -298,7 +299,7 @@ def on_timer(shard: Shard, timer: Timer, now: Now) -> Result:
     """Carry out a timer that fell due, unless its group or member wants it at another time or no more."""
     group = shard.groups.get(timer.group_id)
     draft = Draft(shard, now)
-    if group is not None:
+    if isinstance(group, ClassicGroup):
         if timer.kind == SESSION_TIMER:
             _on_session_timer(draft, group, timer)
         elif timer.kind == PENDING_TIMER:
@@ -359,10 +360,10 @@ def _on_sync_timer(draft: Draft, group: ClassicGroup) -> None:
 
 
 def finish_loading(shard: Shard, now: Now) -> list[Result]:
-    """Bring loaded groups to life, each member with a fresh session; groups over the size limit rebalance."""
+    """Bring loaded classic groups to life, each member with a fresh session; those over the size limit rebalance."""
     results = []
     for group in shard.groups.values():
-        if group.durable is None:
+        if isinstance(group, ConsumerGroup) or group.durable is None:
             continue
         group.restore(group.durable)
         for member in group.members.values():
@@ -378,6 +379,9 @@ def unload(shard: Shard) -> Result:
     """Give all groups up, when this broker coordinates them no more: whoever is parked hears NOT_COORDINATOR."""
     draft = Draft(shard, Now(-1, -1))
     for group in shard.groups.values():
+        if isinstance(group, ConsumerGroup):
+            group.give_up()
+            continue
         group.state = GroupState.DEAD
         for member in group.members.values():
             refuse_join(draft, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
@@ -396,12 +400,12 @@ def replay(shard: Shard, group_id: str, value: messages.GroupMetadataValue | Non
     """
     group = shard.groups.get(group_id)
     if value is not None:
-        if group is None and shard.is_loading:
+        if not isinstance(group, ClassicGroup) and shard.is_loading:
             group = shard.groups[group_id] = ClassicGroup(group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             group.durable = value
         return
-    if group is None:
+    if not isinstance(group, ClassicGroup):
         return
     group.durable = None
     if shard.is_loading or group.is_provisional:

@@ -5,17 +5,24 @@ log is loaded. The shard knows no log: it hands out records in Results and is ha
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import rebalance, stored
+from kafka_offsets.coordinator import consumer_heartbeat, consumer_records, rebalance, stored
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.result import Record, Result
-from kafka_offsets.coordinator.timers import Timers
+from kafka_offsets.coordinator.result import Record, Reply, Result
+from kafka_offsets.coordinator.timers import Timer, Timers
+
+_TELL_TIMER = "tell"
+"""The kind of the timer that lets answers go which a decision that was taken back has left over."""
+
+Group = ClassicGroup | ConsumerGroup
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +40,13 @@ class GroupSettings:
     group_rebalance_closes: bool = False
     offsets_commit_owner_check: bool = False
     offsets_commit_unknown_topics: bool = False
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5000
+    consumer_max_size: int = 2_147_483_647
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_migration_policy: str = "bidirectional"
+    consumer_assignment_interval_ms: int = 1000
+    consumer_regex_refresh_interval_ms: int = 600_000
 
 
 class TopicView(Protocol):
@@ -44,6 +58,20 @@ class TopicView(Protocol):
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, or None."""
+        ...
+
+    def names(self) -> Collection[str]:
+        """Return the names of all topics."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever a topic comes, goes or gets more partitions."""
+        ...
+
+    @property
+    def created_version(self) -> int:
+        """The version at which a topic came last."""
         ...
 
 
@@ -75,11 +103,12 @@ class Shard:
         self.topics = topics
         self.latest_record: Callable[[bytes], Record | None] = lambda key: None
         self.meters = Meters() if meters is None else meters
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
         self.unknown_records = 0
+        self._left_over: list[Reply] = []
         self.early_deletions = 0
         self.is_loading = True
 
@@ -93,10 +122,25 @@ class Shard:
         results = []
         while (timer := self.timers.pop_due(now.mono_ms)) is not None:
             try:
-                results.append(rebalance.on_timer(self, timer, now))
+                results.append(self._on_timer(timer, now))
             except Exception:  # whatever it has missed costs this group alone
                 logger.exception("group %s: what its %s timer asked for failed", timer.group_id, timer.kind)
         return results
+
+    def _on_timer(self, timer: Timer, now: Now) -> Result:
+        if timer.kind == _TELL_TIMER:
+            replies, self._left_over = tuple(self._left_over), []
+            return Result(replies=replies)
+        group = self.groups.get(timer.group_id)
+        if isinstance(group, ConsumerGroup):
+            return consumer_heartbeat.on_timer(self, group, timer, now)
+        return rebalance.on_timer(self, timer, now)
+
+    def tell_later(self, replies: list[Reply]) -> None:
+        """Let answers go with the next tick, which is due at once."""
+        if replies:
+            self._left_over += replies
+            self.timers.schedule(0, _TELL_TIMER, "")
 
     def replay(self, key: bytes, value: bytes | None, log_offset: int, producer_id: int = -1) -> None:
         """Apply one durable record. Records of unknown types are counted and skipped.
@@ -112,10 +156,42 @@ class Shard:
             if value is None and self.offsets.has_group(parsed.group):
                 self.early_deletions += 1
             rebalance.replay(self, parsed.group, value_read)
+        elif isinstance(parsed, ConsumerKey):
+            self._replay_consumer(parsed, key, value)
         else:
             self.unknown_records += 1
             if value is None and parsed.group is not None:
                 self._forget_offsets_only(parsed.group)
+
+    def _replay_consumer(self, parsed: ConsumerKey, key: bytes, value: bytes | None) -> None:
+        """Note what the log says of a consumer group.
+
+        While loading the log decides of which kind a group is, the later record over the earlier one; afterwards
+        decisions have done so, and what the log says of a group that is of another kind by now is past.
+        """
+        group = self.groups.get(parsed.group)
+        if value is not None:
+            consumer_records.parse_value(parsed.type, value)
+            if not isinstance(group, ConsumerGroup) and self.is_loading:
+                group = self.groups[parsed.group] = ConsumerGroup(parsed.group)
+            if isinstance(group, ConsumerGroup):
+                group.replay(key, value)
+            return
+        is_gone = parsed.type == consumer_records.EPOCH
+        if isinstance(group, ConsumerGroup):
+            group.replay(key, None)
+            if is_gone and self.is_loading:
+                self._remove_loaded(parsed.group)
+        elif is_gone:
+            self._forget_offsets_only(parsed.group)
+
+    def _remove_loaded(self, group_id: str) -> None:
+        """Let go of a group that the log deletes; its offsets, if it has any, go on without it."""
+        if self.offsets.has_group(group_id):
+            self.early_deletions += 1
+            self.groups[group_id] = ClassicGroup(group_id)
+        else:
+            del self.groups[group_id]
 
     def _forget_offsets_only(self, group_id: str) -> None:
         """Let go of a group that was known by its offsets alone: it was of a kind not served, and was deleted."""
@@ -123,7 +199,7 @@ class Shard:
             self.early_deletions += 1
             return
         group = self.groups.get(group_id)
-        if group is not None and group.durable is None and group.is_provisional:
+        if isinstance(group, ClassicGroup) and group.durable is None and group.is_provisional:
             del self.groups[group_id]
 
     def replay_written(self, record: Record, log_offset: int) -> None:
@@ -191,4 +267,7 @@ class Shard:
     def finish_loading(self, now: Now) -> list[Result]:
         """Bring loaded groups to life: each member gets a fresh session; call once, behind the last replay."""
         self.is_loading = False
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                consumer_heartbeat.finish_loading(self, group, now)
         return rebalance.finish_loading(self, now)

@@ -21,6 +21,8 @@ Layout, in the byte order of the machine, which `order` tells::
               producer_id, offset, commit_timestamp, expire_timestamp, log_offset int64 | partition, leader_epoch int32
               | topic_id 16 bytes | lengths of group, topic, metadata uint32 | group, topic, metadata utf-8
     GRPS      groups, each   lengths of id and value uint32 (value 0xFFFFFFFF: none) | id utf-8 | GroupMetadataValue v4
+    CGRP      consumer groups, each   number of records uint32 | length of id uint32 | id utf-8
+              | of each record lengths of key and value uint32 | key | value, as in the log
     PAGE      pages of the offset table, in columns
               counts uint32 of names, topic ids, pages | lengths of names uint32 | names utf-8 | topic ids 16 bytes
               | group, topic, topic id uint32 (which of the names, of the ids) | number int32 | rows uint16
@@ -44,14 +46,17 @@ from typing import Any, NamedTuple
 
 import google_crc32c
 
+from kafka_offsets.coordinator import consumer_records
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import ROW_BYTES, OffsetAndMetadata, OffsetTable, StoredPage
-from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.stored import OffsetKey
+from kafka_offsets.coordinator.shard import Group, Shard
+from kafka_offsets.coordinator.stored import OffsetKey, parse_key
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MAGIC = b"KOffSnap"
 _ORDER = 0x0102
@@ -61,6 +66,8 @@ _CRC = struct.Struct("=I")
 _HEAD = struct.Struct("=iiqqq16s")
 _OPEN = struct.Struct("=5q2i16s3I")
 _GROUP = struct.Struct("=II")
+_CONSUMER_GROUP = struct.Struct("=II")
+_RECORD = struct.Struct("=II")
 _PAGES = struct.Struct("=III")
 _RARE = struct.Struct("=BBB")
 _TAIL = struct.Struct("=qqIiqq")
@@ -157,6 +164,7 @@ class SnapshotWriter:
             while some := list(islice(entries, _STEP)):
                 yield self._section(b"OPEN", b"".join(_open_offset(producer_id, *each) for each in some))
         yield from self._group_sections()
+        yield from self._consumer_group_sections()
         yield from self._page_sections()
 
     def finish(self, tail: SnapshotTail) -> bytes:
@@ -174,7 +182,7 @@ class SnapshotWriter:
         for group_id in list(self._shard.groups):
             group = self._shard.groups.get(group_id)
             # A group that a join has made is in the log by its record alone, which is still to take effect.
-            if group is None or (group.durable is None and group.is_recorded):
+            if not isinstance(group, ClassicGroup) or (group.durable is None and group.is_recorded):
                 continue
             parts.append(_group(group_id, group.durable))
             self._groups += 1
@@ -186,6 +194,25 @@ class SnapshotWriter:
                 parts, cost = [], 0
         if parts:
             yield self._section(b"GRPS", b"".join(parts))
+
+    def _consumer_group_sections(self) -> Iterator[bytes]:
+        parts: list[bytes] = []
+        cost = 0
+        for group_id in list(self._shard.groups):
+            group = self._shard.groups.get(group_id)
+            if not isinstance(group, ConsumerGroup) or not group.durable:
+                continue
+            name = group_id.encode()
+            parts += (_CONSUMER_GROUP.pack(len(group.durable), len(name)), name)
+            for key, value in group.durable.items():
+                parts += (_RECORD.pack(len(key), len(value)), key, value)
+            self._groups += 1
+            cost += _PER_GROUP + len(group.durable)
+            if cost >= _STEP:
+                yield self._section(b"CGRP", b"".join(parts))
+                parts, cost = [], 0
+        if parts:
+            yield self._section(b"CGRP", b"".join(parts))
 
     def _page_sections(self) -> Iterator[bytes]:
         offsets = self._shard.offsets
@@ -337,7 +364,7 @@ class Snapshot:
 
         UnusableSnapshotError when the content is none; the shard is then as before.
         """
-        groups: dict[str, ClassicGroup] = {}
+        groups: dict[str, Group] = {}
         offsets = OffsetTable()
         pending: dict[int, dict[OffsetKey, OffsetAndMetadata]] = {}
         for tag, payload in self._sections[1:-1]:
@@ -345,6 +372,8 @@ class Snapshot:
                 _restore_pages(payload, offsets)
             elif tag == b"GRPS":
                 _restore_groups(payload, groups)
+            elif tag == b"CGRP":
+                _restore_consumer_groups(payload, groups)
             else:
                 _restore_open(payload, pending)
         if (len(groups), len(offsets)) != (self._groups, self._entries):
@@ -359,7 +388,7 @@ class Snapshot:
         shard.unknown_records = self.head.unknown_records
 
 
-_TAGS = frozenset((b"HEAD", b"OPEN", b"GRPS", b"PAGE", b"TAIL"))
+_TAGS = frozenset((b"HEAD", b"OPEN", b"GRPS", b"CGRP", b"PAGE", b"TAIL"))
 
 
 def _split(data: bytes) -> list[tuple[bytes, memoryview]]:
@@ -456,7 +485,7 @@ def _restore_open(payload: memoryview, pending: dict[int, dict[OffsetKey, Offset
         )
 
 
-def _restore_groups(payload: memoryview, groups: dict[str, ClassicGroup]) -> None:
+def _restore_groups(payload: memoryview, groups: dict[str, Group]) -> None:
     cursor = _Cursor(payload)
     while cursor.left:
         name_length, value_length = cursor.unpack(_GROUP)
@@ -473,6 +502,27 @@ def _restore_groups(payload: memoryview, groups: dict[str, ClassicGroup]) -> Non
         if group_id in groups:
             raise UnusableSnapshotError(f"group {group_id} is in it twice")
         groups[group_id] = group
+
+
+def _restore_consumer_groups(payload: memoryview, groups: dict[str, Group]) -> None:
+    cursor = _Cursor(payload)
+    while cursor.left:
+        count, name_length = cursor.unpack(_CONSUMER_GROUP)
+        group_id = cursor.text(name_length)
+        if group_id in groups:
+            raise UnusableSnapshotError(f"group {group_id} is in it twice")
+        group = groups[group_id] = ConsumerGroup(group_id)
+        for _ in range(count):
+            key_length, value_length = cursor.unpack(_RECORD)
+            key, value = bytes(cursor.take(key_length)), bytes(cursor.take(value_length))
+            try:
+                parsed = parse_key(key)
+                if not isinstance(parsed, ConsumerKey) or parsed.group != group_id:
+                    raise ProtocolError("a record that is not of it")
+                consumer_records.parse_value(parsed.type, value)
+            except ProtocolError as error:
+                raise UnusableSnapshotError(f"group {group_id} in it: {error}") from error
+            group.replay(key, value)
 
 
 def _restore_pages(payload: memoryview, offsets: OffsetTable) -> None:

@@ -24,6 +24,8 @@ import struct
 from functools import lru_cache
 from typing import NamedTuple
 
+from kafka_offsets.coordinator import consumer_records
+from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.errors import ProtocolError
@@ -32,8 +34,8 @@ from kafka_offsets.protocol import messages
 LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
 """Record types: the first two hold offsets, the third the metadata of a classic group."""
 
-_OTHER_GROUPS = frozenset((3, 11, 17))
-"""Record types that hold the metadata of consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups."""
+_OTHER_GROUPS = frozenset((11, 17))
+"""Record types that hold the metadata of share (KIP-932) and streams (KIP-1071) groups, which are not served."""
 
 GROUP_VALUE_VERSION = 3
 """The version of GroupMetadataValue that Kafka 4.3 writes."""
@@ -158,7 +160,7 @@ def _group_key(group: str) -> bytes:
     return _INT16.pack(GROUP) + messages.encode(messages.GroupMetadataKey(group=group), 0)
 
 
-def parse_key(key: bytes) -> OffsetKey | GroupKey | UnknownKey:
+def parse_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | UnknownKey:
     """Read a key of the offsets topic; ProtocolError when a known type does not parse."""
     if len(key) < 2:
         raise ProtocolError(f"a key of {len(key)} bytes has no record type")
@@ -167,6 +169,8 @@ def parse_key(key: bytes) -> OffsetKey | GroupKey | UnknownKey:
         return _parse_offset_key(key)
     if type_ == GROUP:
         return GroupKey(messages.decode(messages.GroupMetadataKey, key, 0, 2)[0].group)
+    if type_ in consumer_records.RECORD_TYPES:
+        return consumer_records.parse_key(type_, key)
     if type_ in _OTHER_GROUPS:  # their keys are laid out as that of a classic group
         return UnknownKey(type_, messages.decode(messages.GroupMetadataKey, key, 0, 2)[0].group)
     return UnknownKey(type_)

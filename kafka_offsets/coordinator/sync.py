@@ -6,7 +6,8 @@ Source: GroupMetadataManager.classicGroupSync of Kafka 4.3.
 from __future__ import annotations
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import rebalance
+from kafka_offsets.coordinator import classic_members, rebalance
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.group import ClassicGroup, GroupState
 from kafka_offsets.coordinator.rebalance import Draft
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
@@ -20,7 +21,8 @@ _PROTOCOL_REQUIRED_SINCE = 5
 
 def sync(shard: Shard, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
     """Answer a member its assignment, as soon as the leader has handed it in."""
-    group = shard.groups.get(request.group_id)
+    found = shard.groups.get(request.group_id)
+    group = None if isinstance(found, ConsumerGroup) else found
     if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (
         request.protocol_type,
         request.protocol_name,
@@ -28,6 +30,8 @@ def sync(shard: Shard, request: messages.SyncGroupRequest, context: RequestConte
         error = (
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         )  # before anything else, even for groups that do not exist
+    elif isinstance(found, ConsumerGroup) and len(found):
+        return classic_members.sync(shard, found, request, context, now)
     else:
         error = _check(group, request)
     if error is not ErrorCode.NONE or group is None:

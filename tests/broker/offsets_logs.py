@@ -4,7 +4,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator import consumer_records, stored
+from kafka_offsets.coordinator.consumer_records import (
+    Current,
+    GroupEpoch,
+    MemberState,
+    ResolvedRegex,
+    Subscription,
+    TargetEpoch,
+)
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
@@ -14,7 +22,7 @@ GROUPS = ("a", "b", "é" * 9, "a group with a longer name")
 TOPICS = ("t", "orders", "日本")
 PARTITIONS = (0, 1, 2, 130, -1, 2**31 - 1)
 PRODUCERS = (7, 8, -1)
-OTHER_TYPES = (3, 5, 11, 17, 300)
+OTHER_TYPES = (9, 11, 12, 17, 20)
 IDS = (bytes(16), bytes(range(16)), b"\xff" * 16)
 TEXTS = ("", "x", "é", "m" * 126, "m" * 127, "m" * 300)
 
@@ -65,8 +73,27 @@ def records(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
     name = len(group.encode()).to_bytes(2) + group.encode()
     if kind == 8:
         return b"\0\2" + name, draw(st.one_of(st.none(), group_values()))
+    if draw(st.booleans()):
+        return draw(consumer_records_of(group))
     type_ = draw(st.sampled_from(OTHER_TYPES))
     return type_.to_bytes(2) + name, draw(st.one_of(st.none(), st.just(b"\0\0whatever")))
+
+
+@st.composite
+def consumer_records_of(draw: st.DrawFn, group: str) -> tuple[bytes, bytes | None]:
+    """A record of a consumer group (KIP-848): of its epoch, a member, or a regular expression."""
+    type_ = draw(st.sampled_from((3, 3, 4, 5, 6, 7, 8, 16)))
+    name = draw(st.sampled_from(("m-1", "m-2"))) if type_ in (5, 7, 8, 16) else ""
+    values = {
+        3: GroupEpoch(draw(st.integers(1, 9)), 7),
+        5: Subscription(client_id="c", topics=frozenset(("t",))),
+        6: TargetEpoch(draw(st.integers(1, 9)), 5),
+        7: {bytes(16): frozenset((0, 1))},
+        8: Current(draw(st.integers(1, 9)), 1, MemberState.STABLE, {bytes(16): {0: 1}}, {}),
+        16: ResolvedRegex(frozenset(("t",)), 1, 2),
+    }
+    found = consumer_records.record(type_, group, name, values.get(type_))
+    return found.key, None if draw(st.booleans()) else found.value
 
 
 @st.composite

@@ -26,6 +26,7 @@ OTHER_RANGES = {
     "group.max.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "default.replication.factor",
+    "group.consumer.migration.policy",
 }
 
 
@@ -91,7 +92,7 @@ def test_every_default_is_allowed_also_as_text(key: Key) -> None:
             assert key.parse(default) == key.parse(text_of(default)) == default
 
 
-def test_three_defaults_differ_from_kafkas_and_the_profile_restores_them() -> None:
+def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> None:
     differing = {
         key.name: (key.default, key.kafka_default)
         for key in config_table()
@@ -100,6 +101,10 @@ def test_three_defaults_differ_from_kafkas_and_the_profile_restores_them() -> No
     assert differing == {
         "group.initial.rebalance.delay.ms": (0, 3000),
         "group.min.session.timeout.ms": (100, 6000),
+        "group.consumer.assignment.interval.ms": (0, 1000),
+        "group.consumer.heartbeat.interval.ms": (500, 5000),
+        "group.consumer.min.heartbeat.interval.ms": (100, 5000),
+        "group.consumer.min.session.timeout.ms": (100, 45_000),
         "coordinator.warm": (True, False),
     }
     restored = Config.load(profile="kafka")

@@ -55,7 +55,9 @@ def left_by(shard: Shard) -> dict[str, Any]:
     """All that a replay changes, in an order that matters."""
     offsets = shard.offsets
     return {
-        "groups": [(name, group.group_id, group.durable) for name, group in shard.groups.items()],
+        "groups": [
+            (name, type(group), group.group_id, group.durable) for name, group in shard.groups.items()
+        ],
         "offsets": [(group, offsets.topics(group), list(offsets.items(group))) for group in offsets.groups()],
         "count": len(offsets),
         "pending": [(producer, list(pending.items())) for producer, pending in shard.pending.items()],

@@ -407,8 +407,8 @@ def test_damage_with_the_right_checksum_is_a_snapshot_or_none_and_never_another_
 def test_what_is_of_another_format_is_told_apart(rng: random.Random) -> None:
     data = small(rng)
     pieces = list(split(data))
-    later = [data[:8] + b"\x02\0\x02\x01", *pieces[1:]]
-    with pytest.raises(UnusableSnapshotError, match="format version 2, only 1 is read"):
+    later = [data[:8] + b"\x03\0\x02\x01", *pieces[1:]]
+    with pytest.raises(UnusableSnapshotError, match="format version 3, only 2 is read"):
         Snapshot(sealed(later))
     with pytest.raises(UnusableSnapshotError, match="another byte order"):
         Snapshot(data[:10] + data[11:9:-1] + data[12:])

@@ -82,8 +82,8 @@ def test_group_values_of_all_versions_are_read(version: int) -> None:
 
 
 def test_a_record_of_another_type_is_no_error() -> None:
-    assert stored.parse_key(b"\x00\x03\x00\x01g") == stored.UnknownKey(3, "g")
-    assert stored.parse_key(b"\x00\x05\x00\x01g") == stored.UnknownKey(5)
+    assert stored.parse_key(b"\x00\x0b\x00\x01g") == stored.UnknownKey(11, "g")
+    assert stored.parse_key(b"\x00\x0c\x00\x01g") == stored.UnknownKey(12)
     assert stored.parse_key(stored.group_tombstone("g").key) == stored.GroupKey("g")
 
 

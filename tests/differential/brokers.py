@@ -20,10 +20,6 @@ STARTED_WITH = {"offsets.topic.replication.factor": "1", "group.initial.rebalanc
 """What benchmarks/peers/kafka.sh sets, as far as it is a key of ours."""
 
 
-BOUNDS = ("group.consumer.min.session.timeout.ms", "group.consumer.min.heartbeat.interval.ms")
-"""What must be lowered before Kafka takes short timeouts; ours takes any."""
-
-
 class NoAnswerError(Exception):
     """The broker does not answer."""
 
@@ -85,8 +81,9 @@ class OwnBroker:
 
     def __init__(self, settings: dict[str, str]) -> None:
         self.clock = ManualClock()
-        own = {key: value for key, value in (STARTED_WITH | settings).items() if key not in BOUNDS}
-        self.core = BrokerCore(Config.load(own, profile="kafka"), MemoryFiles(), self.clock)
+        self.core = BrokerCore(
+            Config.load(STARTED_WITH | settings, profile="kafka"), MemoryFiles(), self.clock
+        )
         self.core.port = 9092
 
     def connect(self) -> OwnLine:

@@ -50,7 +50,8 @@ def held(a: Client, answer: Any) -> dict[str, list[int]]:
     assignment = getattr(answer, "assignment", None)
     topics = assignment.topic_partitions if assignment else []
     names = a.play.names
-    return {names.topic_text(t.topic_id).removeprefix("id of "): list(t.partitions) for t in topics}
+    found = {names.topic_text(t.topic_id).removeprefix("id of "): list(t.partitions) for t in topics}
+    return dict(sorted(found.items()))
 
 
 def describe(a: Client, *groups: str, version: int = 1, **fields: Any) -> Any:

@@ -104,11 +104,11 @@ def fetch(
 
 def _park(core: BrokerCore, parked: ParkedFetch, now: Now) -> None:
     for partition in parked.partitions:
-        size = partition.log.size
+        appended = partition.log.appended_bytes
         if not partition.parked:
-            partition.watched_size = size
+            partition.told_bytes = appended
         # `wake` is yet to count what others appended in this turn, and this request has already read it.
-        parked.missing += size - partition.watched_size
+        parked.missing += appended - partition.told_bytes
         partition.parked[parked] = None
     core.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
     parked.deadline = core.at(now.mono_ms + parked.request.max_wait_ms, lambda _: _answer(core, parked))
@@ -119,9 +119,9 @@ def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
     for partition in partitions:
         if not partition.parked:
             continue
-        size = partition.log.size
-        grown, partition.watched_size = size - partition.watched_size, size
-        if grown <= 0:
+        appended = partition.log.appended_bytes
+        grown, partition.told_bytes = appended - partition.told_bytes, appended
+        if not grown:
             continue
         for parked in tuple(partition.parked):
             parked.missing -= grown

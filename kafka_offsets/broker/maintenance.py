@@ -29,7 +29,7 @@ from kafka_offsets.storage.compaction import (
     load_columns,
 )
 from kafka_offsets.storage.log import Log
-from kafka_offsets.storage.swap import Job, has_unfinished_swap
+from kafka_offsets.storage.swap import has_unfinished_swap
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -290,7 +290,7 @@ class Maintenance:
             if ended is not None:
                 ended(partition, error, result is not None and result.end_offset > (cleaned_to or 0))
 
-        self._start(_watched(partition, compaction.steps()), over)
+        self._start(compaction.steps(), over)
         return True
 
     def _finish(self, partition: Partition, result: CompactionResult) -> None:
@@ -332,26 +332,6 @@ class Maintenance:
                 except StorageError as error:
                     logger.error("retention of %s: %s", partition.log.directory, error)
                 yield None
-
-
-def _watched(partition: Partition, steps: Steps) -> Steps:
-    """Take steps that may change the size of a log which fetches watch."""
-    try:
-        while True:
-            with partition.changing_size():
-                job = next(steps, _OVER)
-            if job is _OVER:
-                return
-            yield job
-    finally:
-        steps.close()
-
-
-def _over() -> None:
-    """Stand for the end of a generator."""
-
-
-_OVER: Job = _over
 
 
 def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: int) -> Steps:

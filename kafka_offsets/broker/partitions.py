@@ -6,7 +6,6 @@ with thousands of partitions starts at once. This module knows no requests: prod
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -34,10 +33,10 @@ class Partition:
     topic         name of its topic
     leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
     parked        fetches that wait for it to grow
-    watched_size  bytes of the log when its parked fetches were last told
+    told_bytes    how many bytes had been appended when its parked fetches were last told
     """
 
-    __slots__ = ("_producers", "index", "leader_epoch", "log", "parked", "topic", "topic_id", "watched_size")
+    __slots__ = ("_producers", "index", "leader_epoch", "log", "parked", "told_bytes", "topic", "topic_id")
 
     def __init__(self, topic: str, topic_id: bytes, index: int, log: Log) -> None:
         self.topic = topic
@@ -48,7 +47,7 @@ class Partition:
             log.start_epoch(0)  # as a Kafka leader does before its first record: an empty log has epoch 0
         self.leader_epoch = log.leader_epoch
         self.parked: dict[ParkedFetch, None] = {}
-        self.watched_size = 0
+        self.told_bytes = 0
         self._producers: Producers | None = None
 
     @property
@@ -62,30 +61,19 @@ class Partition:
         return self._producers
 
     def delete_records_before(self, offset: int) -> None:
-        """Let the log start at `offset`; its producers stay known and its parked fetches wait for as much as before.
+        """Let the log start at `offset`; its producers stay known.
 
         After a restart only producers that still have a batch in the log are known. Raises as the log does.
         """
         assert self.producers is not None  # read before the batches go
-        with self.changing_size():
-            self.log.delete_records_before(offset)
+        self.log.delete_records_before(offset)
 
     def expire_records_before(self, offset: int) -> None:
         """Let the log start at `offset`, as `delete_records_before`; producers are not read back for it.
 
         Those that nobody has asked for yet are then known as after a restart.
         """
-        with self.changing_size():
-            self.log.delete_records_before(offset)
-
-    @contextmanager
-    def changing_size(self) -> Iterator[None]:
-        """Let bytes leave the log: parked fetches wait for as much as before."""
-        before = self.log.size
-        try:
-            yield
-        finally:
-            self.watched_size += self.log.size - before
+        self.log.delete_records_before(offset)
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"

@@ -94,6 +94,7 @@ class Log:
 
     log_start_offset  the first offset that may be read
     log_end_offset    the offset that the next record gets
+    appended_bytes    since it was opened; `size` is less by what was deleted
     recovery_point    every record before it is known to be on the disk
     recovery          the torn tail that opening cut off, or None
     damages           what opening took out of the log, with `keep_valid`
@@ -109,6 +110,7 @@ class Log:
         self.config = config
         self.log_start_offset = 0
         self.log_end_offset = 0
+        self.appended_bytes = 0
         self.recovery_point = 0
         self.recovery: Recovery | None = None
         self.damages: list[Damage] = []
@@ -380,6 +382,7 @@ class Log:
         for batch in placed:
             active.note(batch, position)
         self.log_end_offset = end_offset
+        self.appended_bytes += len(batches)
         return base_offset
 
     def append_batch(self, batch: bytes, last_offset: int, max_timestamp: int) -> None:
@@ -405,6 +408,7 @@ class Log:
             raise
         active.note_written(position, size, self.log_end_offset, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
+        self.appended_bytes += size
 
     def start_epoch(self, leader_epoch: int) -> None:
         """Let a new leader epoch begin at the log end; the current one again does nothing.

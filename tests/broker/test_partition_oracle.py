@@ -165,3 +165,19 @@ class PartitionMachine(RuleBasedStateMachine):
 
 
 TestPartition = PartitionMachine.TestCase
+
+
+def test_a_waiting_fetch_hears_of_records_that_come_while_a_segment_leaves() -> None:
+    """A restart has not removed the segment yet that ends before the start of the log; the next append does."""
+    machine = PartitionMachine()
+    machine.begin()
+    for values in ([b""], [b""], [b""], [b"", b"", b"", bytes(3)]):
+        machine.produce(codec=Compression.NONE, values=values)
+    machine.delete_records(offset=-1)
+    machine.restart(clean=False)
+    machine.produce(codec=Compression.NONE, values=[b"", bytes(2), bytes(17)])
+    machine.fetch_at_the_end(wait_ms=1)
+    machine.produce(codec=Compression.NONE, values=[b"", b"", bytes(16)])
+    machine.fetches_are_answered_when_they_are_due_and_not_before()
+    assert not machine.waiting
+    machine.teardown()

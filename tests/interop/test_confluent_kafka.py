@@ -260,3 +260,30 @@ def test_deleted_records_move_the_log_start(client: ConfluentKafka, names: Names
     (answer,) = done(client.admin.delete_records([TopicPartition(topic, 1, 20)])).values()
     assert answer.low_watermark == 20
     assert client.offsets(topic, EARLIEST)[1] == 20
+
+
+def test_members_of_the_consumer_protocol_share_topics(
+    client: ConfluentKafka, bootstrap: str, names: Names
+) -> None:
+    topic = names.topic()
+    client.create_topic(topic, 4)
+    group = {"group.id": names.group(), "group.protocol": "consumer", "enable.auto.commit": False}
+    first, second = (Consumer({"bootstrap.servers": bootstrap, **group}) for _ in range(2))
+
+    def have(*counts: int) -> bool:
+        for member in (first, second)[-len(counts) :]:
+            member.poll(0.1)
+        return [len(member.assignment()) for member in (first, second)[-len(counts) :]] == list(counts)
+
+    try:
+        first.subscribe([topic])
+        second.subscribe([f"^{topic}$"])
+        until(lambda: have(2, 2), "both have two partitions")
+        assert {each.partition for each in first.assignment() + second.assignment()} == {0, 1, 2, 3}
+        mine = first.assignment()[0].partition
+        first.commit(offsets=[TopicPartition(topic, mine, 7)], asynchronous=False)
+        first.close()
+        until(lambda: have(4), "the other one has all")
+        assert second.committed([TopicPartition(topic, mine)], TIMEOUT_S)[0].offset == 7
+    finally:
+        second.close()

@@ -95,7 +95,7 @@ def replay(shard: Shard, log: Log, start_offset: int | None = None, abandoned: S
             raise LoadAbandonedError
         header = batch.header
         replayed = _replay_commits(shard, batch.data, header, names)
-        if replayed == header.record_count:
+        if replayed and replayed == header.record_count:
             continue
         producer_id = header.producer_id if header.is_transactional else -1
         path = f"{log.directory}/{batch.segment}"

@@ -8,6 +8,8 @@ which value counts. A value that stands behind the damage counts anyway, so a st
 Source: "Offset API proposal", phase 2: after a partial write, recommit the correct state at the end of the log.
 """
 
+from __future__ import annotations
+
 import logging
 import re
 import struct
@@ -22,8 +24,8 @@ from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression, decompress
-from kafka_offsets.protocol.messages import GroupMetadataValue
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     MAX_DECOMPRESSED_BYTES,
@@ -164,7 +166,7 @@ def _offsets(shard: Shard, group: str) -> dict[tuple[str, int], OffsetAndMetadat
     }
 
 
-def _durable(shard: Shard, group: str) -> GroupMetadataValue | None:
+def _durable(shard: Shard, group: str) -> messages.GroupMetadataValue | None:
     known = shard.groups.get(group)
     return known.durable if isinstance(known, ClassicGroup) else None
 

@@ -1,5 +1,7 @@
 """Commits from outside a group, on condition or not: the request, and what its answer says."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, ProtocolError

@@ -168,7 +168,8 @@ def parse_value(type_: int, value: bytes) -> Value:
     if len(value) < 2:
         raise ProtocolError(f"a value of {len(value)} bytes has no version")
     (version,) = _INT16.unpack_from(value)
-    cls, read = _DECODERS[type_]
+    name, read = _DECODERS[type_]
+    cls = messages.find(name)
     if version not in cls.SCHEMA.versions:
         raise ProtocolError(f"a value of record type {type_} of unknown version {version}", 0)
     parsed, _ = messages.decode(cls, value, version, 2)
@@ -330,12 +331,13 @@ _ENCODERS: dict[int, Any] = {
     REGEX: _write_regex,
 }
 
-_DECODERS: dict[int, tuple[Any, Any]] = {
-    EPOCH: (messages.ConsumerGroupMetadataValue, _read_epoch),
-    PARTITION_METADATA: (messages.ConsumerGroupPartitionMetadataValue, _read_partition_metadata),
-    MEMBER: (messages.ConsumerGroupMemberMetadataValue, _read_member),
-    TARGET_EPOCH: (messages.ConsumerGroupTargetAssignmentMetadataValue, _read_target_epoch),
-    TARGET: (messages.ConsumerGroupTargetAssignmentMemberValue, _read_target),
-    CURRENT: (messages.ConsumerGroupCurrentMemberAssignmentValue, _read_current),
-    REGEX: (messages.ConsumerGroupRegularExpressionValue, _read_regex),
+_DECODERS: dict[int, tuple[str, Any]] = {
+    EPOCH: ("ConsumerGroupMetadataValue", _read_epoch),
+    PARTITION_METADATA: ("ConsumerGroupPartitionMetadataValue", _read_partition_metadata),
+    MEMBER: ("ConsumerGroupMemberMetadataValue", _read_member),
+    TARGET_EPOCH: ("ConsumerGroupTargetAssignmentMetadataValue", _read_target_epoch),
+    TARGET: ("ConsumerGroupTargetAssignmentMemberValue", _read_target),
+    CURRENT: ("ConsumerGroupCurrentMemberAssignmentValue", _read_current),
+    REGEX: ("ConsumerGroupRegularExpressionValue", _read_regex),
 }
+"""The value's message by name, so that no schema is read before a record is, and what it becomes."""

@@ -189,12 +189,12 @@ def check_parked(shard: Shard, now_ms: int) -> None:
             if member.join is not None:
                 due = scheduled.get(("join", group.group_id), 0)
                 require(
-                    group.join_due_ms > now_ms and due > now_ms,
+                    group.join_due_ms >= now_ms and due >= now_ms,
                     f"a join waits in {group.group_id} without a timer",
                 )
             if member.sync is not None:
                 due = scheduled.get(("sync", group.group_id), 0)
                 require(
-                    group.sync_due_ms > now_ms and due > now_ms,
+                    group.sync_due_ms >= now_ms and due >= now_ms,
                     f"a sync waits in {group.group_id} without a timer",
                 )

@@ -11,14 +11,14 @@ second; before the first round each has a longer one, since a JVM starts cold. A
 the benchmark. CPU is that of the server's process, all threads; the table shows medians of the rounds, and the ratios
 are those of the medians. Needs go; --kafka also java and mvn (peers/kafka.sh, ports are chosen).
 
-CPython 3.11.7, Kafka 4.3.1 on Java 17, two cores of a shared x86-64 machine with other work on it, rounds of 4 s:
+CPython 3.11.7, Kafka 4.3.1 on Java 17, two cores of a shared x86-64 machine without other work, rounds of 3 s:
 
                             ours                   kafka                  kfake (in memory)
     partitions     ops/s  CPU us/op        ops/s  CPU us/op        ops/s  CPU us/op
-    commit   1     60255       14.8        21964       41.6        81419       11.1
-    commit  10     18814       52.3        24555       58.1        58629       19.4
-    fetch    1    113063        8.8        41640       33.1        80302       12.8
-    fetch   10     48755       20.4        31272       31.3        56236       16.6
+    commit   1     62646       15.5        21596       65.7        69252       14.8
+    commit  10     23909       41.7        23093       61.3        44175       25.7
+    fetch    1     97020       10.2        36939       38.0        74023       13.5
+    fetch   10     43848       22.8        35148       39.9        46652       24.3
 """
 
 import argparse

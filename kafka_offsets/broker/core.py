@@ -23,14 +23,19 @@ from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
 from kafka_offsets.broker.metrics import Metrics
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.recovery_points import RecoveryPoints
-from kafka_offsets.broker.runtime import CoordinatorRuntime, HostedShard, Read, coordinator_error
+from kafka_offsets.broker.runtime import (
+    CoordinatorRuntime,
+    HostedShard,
+    Read,
+    coordinator_error,
+    group_settings,
+)
 from kafka_offsets.broker.shard_loader import ShardLoader
 from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Closing, RequestContext, Result
-from kafka_offsets.coordinator.shard import GroupSettings
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.connection import (
@@ -139,23 +144,7 @@ class BrokerCore:
         self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id
         self.snapshots = Snapshots(self, config.offsets_snapshot_interval_bytes)
         self.runtime = CoordinatorRuntime(
-            GroupSettings(
-                group_min_session_timeout_ms=config.group_min_session_timeout_ms,
-                group_max_session_timeout_ms=config.group_max_session_timeout_ms,
-                group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-                group_max_size=config.group_max_size,
-                offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-                consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-                consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-                consumer_max_size=config.group_consumer_max_size,
-                consumer_assignors=config.group_consumer_assignors,
-                consumer_migration_policy=config.group_consumer_migration_policy.lower(),
-                consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
-                consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
-                group_rebalance_closes=config.group_rebalance_signal == "close",
-                offsets_commit_owner_check=config.offsets_commit_owner_check,
-                offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
-            ),
+            group_settings(config),
             self.topics,
             self,
             self._open_offsets_log,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from kafka_offsets.broker import loading, rescue
+from kafka_offsets.broker.config import Config
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.expiry import NOTHING, UnderWay
@@ -51,6 +52,27 @@ def partition_for(group_id: str, partition_count: int) -> int:
     if hashed == 0x80000000:
         return 0
     return min(hashed, 0x100000000 - hashed) % partition_count
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """Return what decisions depend on, of a broker's configuration."""
+    return GroupSettings(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_migration_policy=config.group_consumer_migration_policy.lower(),
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        group_rebalance_closes=config.group_rebalance_signal == "close",
+        offsets_commit_owner_check=config.offsets_commit_owner_check,
+        offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
+    )
 
 
 class _TooLargeError(StorageError):

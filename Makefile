@@ -124,6 +124,7 @@ $(VENV)/python.stamp:
 
 $(VENV)/run.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m compileall -q kafka_offsets
 	@touch $@
 
 $(VENV)/test.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml

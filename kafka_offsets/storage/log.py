@@ -364,25 +364,12 @@ class Log:
         if epoch != latest:
             self.start_epoch(epoch)
         base_offset = self.log_end_offset
-        active = self._segments[-1]
         placed = place(batches, base_offset, epoch)
-        end_offset = placed[-1].last_offset + 1
-        if (
-            active.size + len(batches) > self.config.segment_bytes
-            or end_offset - 1 - active.base_offset > MAX_RELATIVE_OFFSET
-        ) and active.size:
-            active = self._roll()
+        active = self._write(batches, placed[-1].last_offset)
         position = active.size
-        file = active.file  # where no descriptor is to be had nothing is written, and nothing to be undone
-        try:
-            file.append(batches)
-        except StorageError:
-            self._undo_append(active)
-            raise
         for batch in placed:
             active.note(batch, position)
-        self.log_end_offset = end_offset
-        self.appended_bytes += len(batches)
+        self.log_end_offset = placed[-1].last_offset + 1
         return base_offset
 
     def append_batch(self, batch: bytes, last_offset: int, max_timestamp: int) -> None:
@@ -392,23 +379,27 @@ class Log:
         """
         if self._failure is not None:
             self._refuse()
-        size = len(batch)
+        active = self._write(batch, last_offset)
+        active.note_written(active.size, len(batch), self.log_end_offset, last_offset, max_timestamp)
+        self.log_end_offset = last_offset + 1
+
+    def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
+        """Write behind the last batch, in a new segment if it is time for one; the caller notes what it was."""
+        size = len(data)
         active = self._segments[-1]
         if (
             active.size + size > self.config.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
         ) and active.size:
             active = self._roll()
-        position = active.size
         file = active.file  # where no descriptor is to be had nothing is written, and nothing to be undone
         try:
-            file.append(batch)
+            file.append(data)
         except StorageError:
             self._undo_append(active)
             raise
-        active.note_written(position, size, self.log_end_offset, last_offset, max_timestamp)
-        self.log_end_offset = last_offset + 1
         self.appended_bytes += size
+        return active
 
     def start_epoch(self, leader_epoch: int) -> None:
         """Let a new leader epoch begin at the log end; the current one again does nothing.

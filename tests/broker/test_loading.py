@@ -171,6 +171,17 @@ def test_bytes_that_only_the_checksum_vouches_for_are_read_or_refused_alike(
         assert left_by(quick) == left_by(plain) == left_by(simple)
 
 
+def test_a_batch_that_says_it_has_no_records_and_has_some_is_refused() -> None:
+    batch = bytearray(commits(10))
+    log = stored_log(bytes(batch))
+    batch[57:61] = bytes(4)
+    batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4)
+    overwrite(log, bytes(batch))
+    expected = error_of(reference, log)
+    assert expected is not None and "behind the last record" in expected
+    assert error_of(loading.replay, log) == error_of(load_in_columns, log) == expected
+
+
 def commits(count: int, *, groups: int = 3) -> bytes:
     """So many offsets of some groups, in batches of ten."""
     data = bytearray()

@@ -7,6 +7,7 @@ Prints:
     orders-0: 7 'checked by hand'
     orders-2: 40 ''
     moved by an admin: orders-2 at 0
+    compacted: 1 of 3 records gone
 """
 
 from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
@@ -40,6 +41,10 @@ def main() -> None:
             assert seen[TopicPartition("orders", 2)].offset == 40
             admin.alter_group_offsets("audit", {TopicPartition("orders", 2): OffsetAndMetadata(0, "", -1)})
         print(f"moved by an admin: orders-2 at {broker.committed('audit')['orders', 2].offset}")
+
+        logs = broker.compact(include_active=True).values()
+        gone = sum(log.records_gone for log in logs)
+        print(f"compacted: {gone} of {sum(log.records for log in logs)} records gone")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.compacted import Compacted
     from kafka_offsets.broker.server import Broker
     from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
     from kafka_offsets.errors import (
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Broker",
     "CommitRefusedError",
+    "Compacted",
     "ConfigError",
     "ErrorCode",
     "KafkaOffsetsError",
@@ -27,6 +29,7 @@ __all__ = [
 
 _NOT_IN_ERRORS = {
     "Broker": "kafka_offsets.broker.server",
+    "Compacted": "kafka_offsets.broker.compacted",
     "OffsetAndMetadata": "kafka_offsets.coordinator.offset_table",
 }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.broker.check import is_partition_folder
+from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.maintenance import adopted_configs, cleanup_policy, compaction_config
 from kafka_offsets.broker.partitions import Topics
@@ -20,46 +21,6 @@ from kafka_offsets.storage.overlay import OverlayFiles
 
 _ONE_ROUND = 1 << 62
 """A map of keys without a bound: what all rounds together would do is what one would do that has room for all keys."""
-
-
-class Compacted(NamedTuple):
-    """What became of one partition, or of all.
-
-    error  why it was left as it is, or None
-    """
-
-    name: str
-    records: int = 0
-    records_gone: int = 0
-    tombstones_gone: int = 0
-    bytes: int = 0
-    bytes_gone: int = 0
-    segments: int = 0
-    segments_left: int = 0
-    error: str | None = None
-
-    def plus(self, other: "Compacted") -> "Compacted":
-        """Return the sum, under this name."""
-        return Compacted(
-            self.name,
-            self.records + other.records,
-            self.records_gone + other.records_gone,
-            self.tombstones_gone + other.tombstones_gone,
-            self.bytes + other.bytes,
-            self.bytes_gone + other.bytes_gone,
-            self.segments + other.segments,
-            self.segments_left + other.segments_left,
-        )
-
-    def line(self, *, dry_run: bool) -> str:
-        """Say it in one line."""
-        go = "would go" if dry_run else "gone"
-        if self.error is not None:
-            return f"{self.name}: not compacted: {self.error}"
-        return (
-            f"{self.name}: {self.records_gone} of {self.records} records {go} (tombstones: {self.tombstones_gone}), "
-            f"{self.bytes_gone} of {self.bytes} bytes; segments: {self.segments} before, {self.segments_left} after"
-        )
 
 
 def compact_directory(
@@ -150,18 +111,5 @@ class _Run(NamedTuple):
         size, segments = log.size, len(log.segments)
         results = compact(log, config, self.now.wall_ms, dry_run=self.dry_run, columns=load_columns())
         if not results:
-            return Compacted(log.directory, bytes=size, segments=segments, segments_left=segments), None
-        # Each round goes over what the rounds before it have left, and further: the last one over all of it.
-        last = results[-1]
-        gone = sum(result.records_read - result.records_kept for result in results)
-        bytes_gone = sum(result.bytes_read - result.bytes_kept for result in results)
-        return Compacted(
-            log.directory,
-            records=last.records_kept + gone,
-            records_gone=gone,
-            tombstones_gone=sum(result.tombstones_dropped for result in results),
-            bytes=last.bytes_kept + bytes_gone,
-            bytes_gone=bytes_gone,
-            segments=segments,
-            segments_left=segments - sum(result.segments_read - result.segments_kept for result in results),
-        ), last.end_offset
+            return Compacted.of(log.directory, results, size, segments), None
+        return Compacted.of(log.directory, results, size, segments), results[-1].end_offset

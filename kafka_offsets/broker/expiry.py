@@ -8,6 +8,7 @@ while requests come in, at once while none do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -189,6 +190,12 @@ class Expiry:
         round_ = _Round(self._core, now, over)
         self._rounds.add(round_)
         round_.begin()
+
+    def run_now(self, now: Now) -> Future[int]:
+        """Begin a round now; the future is the number of offsets that have expired."""
+        expired: Future[int] = Future()
+        self.run(now, expired.set_result)
+        return expired
 
     def topic_deleted(self, name: str) -> None:
         """Let go of the offsets of a topic that has just been deleted; of few at once, of many by and by."""

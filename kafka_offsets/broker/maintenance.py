@@ -138,10 +138,12 @@ class Maintenance:
     """The cleaner of a broker, and what keeps its logs within their limits.
 
     on_cleaned  called with each partition whose log was compacted
+    on_stopped  called once it has been stopped
     """
 
     def __init__(self, core: "BrokerCore") -> None:
         self.on_cleaned: list[Callable[[Partition], None]] = []
+        self.on_stopped: list[Callable[[], None]] = []
         self._core = core
         self._tasks: set[_Task] = set()
         self._waiting: set[Deadline] = set()
@@ -165,6 +167,8 @@ class Maintenance:
         for task in self._tasks:
             task.stop()
         self._tasks.clear()
+        for call in self.on_stopped:
+            call()
 
     def _after(self, delay_ms: int, call: Callable[[Now], None]) -> None:
         def due(now: Now) -> None:
@@ -195,16 +199,20 @@ class Maintenance:
             self._after(self._core.config.log_cleaner_backoff_ms, self._clean_filthiest)
             return
         partition, config, until = found
-        self.compact(partition, now, config=config, until=until, ended=self._cleaned)
+        before = self._core.topics.directory.cleaned_to(partition.topic, partition.index) or 0
 
-    def _cleaned(self, partition: Partition, error: StorageError | None, progress: bool) -> None:
-        if partition.log.closed:  # its topic was deleted
-            pass
-        elif error is not None:
-            self._leave_alone(partition.log, error)
-        elif not progress:
-            self._postpone(partition.log)
-        self._after(1, self._clean_filthiest)
+        def cleaned(
+            partition: Partition, error: StorageError | None, result: CompactionResult | None
+        ) -> None:
+            if partition.log.closed:  # its topic was deleted
+                pass
+            elif error is not None:
+                self._leave_alone(partition.log, error)
+            elif result is None or result.end_offset <= before:
+                self._postpone(partition.log)
+            self._after(1, self._clean_filthiest)
+
+        self.compact(partition, now, config=config, until=until, ended=cleaned)
 
     def _postpone(self, log: Log) -> None:
         rounds_ms = _POSTPONED_ROUNDS * self._core.config.log_cleaner_backoff_ms
@@ -254,14 +262,14 @@ class Maintenance:
         *,
         config: CompactionConfig | None = None,
         until: int | None = None,
-        ended: Callable[[Partition, StorageError | None, bool], None] | None = None,
+        ended: Callable[[Partition, StorageError | None, CompactionResult | None], None] | None = None,
     ) -> bool:
         """Clean the log of a partition, whether it is due or not, in one round beside serving.
 
         Returns whether it began: False while a round of that log is under way.
 
         until  where to end, the active segment when not given
-        ended  called with the partition, the error that ended it, and whether it got any further
+        ended  called with the partition, the error that ended it, and what it has done, if anything
         """
         if partition.log in self._cleaning:
             return False
@@ -288,7 +296,7 @@ class Maintenance:
                 except StorageError as refused:
                     error = refused
             if ended is not None:
-                ended(partition, error, result is not None and result.end_offset > (cleaned_to or 0))
+                ended(partition, error, result)
 
         self._start(compaction.steps(), over)
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
@@ -68,3 +70,13 @@ class Endpoint:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def listen(host: str, port: int, read: Callable[[], Mapping[str, float]]) -> Endpoint:
+    """Begin to answer Prometheus; say where on standard error. Raises OSError that names the address."""
+    try:
+        endpoint = Endpoint(host, port, read)
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), f"metrics on {host}:{port}") from error
+    sys.stderr.write(f"metrics on http://{host}:{endpoint.port}/metrics\n")
+    return endpoint

@@ -8,7 +8,6 @@ import asyncio
 import errno
 import gc
 import logging
-import os
 import signal
 import sys
 import threading
@@ -19,6 +18,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kafka_offsets.broker import prometheus
+from kafka_offsets.broker.compact_now import compact_now
+from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore, sync_all
@@ -461,9 +462,7 @@ class Broker:
         the broker is not running, or when this is the thread of its loop, which has to answer.
         """
         request = commits.request(group, offsets, expected or {})
-        if threading.get_ident() == self._loop_thread_id:
-            raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
-        answer = self._call(lambda server: server.exchange(request, commits.VERSION)).result()
+        answer = self._wait_for(lambda server: server.exchange(request, commits.VERSION))
         commits.check(group, answer, expected or {})
 
     def metrics(self) -> dict[str, float]:
@@ -480,13 +479,19 @@ class Broker:
         `offsets.retention.minutes` says. RuntimeError when the broker is not running, or when it runs in the calling
         thread, which cannot wait for it: `await asyncio.to_thread(broker.expire_offsets)`.
         """
-        if threading.get_ident() == self._loop_thread_id and self._server is not None:
-            raise RuntimeError(
-                "the broker runs in this thread: await asyncio.to_thread(broker.expire_offsets)"
-            )
-        expired: Future[int] = Future()
-        self._call(lambda server: server.core.expiry.run(server.core.clock.now(), expired.set_result))
-        return expired.result()
+        return self._wait_for(lambda server: server.core.expiry.run_now(server.core.clock.now()))
+
+    def compact(
+        self, topic: str | None = None, *, include_active: bool = False
+    ) -> dict[tuple[str, int], Compacted]:
+        """Compact the logs of a topic now, or of all topics whose policy it is, the offsets topic included.
+
+        include_active  begin a new segment in each log before; else the active one is spared, as always
+        Returns what became of each (topic, partition), when it is over; others are served meanwhile. What
+        `min.compaction.lag.ms` protects stays. ValueError when the topic is not there, or is not to be compacted.
+        RuntimeError when the broker is not running, is stopped meanwhile, or runs in the calling thread.
+        """
+        return self._wait_for(lambda server: compact_now(server.core, topic, include_active=include_active))
 
     def start(self) -> None:
         """Start in a thread of its own; return once clients can connect."""
@@ -613,6 +618,12 @@ class Broker:
             raise RuntimeError("this broker is not running")
         return server
 
+    def _wait_for(self, begin: "Callable[[Server], Future[T]]") -> T:
+        """Begin something in the thread of the broker's loop, and wait in this one for what comes of it."""
+        if threading.get_ident() == self._loop_thread_id and self._server is not None:
+            raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
+        return self._call(begin).result()
+
     def _call(self, function: Callable[[Server], T]) -> T:
         """Call a function in the thread of the broker's loop and return what it returns."""
         result: Future[T] = Future()
@@ -682,12 +693,6 @@ def _listen_for_prometheus(server: Server, host: str, port: int) -> prometheus.E
     async def read() -> dict[str, float]:
         return server.core.metrics.read()
 
-    def read_in_loop() -> dict[str, float]:
-        return asyncio.run_coroutine_threadsafe(read(), loop).result(_READ_SECONDS)
-
-    try:
-        endpoint = prometheus.Endpoint(host, port, read_in_loop)
-    except OSError as error:
-        raise OSError(error.errno, os.strerror(error.errno or 0), f"metrics on {host}:{port}") from error
-    sys.stderr.write(f"metrics on http://{host}:{endpoint.port}/metrics\n")
-    return endpoint
+    return prometheus.listen(
+        host, port, lambda: asyncio.run_coroutine_threadsafe(read(), loop).result(_READ_SECONDS)
+    )

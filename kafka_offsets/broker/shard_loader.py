@@ -34,6 +34,11 @@ class ShardLoader:
         self._left = 0
         self._abandoned: list[bool] = []
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a shard is still to come."""
+        return self._left > 0
+
     def load(self, shards: list[HostedShard]) -> None:
         """Load shards in the background; the core is told when all of them are done."""
         if shards:

@@ -1,0 +1,143 @@
+"""Compaction on demand: one log after the other, beside serving, whether it is due or not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.compacted import Compacted
+from kafka_offsets.broker.maintenance import cleanup_policy, compaction_config
+from kafka_offsets.broker.partitions import Partition, Topic
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.compaction import CompactionResult, cleanable
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_RETRY_MS = 5
+"""So long it waits for a cleaning of the same log that is under way, or for the shards to be loaded."""
+
+Answer = dict[tuple[str, int], Compacted]
+
+
+def compact_now(core: BrokerCore, topic: str | None, *, include_active: bool) -> Future[Answer]:
+    """Begin to compact all logs with the policy compact, or those of one topic; the future is what became of each.
+
+    include_active  begin a new segment in each log before, so that the active one is not spared
+    ValueError when there is no such topic, or when its policy is another: of that records without a key would go.
+    The future is a RuntimeError when the broker stops before the end.
+    """
+    topics = core.topics.all()
+    if topic is not None:
+        found = core.topics.get(topic)
+        if found is None:
+            raise ValueError(f"there is no topic {topic!r}")
+        if "compact" not in cleanup_policy(found):
+            raise ValueError(f"the cleanup.policy of {topic!r} is {','.join(cleanup_policy(found))}")
+        topics = [found]
+    demand = _Demand(core, [each for each in topics if "compact" in cleanup_policy(each)], include_active)
+    demand.go_on(core.clock.now())
+    return demand.future
+
+
+class _Demand:
+    """The logs that are still to be compacted, and what became of the others."""
+
+    def __init__(self, core: BrokerCore, topics: list[Topic], include_active: bool) -> None:
+        self.future: Future[Answer] = Future()
+        self._core = core
+        self._include_active = include_active
+        self._left = deque((topic, index) for topic in topics for index in range(topic.partition_count))
+        self._done: Answer = {}
+        core.maintenance.on_stopped.append(self._stopped)
+
+    def _stopped(self) -> None:
+        if not self.future.done():
+            self.future.set_exception(RuntimeError("the broker was stopped before all was compacted"))
+
+    def go_on(self, now: Now) -> None:
+        """Take the next log, or tell what was done."""
+        if self._core.loader.is_loading:  # their logs are being read
+            self._later()
+        elif self._left:
+            topic, index = self._left.popleft()
+            _Rounds(self._core, topic, index, self._ended).begin(now, include_active=self._include_active)
+        else:
+            self._core.maintenance.on_stopped.remove(self._stopped)
+            self.future.set_result(self._done)
+
+    def _ended(self, topic: Topic, index: int, done: Compacted) -> None:
+        self._done[topic.name, index] = done
+        self._later(1)
+
+    def _later(self, after_ms: int = _RETRY_MS) -> None:
+        self._core.at(self._core.clock.now().mono_ms + after_ms, self.go_on)
+
+
+class _Rounds:
+    """The compaction of one log: as many rounds as the map of keys asks for.
+
+    ended  called with the topic, the index of the partition and what became of it
+    """
+
+    def __init__(
+        self, core: BrokerCore, topic: Topic, index: int, ended: Callable[[Topic, int, Compacted], None]
+    ) -> None:
+        self._core = core
+        self._topic = topic
+        self._index = index
+        self._ended = ended
+        self._partition: Partition | None = None
+        self._results: list[CompactionResult] = []
+        self._size = self._segments = 0
+
+    def begin(self, now: Now, *, include_active: bool) -> None:
+        """Open the log, and begin with the first round."""
+        try:
+            self._partition = self._core.topics.partition_of(self._topic, self._index)
+            assert self._partition is not None
+            log = self._partition.log
+            if include_active and not log.closed and log.segments[-1].size:
+                log.roll()
+            self._size, self._segments = log.size, len(log.segments)
+        except StorageError as error:
+            self._end(error)
+            return
+        self._round(now)
+
+    def _round(self, now: Now) -> None:
+        partition = self._partition
+        assert partition is not None
+        if partition.log.closed:
+            self._end(StorageError("its topic was deleted meanwhile", partition.log.directory))
+            return
+        config = compaction_config(self._core.config, self._topic.config)
+        cleaned_to = self._core.topics.directory.cleaned_to(partition.topic, partition.index)
+        try:
+            until = cleanable(partition.log, cleaned_to, config, now.wall_ms).first_uncleanable
+        except StorageError as error:
+            self._end(error)
+            return
+        begun = self._core.maintenance.compact(
+            partition, now, config=config, until=until, ended=self._round_ended
+        )
+        if not begun:
+            self._core.at(self._core.clock.now().mono_ms + _RETRY_MS, self._round)
+
+    def _round_ended(
+        self, partition: Partition, error: StorageError | None, result: CompactionResult | None
+    ) -> None:
+        if result is not None and error is None:
+            self._results.append(result)
+            if not result.is_complete:
+                self._core.at(self._core.clock.now().mono_ms + 1, self._round)
+                return
+        self._end(error)
+
+    def _end(self, error: StorageError | None) -> None:
+        name = f"{self._topic.name}-{self._index}"
+        done = Compacted.of(name, self._results, self._size, self._segments)
+        self._ended(self._topic, self._index, done if error is None else done._replace(error=str(error)))

@@ -1,0 +1,166 @@
+"""Compaction on demand: what it says it has done is what was done, whoever asks and whatever comes between."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import Broker, Compacted
+from kafka_offsets.broker.compact_now import compact_now
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.files import MemoryFiles
+from tests.broker.core_client import CoreClient, make_core
+from tests.broker.test_maintenance import SMALL, advance, commit_many, offsets_log
+from tests.storage.faults import FaultyFiles
+from tests.storage.keyed import records
+
+CONFIG = {"offsets.topic.num.partitions": 2, "offsets.topic.segment.bytes": 1000, "log.cleaner.enable": False}
+QUIET = SMALL | {"log_cleaner_enable": False}
+
+
+@pytest.fixture
+def core() -> Iterator[BrokerCore]:
+    made = make_core(**QUIET)
+    made.create_topic("orders", 10, {})
+    yield made
+    made.close()
+
+
+def result_of(core: BrokerCore, future: "Future[dict[tuple[str, int], Compacted]]") -> Compacted:
+    """Let time pass until it is over; there is one partition in it."""
+    for _ in range(2000):
+        if future.done():
+            break
+        advance(core, 5, 5)
+    (done,) = future.result(timeout=0).values()
+    return done
+
+
+def test_an_embedded_broker_compacts_when_it_is_told_to(tmp_path: Path) -> None:
+    with Broker(CONFIG, data_directory=tmp_path) as broker:
+        broker.create_topic("orders", 2)
+        broker.create_topic("untouched")
+        for number in range(1, 40):
+            broker.commit("g", {("orders", 0): number, ("orders", 1): number})
+        before = broker.committed("g")
+        done = broker.compact()
+        assert set(done) == {("__consumer_offsets", 0), ("__consumer_offsets", 1)}
+        used = max(done.values(), key=lambda each: each.records)
+        assert used.error is None and used.name.startswith("__consumer_offsets-")
+        assert used.records > 60 and used.records_gone > used.records - 4
+        assert used.bytes > used.bytes_gone > 0 and used.segments_left <= used.segments
+        assert broker.committed("g") == before
+        again = max(broker.compact("__consumer_offsets").values(), key=lambda each: each.segments)
+        assert again.records == 0, "nothing is new"
+    with Broker(CONFIG, data_directory=tmp_path) as broker:
+        assert {key: found.offset for key, found in broker.committed("g").items()} == {
+            ("orders", 0): 39,
+            ("orders", 1): 39,
+        }
+
+
+def test_only_a_topic_that_is_to_be_compacted_is() -> None:
+    with Broker(CONFIG) as broker:
+        broker.create_topic("deleting")
+        broker.create_topic("keyed", configs={"cleanup.policy": "compact,delete"})
+        with pytest.raises(ValueError, match="there is no topic 'absent'"):
+            broker.compact("absent")
+        with pytest.raises(ValueError, match=r"the cleanup\.policy of 'deleting' is delete"):
+            broker.compact("deleting")
+        assert broker.compact("keyed") == {("keyed", 0): Compacted("keyed-0", segments=1, segments_left=1)}
+    with pytest.raises(RuntimeError, match="not running"):
+        broker.compact()
+
+
+def test_a_broker_in_the_callers_loop_is_asked_from_another_thread() -> None:
+    async def main() -> None:
+        async with Broker(CONFIG) as broker:
+            with pytest.raises(RuntimeError, match=r"asyncio\.to_thread"):
+                broker.compact()
+            assert await asyncio.to_thread(broker.compact) == {}
+
+    asyncio.run(main())
+
+
+def test_the_active_segment_is_spared_unless_it_is_asked_for(core: BrokerCore) -> None:
+    core.create_topic("keyed", 1, {"cleanup.policy": "compact"})
+    partition = core.topics.partition("keyed", 0)
+    assert partition is not None
+    for number in range(9):
+        partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
+    assert result_of(core, compact_now(core, "keyed", include_active=False)).records == 0
+    assert len(partition.log.segments) == 1
+    done = result_of(core, compact_now(core, "keyed", include_active=True))
+    assert (done.records, done.records_gone, done.segments, done.segments_left) == (9, 8, 2, 2)
+    assert [offset for offset, _, _ in records(partition.log)] == [8]
+
+
+def test_what_the_least_lag_protects_stays(core: BrokerCore) -> None:
+    core.create_topic(
+        "keyed",
+        1,
+        {"cleanup.policy": "compact", "min.compaction.lag.ms": "60000", "internal.segment.bytes": "200"},
+    )
+    partition = core.topics.partition("keyed", 0)
+    assert partition is not None
+    for number in range(9):
+        partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
+    assert result_of(core, compact_now(core, "keyed", include_active=False)).records_gone == 0
+    advance(core, 61_000, 1000)
+    assert result_of(core, compact_now(core, "keyed", include_active=False)).records_gone > 0
+
+
+def test_rounds_of_one_log_are_told_as_one() -> None:
+    core = make_core(**(QUIET | {"log_cleaner_dedupe_buffer_size": 600}))
+    core.create_topic("orders", 10, {})
+    last = commit_many(CoreClient(core), 20)
+    log = offsets_log(core).log
+    count, size = sum(1 for _ in records(log)), log.size
+    done = result_of(core, compact_now(core, None, include_active=True))
+    assert done.records == count == 200
+    left = list(records(log))
+    assert len(left) == len(last) and done.records_gone == count - len(left)
+    assert done.bytes == size and size - done.bytes_gone == log.size
+    assert CoreClient(core).committed("g") == last
+    core.close()
+
+
+def test_a_cleaning_that_is_under_way_is_waited_for(core: BrokerCore) -> None:
+    commit_many(CoreClient(core), 20)
+    ended: list[object] = []
+    assert core.maintenance.compact(
+        offsets_log(core), core.clock.now(), ended=lambda *told: ended.append(told)
+    )
+    future = compact_now(core, None, include_active=False)
+    done = result_of(core, future)
+    assert len(ended) == 1 and done.error is None and done.records_gone == 0
+
+
+def test_a_broker_that_stops_says_so_to_whoever_waits() -> None:
+    core = make_core(MemoryFiles(), **QUIET)
+    core.create_topic("orders", 10, {})
+    commit_many(CoreClient(core), 20)
+    future = compact_now(core, None, include_active=False)
+    advance(core, 2, 1)
+    core.close()
+    with pytest.raises(RuntimeError, match="stopped before all was compacted"):
+        future.result(timeout=0)
+
+
+def test_what_the_disk_refuses_is_told_of_that_partition() -> None:
+    files = FaultyFiles()
+    core = make_core(files, **QUIET)
+    core.create_topic("orders", 10, {})
+    last = commit_many(CoreClient(core), 20)
+    files.only = lambda called, path: called == "append" and path.endswith(".cleaned")
+    files.fail_at, files.stuck = 1, True
+    files.calls.clear()
+    done = result_of(core, compact_now(core, None, include_active=False))
+    assert done.error is not None and ".cleaned" in done.error and done.records_gone == 0
+    files.fail_at, files.stuck, files.failed = 0, False, False
+    assert result_of(core, compact_now(core, None, include_active=False)).records_gone > 0
+    assert CoreClient(core).committed("g") == last
+    core.close()

@@ -335,6 +335,15 @@ class Config:
         at_least=0,
         is_ours=True,
     )
+    group_consumer_regex_pause_ms: int = setting(
+        Kind.INT,
+        500,
+        "How long a consumer group waits after it looked for topics that its regular expressions match until it looks "
+        "again for new ones; in Kafka this cannot be set.",
+        at_least=0,
+        kafka_default=10_000,
+        is_ours=True,
+    )
     group_rebalance_signal: str = setting(
         Kind.STRING,
         "heartbeat",

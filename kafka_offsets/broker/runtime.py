@@ -69,6 +69,7 @@ def group_settings(config: Config) -> GroupSettings:
         consumer_migration_policy=config.group_consumer_migration_policy.lower(),
         consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        consumer_regex_pause_ms=config.group_consumer_regex_pause_ms,
         group_rebalance_closes=config.group_rebalance_signal == "close",
         offsets_commit_owner_check=config.offsets_commit_owner_check,
         offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,

@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from kafka_offsets.coordinator.group import ClassicGroup
     from kafka_offsets.coordinator.shard import Shard
 
-_REGEX_PAUSE_MS = 10_000
-"""Expressions are not resolved again within this time."""
-
 _hash_of = lru_cache(maxsize=1 << 16)(string_hash)
 
 
@@ -193,19 +190,23 @@ class ConsumerDraft:
         """Have all expressions resolved behind this decision, if some are not or topics have come."""
         group, wall_ms = self.group, self.now.wall_ms
         last = next(iter(group.regexes.values()), None)
-        if group.is_resolving or (last is not None and wall_ms <= last.timestamp_ms + _REGEX_PAUSE_MS):
+        settings = self.shard.settings
+        if group.is_resolving or (
+            last is not None and wall_ms <= last.timestamp_ms + settings.consumer_regex_pause_ms
+        ):
             return
         expressions = dict(group.regex_members)
         for expression, by in ((before, -1), (after, 1)):
             if expression:
                 expressions[expression] = expressions.get(expression, 0) + by
         wanted = sum(1 for count in expressions.values() if count > 0)
-        interval_ms = self.shard.settings.consumer_regex_refresh_interval_ms
         is_due = (
             is_unresolved
             or wanted != len(group.regexes)
             or group.resolved_version != self.shard.topics.created_version
-            or (last is not None and wall_ms > last.timestamp_ms + interval_ms)
+            or (
+                last is not None and wall_ms > last.timestamp_ms + settings.consumer_regex_refresh_interval_ms
+            )
         )
         if is_due and wanted:
 

@@ -47,6 +47,7 @@ class GroupSettings:
     consumer_migration_policy: str = "bidirectional"
     consumer_assignment_interval_ms: int = 1000
     consumer_regex_refresh_interval_ms: int = 600_000
+    consumer_regex_pause_ms: int = 10_000
 
 
 class TopicView(Protocol):

@@ -1,7 +1,7 @@
 """One broker for all clients of this folder.
 
-KAFKA_OFFSETS_TEST_BOOTSTRAP=HOST:PORT names a broker that runs already; it needs group.min.session.timeout.ms=100 and
-group.initial.rebalance.delay.ms=0. KAFKA_OFFSETS_TEST_SERVE names another command than ours to start brokers with.
+KAFKA_OFFSETS_TEST_BOOTSTRAP=HOST:PORT names a broker that runs already; it needs SETTINGS of broker_process.
+KAFKA_OFFSETS_TEST_SERVE names another command than ours to start brokers with.
 """
 
 import itertools

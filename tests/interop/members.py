@@ -1,7 +1,8 @@
 """A group member as a process of its own, in one of the Python clients, so that it can be killed like one.
 
-    python -m tests.interop.members CLIENT BOOTSTRAP GROUP TOPIC sync|async|auto
+    python -m tests.interop.members CLIENT BOOTSTRAP GROUP TOPIC sync|async|auto [KEY=VALUE …]
 
+The keys are librdkafka's, for confluent-kafka; of its clients one may speak the consumer protocol (KIP-848).
 Standard output tells what happens: `assigned 0 2` after each rebalance, `read 17 18 …` (the values) for each
 poll, before the offsets behind those values can be committed. The end of standard input asks it to leave.
 """
@@ -17,6 +18,7 @@ SESSION_TIMEOUT_MS = 1500
 HEARTBEAT_INTERVAL_MS = 200
 AUTO_COMMIT_INTERVAL_MS = 100
 FETCH_WAIT_MS = 50
+METADATA_REFRESH_MS = 1000
 POLL_S = 0.1
 # kafka-python 3.0.12 loses the end of a rebalance when poll() times out between the answers to JoinGroup and
 # SyncGroup: it then neither owns partitions nor sends heartbeats (seen with Apache Kafka, once in twenty starts with
@@ -87,7 +89,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, commit: str) -> None:
     consumer.close()
 
 
-def confluent_kafka(bootstrap: str, group: str, topic: str, commit: str) -> None:
+def confluent_kafka(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> None:
     """confluent-kafka: Consumer, on librdkafka."""
     from confluent_kafka import Consumer, KafkaError, KafkaException
 
@@ -99,6 +101,12 @@ def confluent_kafka(bootstrap: str, group: str, topic: str, commit: str) -> None
         KafkaError.UNKNOWN_MEMBER_ID,
     }
     stop = stop_at_end_of_input()
+    given = dict(setting.split("=", 1) for setting in more)
+    if given.get("group.protocol") != "consumer":  # there the broker says how long
+        given |= {
+            "session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            "heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
+        }
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -107,12 +115,17 @@ def confluent_kafka(bootstrap: str, group: str, topic: str, commit: str) -> None
             "enable.auto.commit": commit == "auto",
             "enable.auto.offset.store": False,
             "auto.commit.interval.ms": AUTO_COMMIT_INTERVAL_MS,
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+            "topic.metadata.refresh.interval.ms": METADATA_REFRESH_MS,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
+            **given,
         }
     )
-    consumer.subscribe([topic], on_assign=lambda _, partitions: tell_assigned(partitions))
+    # At its callbacks the assignment is as before; the consumer protocol tells what comes and goes, the classic all.
+    consumer.subscribe(
+        [topic],
+        on_assign=lambda _, coming: tell_assigned({*consumer.assignment(), *coming}),
+        on_revoke=lambda _, going: tell_assigned({*consumer.assignment()} - {*going}),
+    )
     while not stop.is_set():
         messages = consumer.consume(500, POLL_S)
         for message in messages:

@@ -113,9 +113,9 @@ class Member:
         assert self._process.poll() is None, "".join(self.log[-30:])
 
 
-def python_member(client: str, bootstrap: str, group: str, topic: str, commit: str) -> list[str]:
+def python_member(client: str, bootstrap: str, group: str, topic: str, commit: str, *more: str) -> list[str]:
     """The command line of a member of members.py."""
-    return [sys.executable, "-m", "tests.interop.members", client, bootstrap, group, topic, commit]
+    return [sys.executable, "-m", "tests.interop.members", client, bootstrap, group, topic, commit, *more]
 
 
 def shares(members: list[Member]) -> bool:

@@ -42,8 +42,9 @@ def done(futures: Mapping[Any, "Future[Any]"]) -> dict[Any, Any]:
 class ConfluentKafka:
     """The story's client."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *member_settings: str) -> None:
         self.bootstrap = bootstrap
+        self.member_settings = member_settings
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def create_topic(self, topic: str, partitions: int) -> None:
@@ -68,8 +69,9 @@ class ConfluentKafka:
             producer.produce(topic, on_delivery=delivered, **message)
         assert producer.flush(TIMEOUT_S) == 0 and not failures
 
-    def member(self, group: str, topic: str, commit: str) -> list[str]:
-        return story.python_member("confluent-kafka", self.bootstrap, group, topic, commit)
+    def member(self, group: str, topic: str, commit: str, *settings: str) -> list[str]:
+        words = *self.member_settings, *settings
+        return story.python_member("confluent-kafka", self.bootstrap, group, topic, commit, *words)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         return self.offsets(topic, LATEST)

@@ -21,9 +21,10 @@ class JavaError(Exception):
 class Shell:
     """A JVM that runs one command after the other; also the story's client."""
 
-    def __init__(self, command: list[str], bootstrap: str) -> None:
+    def __init__(self, command: list[str], bootstrap: str, *member_settings: str) -> None:
         self._command = command
         self._bootstrap = bootstrap
+        self._member_settings = member_settings
         pipe = subprocess.PIPE
         self._process = subprocess.Popen([*command, "shell", bootstrap], stdin=pipe, stdout=pipe, text=True)
 
@@ -56,8 +57,9 @@ class Shell:
     def produce(self, topic: str, values: range) -> None:
         assert self("produce", topic, values.start, values.stop, "none") == [str(len(values))]
 
-    def member(self, group: str, topic: str, commit: str) -> list[str]:
-        return [*self._command, "member", self._bootstrap, group, topic, commit]
+    def member(self, group: str, topic: str, commit: str, *settings: str) -> list[str]:
+        words = ["member", self._bootstrap, group, topic, commit, *self._member_settings, *settings]
+        return [*self._command, *words]
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         return self.numbers("offsets", topic, "latest")
@@ -110,6 +112,14 @@ def test_a_group_with_a_member_is_described_and_refuses_deletion(java: Shell, na
         assert member.leave() == 0
     until(lambda: java("describe", group)[0] == "Empty", "the group empties")
     java("delete-group", group)
+
+
+def test_a_wrong_regular_expression_ends_a_member(java: Shell, names: Names) -> None:
+    member = story.Member(java.member(names.group(), "~(", "sync", "group.protocol=consumer"))
+    try:
+        until(lambda: "InvalidRegularExpression" in "".join(member.log), "the member is told")
+    finally:
+        assert member.leave() != 0
 
 
 def test_the_admin_manages_topics(java: Shell, names: Names) -> None:

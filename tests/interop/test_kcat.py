@@ -43,9 +43,10 @@ class Kcat(ConfluentKafka):
         lines = "".join(f"{value}:{value}\n" for value in values)
         self("-P", "-t", topic, "-K", ":", "-X", "enable.idempotence=true", "-X", "linger.ms=5", given=lines)
 
-    def member(self, group: str, topic: str, commit: str) -> list[str]:
-        settings = [word for key, value in GROUP_SETTINGS.items() for word in ("-X", f"{key}={value}")]
-        return [self._path, "-b", self.bootstrap, *settings, "-u", "-f", "%s\n", "-G", group, topic]
+    def member(self, group: str, topic: str, commit: str, *settings: str) -> list[str]:
+        given = [f"{key}={value}" for key, value in GROUP_SETTINGS.items()]
+        options = [word for setting in (*given, *settings) for word in ("-X", setting)]
+        return [self._path, "-b", self.bootstrap, *options, "-u", "-f", "%s\n", "-G", group, topic]
 
 
 @pytest.fixture

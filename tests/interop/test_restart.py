@@ -21,7 +21,16 @@ from tests.interop.waiting import until
 pytestmark = pytest.mark.interop
 
 BEFORE, AFTER = 100, 120
-CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", "kcat", "java")
+CONSUMER_PROTOCOL = "group.protocol=consumer"
+CLIENTS = (
+    "kafka-python",
+    "confluent-kafka",
+    "confluent-kafka-consumer-protocol",
+    "aiokafka",
+    "kcat",
+    "java",
+    "java-consumer-protocol",
+)
 # A client lives as long as the broker it is connected to; the stack closes it.
 Connect = Callable[[str, ExitStack], story.Client]
 
@@ -32,9 +41,9 @@ def kafka_python(bootstrap: str, stack: ExitStack) -> story.Client:
     return KafkaPython(bootstrap, admin)
 
 
-def java(command: list[str]) -> Connect:
+def java(command: list[str], *member_settings: str) -> Connect:
     def connect(bootstrap: str, stack: ExitStack) -> story.Client:
-        shell = Shell(command, bootstrap)
+        shell = Shell(command, bootstrap, *member_settings)
         stack.callback(shell.close)
         return shell
 
@@ -46,14 +55,15 @@ def connect(request: pytest.FixtureRequest) -> Connect:
     """Make one client; those that need a tool ask for it, and are skipped without it."""
     if request.param == "kafka-python":
         return kafka_python
-    if request.param == "confluent-kafka":
-        return lambda bootstrap, _: ConfluentKafka(bootstrap)
+    more = [CONSUMER_PROTOCOL] if request.param.endswith("consumer-protocol") else []
+    if request.param.startswith("confluent-kafka"):
+        return lambda bootstrap, _: ConfluentKafka(bootstrap, *more)
     if request.param == "aiokafka":
         return lambda bootstrap, _: AioKafka(bootstrap)
     if request.param == "kcat":
         path: str = request.getfixturevalue("kcat")
         return lambda bootstrap, _: Kcat(path, bootstrap)
-    return java(request.getfixturevalue("java_client"))
+    return java(request.getfixturevalue("java_client"), *more)
 
 
 @pytest.fixture

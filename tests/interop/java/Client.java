@@ -30,6 +30,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -42,7 +43,9 @@ import org.apache.kafka.common.errors.RebalanceInProgressException;
  * Java's kafka-clients for the interop tests.
  *
  * <pre>
- * Client member BOOTSTRAP GROUP TOPIC sync|async|auto   a group member that speaks as tests/interop/members.py does
+ * Client member BOOTSTRAP GROUP TOPIC sync|async|auto [KEY=VALUE ...]
+ *                                                       a group member that speaks as tests/interop/members.py does;
+ *                                                       ~EXPRESSION in place of a topic is matched by the broker
  * Client shell BOOTSTRAP                                one command a line on standard input, one answer a line:
  *                                                       `ok WORDS`, or `error EXCEPTION message`
  * </pre>
@@ -64,7 +67,7 @@ public final class Client {
 
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("member")) {
-            member(arguments[1], arguments[2], arguments[3], arguments[4]);
+            member(arguments);
         } else {
             new Client(arguments[1]).shell();
         }
@@ -88,20 +91,18 @@ public final class Client {
 
     // ---- a group member
 
-    private static void member(String bootstrap, String group, String topic, String commit) throws Exception {
-        Map<String, String> given = new HashMap<>(Map.of(
-            "group.id", group,
-            "auto.offset.reset", "earliest",
-            "enable.auto.commit", String.valueOf(commit.equals("auto")),
-            "auto.commit.interval.ms", "100",
-            "session.timeout.ms", "1500",
-            "heartbeat.interval.ms", "200",
-            "fetch.max.wait.ms", "50"));
+    private static void member(String[] arguments) throws Exception {
+        String topic = arguments[3];
+        String commit = arguments[4];
         Thread stop = new Thread(Client::readToTheEnd);
         stop.setDaemon(true);
         stop.start();
-        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(clientSettings(bootstrap, given))) {
-            consumer.subscribe(List.of(topic), new Listener(consumer));
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(memberSettings(arguments))) {
+            if (topic.startsWith("~")) {
+                consumer.subscribe(new SubscriptionPattern(topic.substring(1)), new Listener(consumer));
+            } else {
+                consumer.subscribe(List.of(topic), new Listener(consumer));
+            }
             while (stop.isAlive()) {
                 ConsumerRecords<String, String> records = consumer.poll(POLL);
                 if (records.isEmpty()) {
@@ -113,6 +114,24 @@ public final class Client {
                 commit(consumer, commit);
             }
         }
+    }
+
+    private static Properties memberSettings(String[] arguments) {
+        Map<String, String> given = new HashMap<>(Map.of(
+            "group.id", arguments[2],
+            "auto.offset.reset", "earliest",
+            "enable.auto.commit", String.valueOf(arguments[4].equals("auto")),
+            "auto.commit.interval.ms", "100",
+            "metadata.max.age.ms", "1000",
+            "fetch.max.wait.ms", "50"));
+        for (int i = 5; i < arguments.length; i++) {
+            given.put(arguments[i].split("=")[0], arguments[i].split("=")[1]);
+        }
+        if (!given.getOrDefault("group.protocol", "classic").equals("consumer")) {
+            given.put("session.timeout.ms", "1500");
+            given.put("heartbeat.interval.ms", "200");
+        }
+        return clientSettings(arguments[1], given);
     }
 
     private static void commit(KafkaConsumer<String, String> consumer, String how) {
@@ -129,11 +148,19 @@ public final class Client {
 
     private record Listener(KafkaConsumer<String, String> consumer) implements ConsumerRebalanceListener {
         @Override
-        public void onPartitionsRevoked(Collection<TopicPartition> revoked) {}
+        public void onPartitionsRevoked(Collection<TopicPartition> revoked) {
+            Set<TopicPartition> kept = new HashSet<>(consumer.assignment());
+            kept.removeAll(revoked);
+            tellAssigned(kept);
+        }
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> added) {
-            tell("assigned " + consumer.assignment().stream()
+            tellAssigned(consumer.assignment());
+        }
+
+        private static void tellAssigned(Collection<TopicPartition> partitions) {
+            tell("assigned " + partitions.stream()
                 .map(entry -> String.valueOf(entry.partition())).sorted().collect(Collectors.joining(" ")));
         }
     }
@@ -187,6 +214,8 @@ public final class Client {
             case "alter": return alter(words[1], words[2], words);
             case "committed": return committed(words[1], words[2]);
             case "groups": return groups();
+            case "type": return String.valueOf(
+                admin.describeConsumerGroups(List.of(words[1])).all().get().get(words[1]).type());
             case "describe": return describe(words[1]);
             case "delete-offset": return deleteOffset(words[1], words[2], Integer.parseInt(words[3]));
             case "delete-group": admin.deleteConsumerGroups(List.of(words[1])).all().get(); return "";

@@ -25,6 +25,7 @@ APT := apt-get install -y
 CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
+export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
 .PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits simulation disk-errors kfake-loss fuzz differential stub clean tools
 .DEFAULT_GOAL := test
@@ -137,11 +138,13 @@ tools: $(VENV)/python.stamp
 	absent() { echo "make: $$1 is missing: its tests are skipped; install it by: $$2" >&2; missing=1; }; \
 	command -v kcat >/dev/null || absent kcat "$(APT) kcat"; \
 	command -v javac >/dev/null || absent "a JDK" "$(APT) openjdk-17-jdk-headless"; \
-	if ! ls "$(KAFKA_OFFSETS_JARS)"/kafka-clients-*.jar >/dev/null 2>&1; then \
-		if ! command -v mvn >/dev/null; then absent mvn "$(APT) maven"; \
-		elif ! mvn -q -B -f tests/interop/java/pom.xml dependency:copy-dependencies \
-			-DoutputDirectory="$(KAFKA_OFFSETS_JARS)"; then \
-			absent kafka-clients.jar "make tools, where Maven can load it"; \
+	jars() { \
+		if ls "$$1"/$$2-*.jar >/dev/null 2>&1; then return; fi; \
+		if ! command -v mvn >/dev/null; then absent $$2.jar "$(APT) maven"; \
+		elif ! mvn -q -B -f $$3 dependency:copy-dependencies -DoutputDirectory="$$1"; then \
+			absent $$2.jar "make tools, where Maven can load it"; \
 		fi; \
-	fi; \
+	}; \
+	jars "$(KAFKA_OFFSETS_JARS)" kafka-clients tests/interop/java/pom.xml; \
+	jars "$(KAFKA_OFFSETS_SPARK_JARS)" spark-sql-kafka tests/spark/pom.xml; \
 	if [ -n "$$missing" ] && [ "$$CI" = true ]; then echo "make: with CI=true that is a failure" >&2; exit 1; fi

@@ -1,0 +1,79 @@
+"""One Spark session and one broker for all tests of this folder.
+
+KAFKA_OFFSETS_TEST_BOOTSTRAP=HOST:PORT names a broker that runs already: Apache Kafka passes the same tests.
+KAFKA_OFFSETS_SPARK_JARS is the folder with the jars of Spark's Kafka connector; pom.xml says which.
+"""
+
+import itertools
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka_offsets import Broker
+from tests.interop.conftest import missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JARS = Path(
+    os.environ.get("KAFKA_OFFSETS_SPARK_JARS", Path.home() / ".cache" / "kafka-offsets" / "spark-jars")
+)
+POM = Path(__file__).parent / "pom.xml"
+GET_JARS = f"mvn -q -B -f {POM} dependency:copy-dependencies -DoutputDirectory={JARS}"
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    """HOST:PORT of the broker under test."""
+    running = os.environ.get("KAFKA_OFFSETS_TEST_BOOTSTRAP")
+    if running:
+        yield running
+        return
+    with Broker({"num.partitions": 3}) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """A local session of two threads with Spark's Kafka connector; starting it takes 7 to 15 seconds."""
+    if shutil.which("java") is None:
+        missing("Java 17", "apt-get install -y openjdk-17-jdk-headless")
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        missing("pyspark", "pip install pyspark pyarrow")
+    jars = sorted(JARS.glob("*.jar"))
+    if not any(jar.name.startswith("spark-sql-kafka") for jar in jars):
+        missing("Spark's Kafka connector", GET_JARS)
+    # Without it Spark's workers are the `python3` of the path, which may be another one without our packages.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("kafka_offsets")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("FATAL")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of a topic nobody else uses."""
+    return f"{request.node.name[:60]}-{os.getpid()}-{next(_numbers)}".replace("[", "-").replace("]", "")

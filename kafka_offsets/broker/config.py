@@ -115,6 +115,9 @@ class Config:
     fetch_max_bytes: int = setting(
         Kind.INT, 57_671_680, "The most bytes that one Fetch is answered.", at_least=1024
     )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        Kind.INT, 1000, "How many incremental fetch sessions are kept.", at_least=0
+    )
 
     # Topics. What a topic can override is also in the table of topic configs.
     auto_create_topics_enable: bool = setting(

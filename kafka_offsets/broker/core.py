@@ -18,6 +18,7 @@ from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.connection import Connection, KnownHeader
 from kafka_offsets.broker.deadlines import Deadline, Deadlines
 from kafka_offsets.broker.expiry import Expiry
+from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
 from kafka_offsets.broker.metrics import Metrics
@@ -141,6 +142,7 @@ class BrokerCore:
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config)
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id
         self.snapshots = Snapshots(self, config.offsets_snapshot_interval_bytes)
         self.runtime = CoordinatorRuntime(
@@ -420,7 +422,7 @@ class BrokerCore:
 
     def on_topic_deleted(self, name: str) -> None:
         """Note that a topic is gone: fetches are answered and offsets go; groups go with the offsets topic."""
-        fetch.topic_deleted(self, name)
+        fetch.topic_deleted(self, name, self.clock.now())
         if name == OFFSETS_TOPIC:
             self._dirty_shards.clear()
             self.runtime.stop()

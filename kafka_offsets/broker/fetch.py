@@ -4,37 +4,42 @@ A request that asks for more than there is waits: it is parked at each of its pa
 them grows, its deadline comes or its connection closes. When a turn ends, `wake` tells the fetches parked at the
 partitions that grew; one that has waited for enough reads again and is answered.
 
-Sessions (KIP-227) are not kept: a full fetch is answered with session id 0, upon which clients go on with full ones.
-What is answered, and when, was asked of Kafka 4.3.1: an offset out of range or a wrong leader epoch is answered at
-once, whereas a topic that is not there does not keep the others from waiting.
+Which partitions a request reads, and which its answer names, is for fetch_sessions.py to say. What is answered, and
+when, was asked of Kafka 4.3.1: an offset out of range or a wrong leader epoch is answered at once, whereas a topic
+that is not there does not keep the others from waiting.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_offsets.broker.partitions import Partition, Topic
+from kafka_offsets.broker.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
+from kafka_offsets.broker.partitions import Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import batch_headers
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.deadlines import Deadline
-
-    _Missing = tuple[messages.FetchRequest.FetchTopic, list[messages.FetchResponse.PartitionData]]
-
-TOPIC_IDS_SINCE = 13
-"""From this version of Fetch on topics are named by id (KIP-516)."""
 
 _ERROR_SINCE = 7
 """From this version on an answer has an error of its own."""
 
 _STORAGE_ERROR_SINCE = 6
 """Older clients do not know KAFKA_STORAGE_ERROR and hear NOT_LEADER_OR_FOLLOWER, upon which they ask again."""
+
+_REPLICA_STATE_SINCE = 15
+"""From this version on a follower gives its id in replica_state (KIP-903)."""
+
+_LEADER_SINCE = 16
+"""From this version on a reader that is fenced or at the wrong broker is told the leader (KIP-951)."""
+
+_WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
@@ -44,21 +49,24 @@ logger = logging.getLogger(__name__)
 class ParkedFetch:
     """A request that waits.
 
+    plan        what it reads
     missing     bytes that its partitions must grow by
-    partitions  where it is parked
+    partitions  where it is parked; each keeps how many more bytes of its own count
     """
 
-    __slots__ = ("context", "deadline", "missing", "partitions", "request")
+    __slots__ = ("context", "deadline", "missing", "partitions", "plan", "request")
 
     def __init__(
         self,
         request: messages.FetchRequest,
         context: RequestContext,
+        plan: Plan,
         partitions: list[Partition],
         missing: int,
     ) -> None:
         self.request = request
         self.context = context
+        self.plan = plan
         self.partitions = partitions
         self.missing = missing
         self.deadline: Deadline | None = None
@@ -72,46 +80,72 @@ class _Reading(NamedTuple):
     is_final  an error that waiting does not mend
     """
 
-    response: messages.FetchResponse
+    answers: list[Read]
     size: int
-    watched: list[Partition]
+    watched: list[_Watched]
     is_final: bool
+
+
+class _Watched(NamedTuple):
+    """A partition that was read.
+
+    records  what was read of it
+    most     bytes of it that count towards min_bytes
+    """
+
+    partition: Partition
+    records: bytes
+    most: int
+
+    def readable_bytes(self, end_offset: int) -> int:
+        """Return how many bytes before `end_offset` count: Kafka would have filled the limit up with half a batch."""
+        if not self.records:
+            return 0
+        *_, (_, last) = batch_headers(self.records)
+        reaches_end = last.last_offset + 1 >= end_offset
+        return min(len(self.records), self.most) if reaches_end else self.most
 
 
 def fetch(
     core: BrokerCore, request: messages.FetchRequest, context: RequestContext, now: Now
 ) -> messages.FetchResponse | None:
-    """Answer with what there is, or park the request until there is enough.
-
-    INVALID_FETCH_SESSION_EPOCH never occurs: any session that a request names is FETCH_SESSION_ID_NOT_FOUND.
-    """
-    if request.session_epoch > 0:
-        return messages.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    """Answer with what there is, or park the request until there is enough."""
+    version = context.api_version
     if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
-        return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
-    reading = _read(core, request, context.api_version)
-    if (
-        reading.is_final
-        or not reading.watched
-        or reading.size >= request.min_bytes
-        or request.max_wait_ms <= 0
-    ):
-        return reading.response
-    parked = ParkedFetch(request, context, reading.watched, request.min_bytes - reading.size)
-    _park(core, parked, now)
+        return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    plan = core.fetch_sessions.plan(request, version, core.topics.topic_name, now)
+    if plan.error:
+        return messages.FetchResponse(error_code=plan.error)
+    reading = _read(core, request, plan, version)
+    least = min(request.min_bytes, _most_bytes(core, request))
+    if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
+        return core.fetch_sessions.answer(plan, reading.answers, version, now)
+    counted = [watched.readable_bytes(watched.partition.log.high_watermark) for watched in reading.watched]
+    if sum(counted) >= least:
+        return core.fetch_sessions.answer(plan, reading.answers, version, now)
+    partitions = [watched.partition for watched in reading.watched]
+    parked = ParkedFetch(request, context, plan, partitions, least - sum(counted))
+    _park(core, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)], now)
     return None
 
 
-def _park(core: BrokerCore, parked: ParkedFetch, now: Now) -> None:
-    for partition in parked.partitions:
+def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int], now: Now) -> None:
+    for partition, room in zip(parked.partitions, rooms, strict=True):
         appended = partition.log.appended_bytes
         if not partition.parked:
             partition.told_bytes = appended
         # `wake` is yet to count what others appended in this turn, and this request has already read it.
-        parked.missing += appended - partition.told_bytes
-        partition.parked[parked] = None
+        read_already = appended - partition.told_bytes
+        parked.missing += read_already
+        partition.parked[parked] = room + read_already
     core.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
-    parked.deadline = core.at(now.mono_ms + parked.request.max_wait_ms, lambda _: _answer(core, parked))
+    parked.deadline = core.at(
+        now.mono_ms + parked.request.max_wait_ms, lambda then: _answer(core, parked, then)
+    )
+
+
+def _most_bytes(core: BrokerCore, request: messages.FetchRequest) -> int:
+    return min(request.max_bytes, core.config.fetch_max_bytes)
 
 
 def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
@@ -123,13 +157,15 @@ def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
         grown, partition.told_bytes = appended - partition.told_bytes, appended
         if not grown:
             continue
-        for parked in tuple(partition.parked):
-            parked.missing -= grown
+        for parked, room in tuple(partition.parked.items()):
+            counted = min(grown, room)
+            partition.parked[parked] = room - counted
+            parked.missing -= counted
             if parked.missing <= 0:
-                _answer(core, parked)
+                _answer(core, parked, now)
 
 
-def topic_deleted(core: BrokerCore, name: str) -> None:
+def topic_deleted(core: BrokerCore, name: str, now: Now) -> None:
     """Answer every fetch that waits for a topic that is gone. Costs a look at each fetch that waits."""
     gone = [
         parked
@@ -138,7 +174,7 @@ def topic_deleted(core: BrokerCore, name: str) -> None:
         if any(partition.topic == name for partition in parked.partitions)
     ]
     for parked in gone:
-        _answer(core, parked)
+        _answer(core, parked, now)
 
 
 def cancel(core: BrokerCore, connection: object) -> None:
@@ -147,15 +183,16 @@ def cancel(core: BrokerCore, connection: object) -> None:
         _unpark(parked)
 
 
-def _answer(core: BrokerCore, parked: ParkedFetch) -> None:
+def _answer(core: BrokerCore, parked: ParkedFetch, now: Now) -> None:
     connection = parked.context.connection
     waiting = core.topics.waiting.get(connection, {})
     waiting.pop(parked, None)
     if not waiting:
         core.topics.waiting.pop(connection, None)
     _unpark(parked)
-    reading = _read(core, parked.request, parked.context.api_version)
-    core.reply(parked.context, reading.response)
+    version = parked.context.api_version
+    reading = _read(core, parked.request, parked.plan, version, parked.partitions)
+    core.reply(parked.context, core.fetch_sessions.answer(parked.plan, reading.answers, version, now))
 
 
 def _unpark(parked: ParkedFetch) -> None:
@@ -170,28 +207,53 @@ class _Reader:
 
     left          bytes that may still be returned
     at_least_one  no records have been found yet: the first batch may be larger than any limit (KIP-74)
+    is_follower   the request comes from another broker; there is none that this one leads
+    parked_at     where the request has waited
     """
 
-    __slots__ = ("aborted", "at_least_one", "core", "is_final", "left", "size", "version", "watched")
+    __slots__ = (
+        "aborted",
+        "at_least_one",
+        "core",
+        "is_final",
+        "is_follower",
+        "left",
+        "parked_at",
+        "size",
+        "version",
+        "watched",
+    )
 
-    def __init__(self, core: BrokerCore, request: messages.FetchRequest, version: int) -> None:
+    def __init__(
+        self, core: BrokerCore, request: messages.FetchRequest, version: int, parked_at: Sequence[Partition]
+    ) -> None:
+        replica_id = (
+            request.replica_id if version < _REPLICA_STATE_SINCE else request.replica_state.replica_id
+        )
+        self.is_follower = replica_id >= 0
+        self.parked_at = parked_at
         self.core = core
         self.version = version
-        self.left = min(request.max_bytes, core.config.fetch_max_bytes)
+        self.left = _most_bytes(core, request)
         self.at_least_one = True
         self.aborted = request.isolation_level == _READ_COMMITTED
         self.size = 0
-        self.watched: list[Partition] = []
+        self.watched: list[_Watched] = []
         self.is_final = False
 
-    def read(
-        self, topic: Topic, asked: messages.FetchRequest.FetchPartition
-    ) -> messages.FetchResponse.PartitionData:
-        """Read one partition, or say why not."""
+    def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
+        """Read one partition, or say why not; None when there is none of its name, and was none."""
+        asked = wanted.asked
+        topic = self.core.topics.get(wanted.topic)
+        if topic is None or not 0 <= asked.partition < topic.partition_count:
+            if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
+                return self._refusal(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return None
+        if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
+            return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
         try:
             partition = self.core.topics.partition_of(topic, asked.partition)
-            if partition is None:
-                return _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assert partition is not None
             return self._read_log(partition, asked)
         except StorageError as error:
             logger.error("Fetch from %s-%d: %s", topic.name, asked.partition, error)
@@ -204,10 +266,13 @@ class _Reader:
         epoch = asked.current_leader_epoch
         if epoch >= 0 and epoch != partition.leader_epoch:
             is_old = epoch < partition.leader_epoch
-            return self._refusal(
-                asked, ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-            )
+            error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            return self._refusal(asked, error, partition.leader_epoch)
+        if self.is_follower:
+            return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.leader_epoch)
         start, end = log.log_start_offset, log.high_watermark
+        if asked.last_fetched_epoch >= 0 and (found := self._diverging(partition, asked)) is not None:
+            return found
         if not start <= asked.fetch_offset <= end:
             return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         records = b""
@@ -218,7 +283,7 @@ class _Reader:
                 self.at_least_one = False
                 self.size += len(records)
                 self.left -= len(records)
-        self.watched.append(partition)
+        self.watched.append(_Watched(partition, records, max(asked.partition_max_bytes, 0)))
         return messages.FetchResponse.PartitionData(
             partition_index=partition.index,
             error_code=0,
@@ -229,56 +294,68 @@ class _Reader:
             records=records,
         )
 
+    def _diverging(
+        self, partition: Partition, asked: messages.FetchRequest.FetchPartition
+    ) -> messages.FetchResponse.PartitionData | None:
+        """Tell a reader whose last epoch ended elsewhere where it ended here (KIP-595); None when it has read right."""
+        log = partition.log
+        epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+        if epoch < 0 or end_offset < 0 or asked.fetch_offset < log.log_start_offset:
+            return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+            return None
+        self.is_final = True
+        response = messages.FetchResponse
+        return response.PartitionData(
+            partition_index=partition.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.log_start_offset,
+            diverging_epoch=response.EpochEndOffset(epoch, end_offset),
+            aborted_transactions=[] if self.aborted else None,
+            records=b"",
+        )
+
     def _refusal(
-        self, asked: messages.FetchRequest.FetchPartition, error: ErrorCode
+        self, asked: messages.FetchRequest.FetchPartition, error: ErrorCode, leader_epoch: int = -1
     ) -> messages.FetchResponse.PartitionData:
         """Kafka gives no offsets beside an error: a client that needs them asks ListOffsets."""
         self.is_final = True
         refusal = _unknown(asked.partition, error)
         if not self.aborted:
             refusal.aborted_transactions = None
+        if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
+            refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(self.core.node_id, leader_epoch)
         return refusal
 
 
-def _read(core: BrokerCore, request: messages.FetchRequest, version: int) -> _Reading:
-    reader = _Reader(core, request, version)
-    by_id = version >= TOPIC_IDS_SINCE
-    response = messages.FetchResponse
-    topics = core.topics
-    responses: list[messages.FetchResponse.FetchableTopicResponse] = []
-    without_name: list[_Missing] = []
-    missing: list[_Missing] = []
-    for named in request.topics:
-        topic = topics.by_id(named.topic_id) if by_id else topics.get(named.topic)
-        if topic is None:
-            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answers = [_unknown(asked.partition, error) for asked in named.partitions]
-            (without_name if by_id else missing).append((named, answers))
-            continue
-        answers = [reader.read(topic, asked) for asked in named.partitions]
-        unknown = [a for a in answers if a.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        if unknown:
-            missing.append((named, unknown))
-            answers = [a for a in answers if a.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        if answers:
-            responses.append(response.FetchableTopicResponse(named.topic, named.topic_id, answers))
-    for named, answers in without_name + missing:
-        _add_missing(responses, named, answers)
-    return _Reading(response(responses=responses), reader.size, reader.watched, reader.is_final)
+def _read(
+    core: BrokerCore,
+    request: messages.FetchRequest,
+    plan: Plan,
+    version: int,
+    parked_at: Sequence[Partition] = (),
+) -> _Reading:
+    """Read in the order of the plan.
 
-
-def _add_missing(
-    responses: list[messages.FetchResponse.FetchableTopicResponse],
-    named: messages.FetchRequest.FetchTopic,
-    answers: list[messages.FetchResponse.PartitionData],
-) -> None:
-    """Tell last what does not exist, as Kafka does: with its topic where that is the last one, else by itself."""
-    last = responses[-1] if responses else None
-    if last is not None and last.topic == named.topic and last.topic_id == named.topic_id:
-        last.partitions += answers
-    else:
-        topic = messages.FetchResponse.FetchableTopicResponse(named.topic, named.topic_id, answers)
-        responses.append(topic)
+    What does not exist is told last, as by Kafka: unknown ids, then unknown names. What has gone while the request
+    was parked there is told in its place.
+    """
+    reader = _Reader(core, request, version, parked_at)
+    answers: list[Read] = []
+    without_name: list[Read] = []
+    missing: list[Read] = []
+    for wanted in plan.wanted:
+        name, topic_id, asked = wanted
+        data = reader.read(wanted) if name or version < TOPIC_IDS_SINCE else None
+        if data is not None:
+            answers.append(Read(name, topic_id, data))
+        elif name or version < TOPIC_IDS_SINCE:
+            unknown = _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            missing.append(Read(name, topic_id, unknown))
+        else:
+            without_name.append(Read(name, topic_id, _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
+    return _Reading(answers + without_name + missing, reader.size, reader.watched, reader.is_final)
 
 
 def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionData:

@@ -32,7 +32,7 @@ class Partition:
 
     topic         name of its topic
     leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
-    parked        fetches that wait for it to grow
+    parked        fetches that wait for it to grow, and how many more bytes of it count for each
     told_bytes    how many bytes had been appended when its parked fetches were last told
     """
 
@@ -46,7 +46,7 @@ class Partition:
         if log.leader_epoch < 0:
             log.start_epoch(0)  # as a Kafka leader does before its first record: an empty log has epoch 0
         self.leader_epoch = log.leader_epoch
-        self.parked: dict[ParkedFetch, None] = {}
+        self.parked: dict[ParkedFetch, int] = {}
         self.told_bytes = 0
         self._producers: Producers | None = None
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from kafka_offsets.broker import fetch, list_offsets, produce
 from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -47,6 +48,7 @@ class PartitionCore:
         self.files = files if files is not None else MemoryFiles()
         self.directory = DataDirectory(self.files)
         self.topics = Topics(self.directory, self.config)
+        self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.answers: list[tuple[RequestContext, Any]] = []
         self.closed: list[Any] = []
         self.silent = 0

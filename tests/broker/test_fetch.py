@@ -27,6 +27,11 @@ def core() -> PartitionCore:
     return core
 
 
+def partitions(response: Any) -> list[Any]:
+    """Return the partitions of an answer, whatever topic they are of."""
+    return [partition for topic in response.responses for partition in topic.partitions]
+
+
 def offsets(answer: Any) -> tuple[int, int, int]:
     return answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
 
@@ -116,7 +121,7 @@ def test_the_first_batch_found_comes_whole_and_limits_hold_for_all_others(
     core: PartitionCore, asked: list[tuple[Any, ...]], max_bytes: int, sizes: list[int]
 ) -> None:
     response = core.fetch(*asked, max_bytes=max_bytes)
-    got = [len(topic.partitions[0].records) for topic in response.responses]
+    got = [len(partition.records) for partition in partitions(response)]
     one = len(batch(b"u"))
     assert got == [one if size == 1 else size for size in sizes]
 
@@ -127,19 +132,6 @@ def test_the_broker_has_a_limit_of_its_own() -> None:
     for _ in range(3):
         core.produce("t", batch(b"x" * 600))
     assert len(whole_batches(core.fetch_one("t", 0, 0).records)) == 1
-
-
-# --- sessions
-
-
-@pytest.mark.parametrize(
-    ("session_id", "session_epoch", "code"),
-    [(0, -1, 0), (0, 0, 0), (5, 0, 0), (5, -1, 0), (5, 1, 70), (0, 1, 70)],
-)
-def test_no_session_is_kept(core: PartitionCore, session_id: int, session_epoch: int, code: int) -> None:
-    response = core.fetch(("t", 0, 0), session_id=session_id, session_epoch=session_epoch)
-    assert (response.error_code, response.session_id) == (code, 0)
-    assert len(response.responses) == (0 if code else 1)
 
 
 # --- waiting
@@ -185,7 +177,7 @@ def test_a_fetch_that_finds_too_little_is_answered_when_its_time_is_over(
     assert len(core.answers) == before
     core.advance(1)
     (answer,) = core.answers[before:]
-    assert len(answer[1].responses) == len(asked)
+    assert len(partitions(answer[1])) == len(asked)
     assert not core.topics.waiting
     core.advance(10_000)
     assert len(core.answers) == before + 1
@@ -212,7 +204,7 @@ def test_a_fetch_of_many_partitions_is_woken_by_any_of_them(core: PartitionCore)
     assert core.fetch(("t", 0, 3), ("t", 1, 0), ("u", 0, 1), max_wait_ms=500) is None
     core.produce("u", batch(b"new"))
     core.turn()
-    sizes = [len(topic.partitions[0].records) for topic in core.answers[-1][1].responses]
+    sizes = [len(partition.records) for partition in partitions(core.answers[-1][1])]
     assert sizes == [0, 0, len(batch(b"new"))]
 
 
@@ -235,7 +227,7 @@ def test_min_bytes_are_counted_over_turns_and_partitions(core: PartitionCore) ->
     assert len(core.answers) == before + 2, "two producers"
     core.produce("t", batch(b"new"), index=0)
     core.turn()
-    sizes = [len(topic.partitions[0].records) for topic in core.answers[-1][1].responses]
+    sizes = [len(partition.records) for partition in partitions(core.answers[-1][1])]
     assert sizes == [2 * one, one]
 
 
@@ -265,17 +257,15 @@ def test_a_closed_connection_is_not_answered_and_leaves_nothing_behind(core: Par
     assert [context.connection for context, _ in core.answers[before + 1 :]] == ["here"]
 
 
-@pytest.mark.parametrize(("version", "code"), [(11, 3), (13, 100)])
-def test_a_fetch_hears_at_once_that_its_topic_was_deleted(
-    core: PartitionCore, version: int, code: int
-) -> None:
+@pytest.mark.parametrize("version", [11, 13])
+def test_a_fetch_hears_at_once_that_its_topic_was_deleted(core: PartitionCore, version: int) -> None:
     assert core.fetch(("t", 0, 3), ("u", 0, 1), max_wait_ms=500, version=version, connection="both") is None
     assert core.fetch(("u", 0, 1), max_wait_ms=500, version=version, connection="other") is None
     core.topics.delete("t")
-    fetch.topic_deleted(core, "t")  # type: ignore[arg-type]
+    fetch.topic_deleted(core, "t", core.now)  # type: ignore[arg-type]
     context, response = core.answers[-1]
     assert context.connection == "both"
-    assert [topic.partitions[0].error_code for topic in response.responses] == [0, code]
+    assert [partition.error_code for partition in partitions(response)] == [3, 0]
     assert core.waiting_deadlines == 1
 
 
@@ -305,7 +295,7 @@ def test_a_log_that_cannot_be_opened_is_a_storage_error_of_that_partition(versio
     files.calls.clear()
     files.fail_at = 1
     response = core.fetch(("t", 0, 0), ("t", 1, 0), version=version, max_wait_ms=500)
-    assert [topic.partitions[0].error_code for topic in response.responses] == [code, 0]
+    assert [partition.error_code for partition in partitions(response)] == [code, 0]
     assert core.fetch_one("t", 0, 0, version=version).error_code == 0, "once the disk gives in"
 
 
@@ -319,3 +309,33 @@ def test_fail_answers_the_request_and_its_partitions(
     messages.encode(response, version)
     answer = response.responses[0].partitions[0]
     assert (response.error_code, answer.partition_index, answer.error_code) == (top, 3, code)
+
+
+# --- what counts as enough
+
+
+def test_more_than_the_limit_cannot_be_waited_for(core: PartitionCore) -> None:
+    assert core.fetch(("t", 0, 0), max_wait_ms=500, min_bytes=10_000, max_bytes=len(FIRST)) is not None
+    small = PartitionCore(fetch_max_bytes=1024)
+    small.topics.create("t", 1)
+    small.produce("t", batch(b"x" * 1200))
+    assert small.fetch(("t", 0, 0), max_wait_ms=500, min_bytes=10_000) is not None
+
+
+def test_a_limit_that_whole_batches_do_not_fill_counts_as_filled(core: PartitionCore) -> None:
+    limit = BOTH - 1
+    assert core.fetch(("t", 0, 0), max_wait_ms=500, min_bytes=limit, max_bytes=limit) is not None
+    assert core.fetch(("t", 0, 0, limit), max_wait_ms=500, min_bytes=limit) is not None
+
+
+def test_a_partition_counts_no_further_than_its_own_limit(core: PartitionCore) -> None:
+    assert core.fetch(("t", 0, 3, 10), ("t", 1, 0, 10), max_wait_ms=500, min_bytes=20) is None
+    before = len(core.answers)
+    core.produce("t", batch(b"new"))
+    core.turn()
+    core.produce("t", batch(b"new"))
+    core.turn()
+    assert [context.connection for context, _ in core.answers[before:]].count("connection") == 2
+    core.produce("t", batch(b"new"), index=1)
+    core.turn()
+    assert len(core.answers) == before + 4

@@ -1,9 +1,9 @@
 """Messages to and from plain values, the same for two brokers where these cannot but differ.
 
 What is normalised, and nothing else: what a broker makes up for member ids becomes "#1", "#2" … in the order of its
-appearance; topic ids are named by their topic; the port becomes "PORT", the cluster id "CLUSTER" and the broker's id 1;
-lists whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); of all groups only those of the situation
-are listed, and of all APIs only those that ours serves are compared.
+appearance; topic ids are named by their topic; the port becomes "PORT", the cluster id "CLUSTER", the id of a fetch
+session "SESSION" and the broker's id 1; lists whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); of
+all groups only those of the situation are listed, and of all APIs only those that ours serves are compared.
 """
 
 import re
@@ -43,10 +43,13 @@ class Names:
     def __init__(self) -> None:
         self._made: dict[str, str] = {}
         self._topics: dict[str, bytes] = {}
+        self._former: dict[bytes, str] = {}
         self.broker_id = 1
 
     def learn_topic(self, name: str, topic_id: bytes) -> None:
         """Note the id of a topic."""
+        if self._topics.get(name, topic_id) != topic_id:
+            self._former[self._topics[name]] = name
         self._topics[name] = topic_id
 
     def topic_id(self, name: str) -> bytes:
@@ -55,6 +58,8 @@ class Names:
 
     def topic_text(self, topic_id: bytes) -> str:
         """Return what a table writes for a topic id."""
+        if topic_id in self._former:
+            return f"former id of {self._former[topic_id]}"
         return next((f"id of {n}" for n, known in self._topics.items() if known == topic_id), topic_id.hex())
 
     def learn(self, made: str) -> None:
@@ -148,6 +153,8 @@ def _scalar(
         return names.topic_text(value)
     if field.name == "port":
         return "PORT" if value > 0 else value
+    if field.name == "session_id":
+        return "SESSION" if value > 0 else value
     if field.name in _BROKER_IDS:
         return 1 if value == names.broker_id else value
     if isinstance(value, bytes | bytearray | memoryview):

@@ -26,6 +26,7 @@ PARTS = (
     "coordinators",
     "clusters",
     "records",
+    "fetch_sessions",
     "expiry",
     "consumer_groups",
 )

@@ -1,0 +1,90 @@
+"""Fetch sessions: how many there are and which gives way. What they answer is in tests/differential."""
+
+import pytest
+
+from kafka_offsets.broker import fetch_sessions
+from kafka_offsets.broker.fetch_sessions import EVICTION_MS
+from kafka_offsets.errors import ErrorCode
+from tests.broker.partition_core import PartitionCore, batch
+
+
+def opened(core: PartitionCore, *partitions: int) -> int:
+    """Open a session of partitions of t; return its id."""
+    response = core.fetch(*(("t", index, 0) for index in partitions), session_epoch=0)
+    session_id = response.session_id
+    assert isinstance(session_id, int)
+    return session_id
+
+
+def used(core: PartitionCore, session_id: int, epoch: int) -> ErrorCode:
+    """Go on with a session; return how it went."""
+    return ErrorCode(core.fetch(session_id=session_id, session_epoch=epoch).error_code)
+
+
+@pytest.fixture
+def core() -> PartitionCore:
+    """A topic t with four partitions and room for two sessions."""
+    core = PartitionCore(max_incremental_fetch_session_cache_slots=2)
+    core.topics.create("t", 4)
+    return core
+
+
+def test_without_room_a_full_fetch_is_answered_without_a_session(core: PartitionCore) -> None:
+    first, second = opened(core, 0), opened(core, 0, 1)
+    assert opened(core, 0, 1, 2) == 0
+    assert len({0, first, second}) == 3
+    assert (len(core.fetch_sessions), core.fetch_sessions.partition_count) == (2, 3)
+    assert used(core, first, 1) is used(core, second, 1) is ErrorCode.NONE
+
+
+def test_a_broker_may_keep_no_sessions() -> None:
+    core = PartitionCore(max_incremental_fetch_session_cache_slots=0)
+    core.topics.create("t", 1)
+    assert opened(core, 0) == 0
+
+
+def test_the_session_unused_for_longest_gives_way_when_that_is_two_minutes(core: PartitionCore) -> None:
+    first, second = opened(core, 0, 1, 2), opened(core, 0)
+    core.advance(EVICTION_MS)
+    assert used(core, first, 1) is ErrorCode.NONE
+    assert opened(core, 0) == 0
+    core.advance(1)
+    third = opened(core, 0)
+    assert third
+    assert used(core, second, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert used(core, first, 2) is used(core, third, 1) is ErrorCode.NONE
+
+
+def test_an_old_session_gives_way_to_a_larger_one(core: PartitionCore) -> None:
+    small, large = opened(core, 0), opened(core, 0, 1, 2)
+    core.advance(EVICTION_MS + 1)
+    assert used(core, small, 1) is used(core, large, 1) is ErrorCode.NONE
+    assert opened(core, 3) == 0, "no larger than the smallest"
+    assert opened(core, 2, 3)
+    assert used(core, small, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert used(core, large, 2) is ErrorCode.NONE
+
+
+def test_after_the_greatest_epoch_comes_one(core: PartitionCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "_MAX_INT", 2)
+    monkeypatch.setattr(fetch_sessions.random, "randrange", lambda low, high: 77)
+    session_id = opened(core, 0)
+    assert [used(core, session_id, epoch) for epoch in (1, 2, 1, 2)] == [ErrorCode.NONE] * 4
+
+
+def test_no_id_is_given_twice(core: PartitionCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter((5, 5, 6))
+    monkeypatch.setattr(fetch_sessions.random, "randrange", lambda low, high: next(drawn))
+    assert (opened(core, 0), opened(core, 0)) == (5, 6)
+
+
+def test_each_answer_begins_with_the_partitions_that_the_last_ones_left_out(core: PartitionCore) -> None:
+    for index in range(4):
+        core.produce("t", batch(b"x" * 100), index=index)
+    asked = [("t", index, 0) for index in range(4)]
+    response = core.fetch(*asked, session_epoch=0, max_bytes=1)
+    read = []
+    for epoch in range(1, 9):
+        answer = core.fetch(session_id=response.session_id, session_epoch=epoch, max_bytes=1)
+        read += [p.partition_index for t in answer.responses for p in t.partitions if p.records]
+    assert sorted(read) == sorted([0, 1, 2, 3] * 2)

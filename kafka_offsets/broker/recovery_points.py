@@ -1,5 +1,8 @@
 """How far each log is known to be on the disk, written down while the broker serves.
 
+Beside it goes what is known of the segments before that point, of large logs whose content a snapshot has: a start
+after a crash does not read these.
+
 After a crash a start verifies what lies behind that point, and takes nothing before it for a torn tail. Only what a
 sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, with `never` what has ended of it.
 
@@ -61,8 +64,21 @@ class RecoveryPoints:
         self._stopped = True
 
     def _write(self, now: Now) -> None:
-        if not self._stopped:
-            self._core.background(self._core.directory.recovery_points_writer(), self._written)
+        if self._stopped:
+            return
+        write_points = self._core.directory.recovery_points_writer()
+        logs = self._core.snapshots.large_logs()
+
+        def write() -> None:
+            write_points()
+            for log in logs:
+                try:
+                    log.summary.leave(ended_only=True)
+                except StorageError as error:
+                    if not log.closed:
+                        logger.warning("%s: a start after a crash will be slow: %s", log.directory, error)
+
+        self._core.background(write, self._written)
 
     def _written(self, error: StorageError | None) -> None:
         if error is not None:

@@ -249,17 +249,22 @@ class Snapshots:
             job = self._new_job(hosted, self._note)
             if job is not None:
                 job.run(until_ms)
-        for hosted, covered in self._covered.items():
-            if covered.snapshot_bytes and not hosted.failed and not hosted.log.closed:
-                self._spare_reading(hosted.log)
-
-    def _spare_reading(self, log: Log) -> None:
-        """Have the next start open a large log without reading it: the snapshot says what is in it."""
-        if log.size >= _LARGE_LOG_BYTES:
+        for log in self.large_logs():
             try:
-                log.leave_summary()
+                log.summary.leave()
             except StorageError as error:
                 logger.warning("%s: the next start will be slow: %s", log.directory, error)
+
+    def large_logs(self) -> list[Log]:
+        """Return the logs that the next start should open without reading them: a snapshot says what is in them."""
+        large_bytes = min(_LARGE_LOG_BYTES, self._interval_bytes)
+        return [
+            hosted.log
+            for hosted, covered in self._covered.items()
+            if covered.snapshot_bytes
+            and not (hosted.failed or hosted.is_loading or hosted.log.closed)
+            and hosted.log.size >= large_bytes
+        ]
 
 
 class _Job:

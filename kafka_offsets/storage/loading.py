@@ -6,8 +6,9 @@ once it is open.
 Sources: LogLoader of Kafka 4.3, which cuts at the first bad batch whatever follows it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
@@ -40,6 +41,11 @@ class Promise(NamedTuple):
     clean_end_offset: int | None = None
     synced_offset: int = 0
 
+    @property
+    def known_end(self) -> int:
+        """Every batch that ends before it was on the disk."""
+        return self.synced_offset if self.clean_end_offset is None else self.clean_end_offset
+
 
 class Loaded(NamedTuple):
     """The segments of a log, oldest first, and what was done to them.
@@ -61,9 +67,11 @@ def load_segments(
     promise: Promise,
     *,
     keep_valid: bool,
+    believed: Mapping[int, Segment] = MappingProxyType({}),
 ) -> Loaded:
     """Read the segments of these names; see `Log.open`. Raises StorageError.
 
+    believed  by base offset those that need not be read
     Of the last one without `is_new` and of those behind it some may be missing, and each may be torn. What follows a
     gap or a tear in them is removed: it was never promised.
     """
@@ -71,7 +79,11 @@ def load_segments(
     is_clean = promise.clean_end_offset is not None
     ended = None if promise.clean_end_offset is None else Limit(promise.clean_end_offset, False)
     end_offset, least_epoch = 0, NO_EPOCH
-    segments = [Segment(files, directory, *name[:1], interval_bytes, is_new=name.is_new) for name in names]
+    segments = [
+        believed.get(name.base_offset)
+        or Segment(files, directory, name.base_offset, interval_bytes, is_new=name.is_new)
+        for name in names
+    ]
     for index, segment in enumerate(segments):
         behind = segments[index + 1 :]
         may_be_torn = all(later.is_new for later in behind)
@@ -91,7 +103,9 @@ def load_segments(
             least_epoch=least_epoch,
             is_followed=partial(_is_any_whole, behind),
         )
-        if keep_valid:
+        if segment.base_offset in believed:
+            recovery = None
+        elif keep_valid:
             recovery = _load_what_is_valid(files, segment, may_be_torn, is_clean, known, loaded.damages)
         else:
             recovery = segment.load(last=may_be_torn, clean=is_clean, known=known)

@@ -15,7 +15,8 @@ Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-1
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -51,7 +52,7 @@ from kafka_offsets.storage.segment import (
     segment_name,
     walk,
 )
-from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, leave_summary, take_summary
+from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
 from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 from kafka_offsets.storage.syncing import Unsynced, name_segments
 
@@ -98,7 +99,8 @@ class Log:
     recovery_point    every record before it is known to be on the disk
     recovery          the torn tail that opening cut off, or None
     damages           what opening took out of the log, with `keep_valid`
-    is_verified       whether opening has read the segments, and not only a summary of them: see `verify`
+    is_verified       whether opening has read the segments, and not only a summary of some: see `verify`
+    summary           the file that may spare the next opening to read them
     topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
     config            may be replaced at any time; the next roll follows it
     files, file_lock  for the cleaner, which works on the files of sealed segments; the lock is held by removals
@@ -117,6 +119,7 @@ class Log:
         self.is_verified = True
         self.topic_id: bytes | None = None
         self.files = self._files = files
+        self.summary = Summary(self)
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs()
         self._unsynced = Unsynced()
@@ -152,7 +155,7 @@ class Log:
         before it may not be on the disk; all segments behind it go. Index files and the leader
         epoch checkpoint are made again. StorageError with file and position when anything else is not as it was
         written. Every header is read, and every checksum in the last segment and, unless the stop was clean, from
-        `synced_offset` on: two seconds for 100 MiB of small batches. After a clean stop with a summary none is.
+        `synced_offset` on: two seconds for 100 MiB of small batches. Of the segments that a summary tells of none is.
         """
         log = cls(files, directory, config)
         log._keep_valid = keep_valid
@@ -169,13 +172,19 @@ class Log:
         promise = Promise(clean_end_offset, synced_offset)
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
-        if any(name.endswith(SWAP_SUFFIX) for name in names):
+        has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
+        if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
+            self.summary.forget()
+            self.summary.resume()
+        if has_swaps:
             complete_swaps(self._files, self.directory, names, self.config.index_interval_bytes)
+        if has_swaps or self._keep_valid:
             names = self._files.list_directory(self.directory)
         found = self._tidy(names)
         self.topic_id = restore_topic_id(self._files, self.directory, names, topic_id)
-        if found and not self._take_summary(found, names, clean_end_offset):
-            self._load_segments(found, promise)
+        if found:
+            believed = self._summarized(found, promise) if SEGMENTS_SUMMARY in names else {}
+            self._load_segments(found, promise, believed)
             self._name_segments()
         self._check_end(promise, log_start_offset)
         if not self._segments:
@@ -237,17 +246,9 @@ class Log:
                 self._files.remove(join(self.directory, name))
         return segments
 
-    def _take_summary(
-        self, segments: Sequence[Name], names: Sequence[str], clean_end_offset: int | None
-    ) -> bool:
-        if SEGMENTS_SUMMARY not in names:
-            return False
-        end = None if self._keep_valid or any(name.is_new for name in segments) else clean_end_offset
-        bases = [name.base_offset for name in segments]
-        found = take_summary(self._files, self.directory, bases, end, self.config.index_interval_bytes)
-        if found is not None:
-            self._segments, self.log_end_offset, self.is_verified = found, found[-1].end_offset, False
-        return found is not None
+    def _summarized(self, names: Sequence[Name], promise: Promise) -> dict[int, Segment]:
+        interval_bytes = self.config.index_interval_bytes
+        return summarized_segments(self._files, self.directory, names, promise, interval_bytes)
 
     def verify(self) -> None:
         """Read what a summary has spared `open`; StorageError as `open` raises it."""
@@ -256,21 +257,27 @@ class Log:
             promise = Promise(self.log_end_offset, self.log_end_offset)
             read._load_segments([Name(segment.base_offset) for segment in self._segments], promise)
             read._check_end(promise, self.log_start_offset)
+            ended = {segment.base_offset for segment in self._unsynced.ended}
+            self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
             self._segments, self.is_verified = read._segments, True
             self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
 
-    def leave_summary(self) -> None:
-        """Spare the next `open` to read the segments: the last call of one who has their content elsewhere."""
-        leave_summary(self._files, self.directory, self._segments, self._epochs)
-
-    def _load_segments(self, names: Sequence[Name], promise: Promise) -> None:
+    def _load_segments(
+        self, names: Sequence[Name], promise: Promise, believed: Mapping[int, Segment] = MappingProxyType({})
+    ) -> None:
         interval_bytes = self.config.index_interval_bytes
-        loaded = load_segments(
-            self._files, self.directory, names, interval_bytes, promise, keep_valid=self._keep_valid
+        self._segments, self.recovery, self.damages = load_segments(
+            self._files,
+            self.directory,
+            names,
+            interval_bytes,
+            promise,
+            keep_valid=self._keep_valid,
+            believed=believed,
         )
-        self._segments, self.recovery, self.damages = loaded
-        if loaded.segments:
-            self.log_end_offset = loaded.segments[-1].end_offset
+        self.is_verified = not believed
+        if self._segments:
+            self.log_end_offset = self._segments[-1].end_offset
 
     def _name_segments(self) -> None:
         """Have all before the last segment on the disk, and say so by its name."""
@@ -313,8 +320,9 @@ class Log:
             self._create_segment(log_start_offset)
         self.log_start_offset = max(log_start_offset, self._segments[0].base_offset)
 
-    def _epoch_runs(self) -> list[EpochRun]:
-        return [run for segment in self._segments for run in segment.epoch_runs]
+    def epoch_runs(self, segment: Segment) -> list[EpochRun]:
+        """Return which leader epochs wrote a segment of this log."""
+        return self._epochs.runs(segment.base_offset, segment.end_offset)
 
     def _load_epochs(self, exists: bool) -> None:
         """Take the epochs from the checkpoint if the batches agree with it, else from the batches.
@@ -324,7 +332,7 @@ class Log:
         """
         path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
         stored = self._files.read_all(path) if exists else b""
-        runs = self._epoch_runs()
+        runs = [run for segment in self._segments for run in segment.epoch_runs]
         try:
             self._epochs = LeaderEpochs(decode_epochs(stored, path))
         except StorageError:  # damaged: as good as absent

@@ -24,6 +24,7 @@ import google_crc32c
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
 from kafka_offsets.storage.files import File, Files, join
+from kafka_offsets.storage.index_files import encode_index, encode_time_index
 from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun
 
 LOG_SUFFIX = ".log"
@@ -627,20 +628,13 @@ class Segment:
 
     def encode_index(self) -> bytes:
         """Return the content of the .index file."""
-        entries = zip(self._entry_offsets, self._entry_positions, strict=True)
-        return b"".join(struct.pack(">ii", *entry) for entry in entries)
+        return encode_index(self._entry_offsets, self._entry_positions)
 
     def encode_time_index(self) -> bytes:
         """Return the content of the .timeindex file: entries rise, and the last is the segment's latest."""
-        entries = list(zip(self._entry_timestamps, self._entry_time_offsets, strict=True))
-        entries.append((self.max_timestamp, self.max_timestamp_offset - self.base_offset))
-        encoded = []
-        latest = NO_TIMESTAMP
-        for timestamp, offset in entries:
-            if timestamp > latest:
-                encoded.append(struct.pack(">qi", timestamp, offset))
-                latest = timestamp
-        return b"".join(encoded)
+        timestamps = [*self._entry_timestamps, self.max_timestamp]
+        offsets = [*self._entry_time_offsets, self.max_timestamp_offset - self.base_offset]
+        return encode_time_index(timestamps, offsets)
 
     def summary(self, epoch_runs: list[EpochRun]) -> SegmentSummary:
         """Return what `load` would find out, but for the epochs; the columns are the segment's own."""

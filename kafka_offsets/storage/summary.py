@@ -1,9 +1,14 @@
-"""What is known of a log's segments, kept over a clean stop so that the next start need not read them.
+"""What is known of a log's segments, kept so that the next start need not read them.
 
 A log is opened by reading every batch header, and at ten million records that is what a start takes. Whoever
-has the log's content by other means asks for a summary when it stops. It is used once, and only when it is certain that
-nothing has changed: the stop was clean, the segments and their sizes are the same and end where the log ended, the
-checksum is right. Otherwise the headers are read as ever. `Log.verify` reads what a summary has spared.
+has the log's content by other means has a summary written while the log grows, of the segments that have ended and are
+on the disk, and of all of them when it stops. Of a segment in it a start believes what is certain: that the file has
+the size and ends with the batches of then, and that it was on the disk as a whole, so that no crash can have changed it
+since: it ends before the recovery point or, after a clean stop, where the log did. The other segments are read as ever.
+`Log.verify` reads what a summary has spared.
+
+Nothing but compaction and `recovery=keep-valid` changes a segment that is on the disk. Both have the summary removed,
+and the directory synced, before they do: no crash brings it back beside what it does not know.
 
 `segments-summary`, integers in the byte order of the machine, which `order` tells::
 
@@ -17,14 +22,20 @@ checksum is right. Otherwise the headers are read as ever. `Log.verify` reads wh
 """
 
 import struct
+import threading
 from array import array
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import google_crc32c
 
-from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.leader_epochs import EpochRun, LeaderEpochs
-from kafka_offsets.storage.segment import IndexEntries, Segment, SegmentSummary
+from kafka_offsets.storage.files import File, Files, join
+from kafka_offsets.storage.leader_epochs import EpochRun
+from kafka_offsets.storage.loading import Name, Promise
+from kafka_offsets.storage.segment import DamagedBatchError, IndexEntries, Segment, SegmentSummary, walk
+
+if TYPE_CHECKING:
+    from kafka_offsets.storage.log import Log
 
 SEGMENTS_SUMMARY = "segments-summary"
 
@@ -77,33 +88,105 @@ def decode_summary(data: bytes) -> list[SegmentSummary] | None:
     return segments
 
 
-def take_summary(
-    files: Files, directory: str, bases: Sequence[int], clean_end_offset: int | None, interval_bytes: int
-) -> list[Segment] | None:
-    """Return the segments as the summary in `directory`, which is there, says; None when it is not certain.
+class Summary:
+    """The summary beside an open log. Any thread may use it."""
 
-    bases             of the segments that there are
-    clean_end_offset  where the log ended at a clean stop, None after any other
-    The summary is removed: it serves once.
-    """
+    def __init__(self, log: "Log") -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._is_changing = False
+        self._left: list[tuple[int, int]] = []
+
+    def leave(self, *, ended_only: bool = False) -> None:
+        """Spare the next opening to read the segments: for one who has their content elsewhere.
+
+        ended_only  those alone to which nothing is appended any more, and which are on the disk; else all of a log to
+                    which nothing is appended any more
+        Does nothing when it is there already, and while the segments change. Raises StorageError.
+        """
+        log = self._log
+        with self._lock:
+            segments = list(log.segments)
+            if ended_only:
+                segments = [segment for segment in segments[:-1] if segment.end_offset <= log.recovery_point]
+            known = [(segment.base_offset, segment.size) for segment in segments]
+            if self._is_changing or known == self._left:
+                return
+            content = encode_summary([segment.summary(log.epoch_runs(segment)) for segment in segments])
+            log.files.replace_atomically(join(log.directory, SEGMENTS_SUMMARY), content, sync=False)
+            self._left = known
+
+    def forget(self) -> None:
+        """Let there be none, whatever the system does, until `resume`: segments are about to change on the disk."""
+        with self._lock:
+            self._is_changing, self._left = True, []
+            remove_summary(self._log.files, self._log.directory)
+        self._log.files.sync_directory(self._log.directory)
+
+    def resume(self) -> None:
+        """Let there be one again: a start after a crash will find the segments as they are in memory."""
+        self._is_changing = False
+
+
+def remove_summary(files: Files, directory: str) -> None:
+    """Remove the summary in a directory, should there be one; the directory is not synced."""
     path = join(directory, SEGMENTS_SUMMARY)
-    found = decode_summary(files.read_all(path))
-    files.remove(path)
-    if not found or found[-1].end_offset != clean_end_offset:
-        return None
-    if [summary.base_offset for summary in found] != list(bases):
-        return None
-    segments = []
-    for summary in found:
-        segment = Segment(files, directory, summary.base_offset, interval_bytes)
+    if files.exists(path):
+        files.remove(path)
+
+
+def summarized_segments(
+    files: Files, directory: str, names: Sequence[Name], promise: Promise, interval_bytes: int
+) -> dict[int, Segment]:
+    """Return, by base offset, those of the segments in `directory` whose content the summary there tells for certain.
+
+    names  of all segments that there are, in order
+    """
+    found = decode_summary(files.read_all(join(directory, SEGMENTS_SUMMARY)))
+    if found is None:
+        remove_summary(files, directory)
+        return {}
+    by_base = {summary.base_offset: summary for summary in found}
+    believed = {}
+    for index, name in enumerate(names):
+        summary = by_base.get(name.base_offset)
+        behind = names[index + 1 :]
+        if summary is None or name.is_new or summary.end_offset > promise.known_end:
+            continue
+        if behind and summary.end_offset > behind[0].base_offset:
+            continue
+        if promise.clean_end_offset is None and all(later.is_new for later in behind):
+            continue  # it may be torn behind what was on the disk
+        segment = Segment(files, directory, name.base_offset, interval_bytes)
         segment.restore(summary)
-        segments.append(segment)
-    return segments if all(segment.file_size() == segment.size for segment in segments) else None
+        if is_as_summarized(segment.open_again(), summary):
+            believed[name.base_offset] = segment
+    return believed
 
 
-def leave_summary(files: Files, directory: str, segments: Sequence[Segment], epochs: LeaderEpochs) -> None:
-    """Write the summary of a log to which nothing is appended any more."""
-    summaries = [
-        segment.summary(epochs.runs(segment.base_offset, segment.end_offset)) for segment in segments
-    ]
-    files.replace_atomically(join(directory, SEGMENTS_SUMMARY), encode_summary(summaries), sync=False)
+def is_as_summarized(file: File, summary: SegmentSummary) -> bool:
+    """Tell whether a segment file has the size that a summary says, and its last batches; close it.
+
+    Reads the headers behind the last entry of the index.
+    """
+    positions, offsets = summary.entries.positions, summary.entries.offsets
+    start = positions[-1] if positions else 0
+    end = summary.base_offset
+    try:
+        if file.size != summary.size:
+            return False
+        for batch, _, _ in walk(file, start, file.size, whole=False):
+            if batch.last_offset < end:
+                return False
+            if (
+                positions
+                and batch.position == start
+                and batch.last_offset - summary.base_offset != offsets[-1]
+            ):
+                return False
+            end = batch.last_offset + 1
+    except DamagedBatchError:
+        return False
+    finally:
+        file.close()
+    return end == summary.end_offset

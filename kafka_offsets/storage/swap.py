@@ -5,9 +5,10 @@
     3                      the old segments are removed, the one of the same name excepted
     4  00…00.log           is its name at last, which replaces the old segment of that name
 
-The directory is synced between any two steps, so that no crash leaves a later one without the earlier. Opening a log
-removes `.cleaned` and takes a `.swap` to the end; the rule for which segments it replaces is Kafka's, whose own
-interrupted compactions are completed in the same way. Reads go on meanwhile: what is in memory changes between 2 and 3.
+The directory is synced between any two steps, so that no crash leaves a later one without the earlier; before 2 the
+summary of the segments is removed, and that is synced as well. Opening a log removes `.cleaned` and takes a `.swap` to
+the end; the rule for which segments it replaces is Kafka's, whose own interrupted compactions are completed in the same
+way. Reads go on meanwhile: what is in memory changes between 2 and 3.
 
 Sources: LocalLog.replaceSegments and LogLoader of Kafka 4.3; Kafka renames the old segments to `.deleted` instead of
 removing them, for readers in other threads.
@@ -78,7 +79,9 @@ def swap_in(log: "Log", cleaned: Segment, old: Sequence[Segment], transactions: 
         return
     yield cleaned.file.sync
     cleaned.close()
+    yield log.summary.forget
     if is_closed() or not log.holds(old):  # their records were deleted, and `cleaned` with them
+        log.summary.resume()
         return
     swap = join(directory, final + SWAP_SUFFIX)
     files.rename(cleaned.path, swap)
@@ -91,6 +94,7 @@ def swap_in(log: "Log", cleaned: Segment, old: Sequence[Segment], transactions: 
             files.remove(swap)
         return
     log.replace_segments(old, cleaned)
+    log.summary.resume()
 
     def remove_old() -> None:
         with log.file_lock:

@@ -57,6 +57,7 @@ SETTINGS = {
     "log.cleaner.backoff.ms": 1,
     "log.cleaner.min.cleanable.ratio": 0.2,
     "log.cleaner.delete.retention.ms": 2000,
+    "log.flush.offset.checkpoint.interval.ms": 100,
 }
 SIDE_SEGMENT_BYTES = 2000
 CONFIGS = {policy: Config.load(SETTINGS | {"fsync": policy}) for policy in ("never", "interval", "commit")}

@@ -1,4 +1,4 @@
-"""The summary that a clean stop leaves: it spares reading the segments, or nothing."""
+"""The summary of a log's segments: it spares reading those that it tells of for certain, or nothing."""
 
 import random
 from typing import Any
@@ -6,11 +6,20 @@ from typing import Any
 import pytest
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.compaction import Compaction, CompactionConfig
 from kafka_offsets.storage.files import Files, MemoryFile, MemoryFiles
 from kafka_offsets.storage.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.loading import Name, Promise
 from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, decode_summary
+from kafka_offsets.storage.summary import (
+    SEGMENTS_SUMMARY,
+    decode_summary,
+    remove_summary,
+    summarized_segments,
+)
 from tests.storage.batches import batch, content
+from tests.storage.crash_files import CrashPoint, RecordingFiles
+from tests.storage.keyed import WALL, put, table
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 PATH = f"t-0/{SEGMENTS_SUMMARY}"
@@ -28,13 +37,27 @@ def filled(files: Files, rng: random.Random) -> Log:
 def stopped(files: Files, rng: random.Random) -> int:
     """Leave a log with a summary; return where it ends."""
     log = filled(files, rng)
-    log.leave_summary()
+    log.summary.leave()
     log.close()
     return log.log_end_offset
 
 
 def opened(files: Files, clean_end_offset: int | None, **options: Any) -> Log:
     return Log.open(files, "t-0", SMALL, clean_end_offset=clean_end_offset, **options)
+
+
+class ReadsCounted:
+    """Counts the bytes that are read of files in memory."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.bytes = 0
+        read = MemoryFile.read
+
+        def counted(file: MemoryFile, position: int, size: int) -> bytes:
+            self.bytes += size
+            return read(file, position, size)
+
+        patched.setattr(MemoryFile, "read", counted)
 
 
 def facts(log: Log) -> list[Any]:
@@ -65,28 +88,26 @@ def test_a_log_opened_by_its_summary_is_the_one_that_reading_it_gives(
     end = stopped(files, rng)
     log = opened(files, end)
     assert not log.is_verified
-    assert not files.exists(PATH), "it serves once"
     found = facts(log)
     log.append(batch([b"more"]), leader_epoch=7)
     log.sync()
     found_behind = facts(log)
     assert found_behind[0][:-1] == found[0]
     log.close()
-    log = opened(files, end + 1)
-    assert log.is_verified
-    assert facts(log) == found_behind
+    assert facts(opened(files, end + 1)) == found_behind, "what was appended since is read"
 
 
-def test_a_summary_opens_without_reading_a_segment(
+def test_a_summary_opens_without_reading_more_than_the_last_batches_of_a_segment(
     rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = MemoryFiles()
     end = stopped(files, rng)
     expected = facts(opened(files, end))
-    opened(files, end).leave_summary()
+    opened(files, end).summary.leave()
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryFile, "read", lambda *_: pytest.fail("a segment is read"))
+        read = ReadsCounted(patched)
         log = opened(files, end)
+    assert read.bytes < log.size / 3
     assert facts(log) == expected
     log.verify()
     assert log.is_verified
@@ -102,11 +123,10 @@ def test_after_a_crash_or_another_stop_the_segments_are_read(rng: random.Random)
         else:
             with pytest.raises(StorageError, match=r"when it was closed|the log goes on"):
                 opened(files, end + end_off)
-        assert not files.exists(PATH)
     files = MemoryFiles()
     end = stopped(files, rng)
     assert opened(files, end, keep_valid=True).is_verified
-    assert not files.exists(PATH)
+    assert not files.exists(PATH), "what it tells of may have changed"
 
 
 def test_a_segment_of_another_size_or_a_missing_one_is_noticed(rng: random.Random) -> None:
@@ -123,7 +143,7 @@ def test_a_segment_of_another_size_or_a_missing_one_is_noticed(rng: random.Rando
         else:
             files.remove(path)
         if change == 2:  # as compaction may leave it
-            assert opened(files, end).is_verified
+            assert int(names[1][:20]) not in [segment.base_offset for segment in opened(files, end).segments]
         else:
             with pytest.raises(StorageError, match=names[1]):
                 opened(files, end)
@@ -154,6 +174,88 @@ def test_damage_that_a_summary_passes_over_is_found_by_verify(rng: random.Random
     files._contents[name][-1] ^= 1
     with pytest.raises(StorageError, match="checksum"):
         log.verify()
+
+
+def killed(rng: random.Random) -> tuple[RecordingFiles, Log]:
+    """A log whose process has died; its first segments had been synced, and a summary of them written."""
+    files = RecordingFiles()
+    log = filled(files, rng)
+    for _ in range(3):
+        log.sync()
+        log.summary.leave(ended_only=True)
+        log.append(batch([rng.randbytes(700)]))
+        log.append(batch([rng.randbytes(700)]))
+    return files, log
+
+
+def test_after_a_crash_the_segments_before_the_recovery_point_are_not_read(
+    rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, log = killed(rng)
+    expected = facts(log)
+    synced = log.recovery_point
+    behind = sum(segment.size for segment in log.segments if segment.end_offset > synced)
+    assert 0 < behind < log.size / 3
+    with monkeypatch.context() as patched:
+        read = ReadsCounted(patched)
+        found = opened(files, None, synced_offset=synced)
+    assert not found.is_verified
+    assert read.bytes < behind + log.size / 3
+    assert facts(found) == expected
+    found.verify()
+    assert facts(found) == expected
+
+
+def test_after_a_crash_no_segment_is_believed_that_ends_behind_the_recovery_point(rng: random.Random) -> None:
+    files, log = killed(rng)
+    summarized = decode_summary(files.read_all(PATH))
+    assert summarized is not None
+    for number, summary in enumerate(summarized):
+        for synced, believed in ((summary.end_offset - 1, number), (summary.end_offset, number + 1)):
+            names = [Name(segment.base_offset) for segment in log.segments]
+            found = summarized_segments(files, "t-0", names, Promise(None, synced), 200)
+            assert list(found) == [each.base_offset for each in summarized[:believed]]
+
+
+def test_after_a_crash_damage_at_the_end_of_a_summarized_segment_is_found(rng: random.Random) -> None:
+    files, log = killed(rng)
+    path = log.segments[1].path
+    last = log.segments[1].position_of(log.segments[1].end_offset - 1)
+    for at in (last + 7, last + 11, last + 16):  # offset, length, magic
+        files._contents[path][at] ^= 1
+        with pytest.raises(StorageError, match=path):
+            opened(files, None, synced_offset=log.recovery_point)
+        files._contents[path][at] ^= 1
+    assert not opened(files, None, synced_offset=log.recovery_point).is_verified
+
+
+def test_after_a_crash_at_any_moment_of_a_compaction_the_summary_changes_nothing(rng: random.Random) -> None:
+    files = RecordingFiles()
+    log = Log.open(files, "t-0", SMALL)
+    for number in range(60):
+        put(log, (b"k%d" % (number % 7), b"v%d" % number))
+    log.sync()
+    log.summary.leave(ended_only=True)
+    expected, synced, begin = table(log), log.recovery_point, len(files.operations)
+    removed = 0
+    for job in Compaction(log, CompactionConfig(), WALL).steps():
+        if job is not None:
+            job()
+        removed += not files.exists(PATH)
+        log.summary.leave(ended_only=True)
+    assert removed and files.exists(PATH)
+    believed = 0
+    for at in range(begin, len(files.operations) + 1):
+        crash = CrashPoint(files.base, files.operations, at)
+        for tree in (crash.process_death(), *(crash.tree(crash.draw(rng)) for _ in range(4))):
+            told, untold = RecordingFiles(tree), RecordingFiles(tree)
+            remove_summary(untold, "t-0")
+            log = Log.open(told, "t-0", SMALL, synced_offset=synced)
+            assert table(log) == expected
+            found, read = facts(log), facts(Log.open(untold, "t-0", SMALL, synced_offset=synced))
+            assert found[:2] + found[4:] == read[:2] + read[4:], "all but epochs of batches that are gone"
+            believed += not log.is_verified
+    assert believed
 
 
 def test_runs_are_what_the_epochs_make_of_a_range() -> None:

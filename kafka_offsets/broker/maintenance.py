@@ -182,6 +182,8 @@ class Maintenance:
         def over(error: StorageError | None) -> None:
             self._tasks.discard(task)
             if not self._stopped:
+                if error is not None:
+                    self._core.runtime.give_up_failed()
                 ended(error)
 
         task = _Task(self._core, steps, over)

@@ -56,6 +56,7 @@ class RecoveryPoints:
             self._ending.discard(log)
             if error is not None and not log.closed:
                 logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
+                self._core.runtime.give_up_failed()
 
         self._core.background(sync, done)
 

@@ -466,6 +466,19 @@ class CoordinatorRuntime:
         for hosted in shards.values():
             hosted.give_up()
 
+    def give_up_failed(self) -> None:
+        """Serve no group any more whose log has failed at something that nobody waited for, such as an fsync.
+
+        A shard that is loaded by another thread at the moment is given up when that has ended.
+        """
+        for hosted in self.all_shards():
+            failure = hosted.log.failure
+            if failure is not None and not (hosted.failed or hosted.is_loading or hosted.log.closed):
+                logger.error(
+                    "%s failed, its groups are not served any more: %s", hosted.log.directory, failure
+                )
+                hosted.fail(failure)
+
     def shard_of(self, group_id: str, now: Now) -> HostedShard:
         """Return the shard of a group."""
         hosted = self.by_group.get(group_id)

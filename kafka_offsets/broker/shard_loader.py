@@ -92,6 +92,7 @@ class ShardLoader:
             return  # its topic was deleted meanwhile, or the broker stops
         if problem is None:
             hosted.finish_loading(results)
+            self._core.runtime.give_up_failed()
             self._core.touch(hosted)
             logger.info("%s is loaded after %d ms", hosted.log.directory, took_ms)
         elif isinstance(problem, StorageError):

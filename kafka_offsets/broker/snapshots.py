@@ -366,6 +366,7 @@ class _Job:
                 return
             error = failed.get(self.hosted.log)
             if error is not None:
+                self._core.runtime.give_up_failed()
                 self._end(str(error))
             elif self._may_go_on():
                 self._finish(end_offset)

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.checkpoints import decode_offsets
 from kafka_offsets.storage.data_directory import RECOVERY_POINT_CHECKPOINT
@@ -12,6 +12,7 @@ from kafka_offsets.storage.log import Log
 from tests.broker.core_client import CoreClient, make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.crash_story import LateWork
+from tests.storage.faults import FaultyFiles
 
 OFFSETS = "__consumer_offsets"
 SETTINGS = {"offsets_topic_num_partitions": 1, "log_flush_offset_checkpoint_interval_ms": 60_000}
@@ -151,3 +152,33 @@ def test_what_a_dead_process_left_is_synced_before_it_counts() -> None:
     synced = {getattr(call, "inode", None) for call in files.operations[before:]}
     assert {files._inodes[segment.path] for segment in log.segments[:-1]} <= synced
     assert client.core is not core
+
+
+@pytest.mark.parametrize("who", ["recovery points", "snapshot", "retention"])
+def test_a_shard_whose_log_cannot_be_synced_by_whoever_it_was_serves_no_more(who: str) -> None:
+    files = FaultyFiles()
+    files.outlives_process = who == "snapshot"
+    config = {"fsync": "never", "offsets_topic_segment_bytes": 700, "log_cleaner_enable": False}
+    if who == "retention":
+        config |= {"log_retention_check_interval_ms": 1000, "offsets_topic_segment_bytes": 10**6}
+    core = make_core(files, **(SETTINGS | config))
+    client = CoreClient(core)
+    core.create_topic("t", 1, {})
+    commits(client, 2)
+    files.only = lambda operation, path: operation == "sync" and ".log" in path
+    files.calls.clear()
+    files.fail_at, files.stuck = 1, True
+    if who == "recovery points":
+        for number in range(10):
+            client.commit("g", {("t", 0): number})
+    elif who == "snapshot":
+        core.snapshots.want(next(iter(core.runtime.all_shards())))
+    else:
+        topic = core.topics.get(OFFSETS)
+        assert topic is not None
+        core.topics.set_configs(OFFSETS, topic.configs | {"segment.ms": "1000"})
+    wait(core, 20_000)
+    assert log_of(core).failure is not None
+    (hosted,) = core.runtime.all_shards()
+    assert hosted.failed
+    assert set(client.commit("g", {("t", 0): 9}).values()) == {ErrorCode.NOT_COORDINATOR}

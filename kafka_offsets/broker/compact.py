@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ class _Run(NamedTuple):
     def data_directory(self, files: Files, config: Config, folder: str | None) -> Iterator[Compacted]:
         """Compact the logs of a data directory, or only that of one folder."""
         with ExitStack() as closing:
-            directory = DataDirectory(files, adopted_configs=adopted_configs)
+            directory = DataDirectory(files, adopted_configs=partial(adopted_configs, config))
             closing.callback(directory.close)
             topics = Topics(directory, config)
             for topic in topics.all():
@@ -88,7 +89,7 @@ class _Run(NamedTuple):
         lock = files.lock(LOCK)
         try:
             ((topic, _, _),) = partition_folders([folder])
-            topic_config = TopicConfig.of(config, adopted_configs(topic))
+            topic_config = TopicConfig.of(config, adopted_configs(config, topic))
             log_config = LogConfig(topic_config.effective_segment_bytes, topic_config.index_interval_bytes)
             try:
                 log = Log.open(files, folder, log_config)

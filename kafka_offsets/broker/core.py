@@ -10,6 +10,7 @@ import logging
 import struct
 import uuid
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kafka_offsets.broker import admin, fetch
@@ -20,7 +21,7 @@ from kafka_offsets.broker.deadlines import Deadline, Deadlines
 from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.gather import Part
-from kafka_offsets.broker.maintenance import Maintenance, adopted_configs
+from kafka_offsets.broker.maintenance import Maintenance, adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.metrics import Metrics
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.recovery_points import RecoveryPoints
@@ -63,7 +64,6 @@ _ROUNDS = 8
 _IDLE_CHECK_MS = 1000
 """Idle connections are looked for at most this often."""
 
-_SMALLEST_SEGMENT_BYTES = 1 << 20
 _LONGEST_GROUP_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
 
@@ -138,7 +138,7 @@ class BrokerCore:
         self.directory = DataDirectory(
             files if files is not None else MemoryFiles(),
             node_id=config.node_id if "node.id" in config.given else None,
-            adopted_configs=adopted_configs,
+            adopted_configs=partial(adopted_configs, config),
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config)
@@ -410,13 +410,7 @@ class BrokerCore:
     def create_offsets_topic(self, now: Now) -> None:
         """Create the offsets topic as the configuration says. Raises StorageError."""
         config = self.config
-        # Kafka takes no segment.bytes below a mebibyte; internal.segment.bytes is its own way round that.
-        small = config.offsets_topic_segment_bytes < _SMALLEST_SEGMENT_BYTES
-        configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "internal.segment.bytes" if small else "segment.bytes": str(config.offsets_topic_segment_bytes),
-        }
+        configs = offsets_topic_configs(config)
         topic = self.topics.create(OFFSETS_TOPIC, config.offsets_topic_num_partitions, configs)
         self.runtime.start(topic.partition_count, now, is_new=True)
 

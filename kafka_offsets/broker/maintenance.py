@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.partitions import INTERNAL_TOPICS, Partition, Topic
 from kafka_offsets.broker.topic_config import TopicConfig
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.compaction import (
@@ -42,6 +43,7 @@ _PAUSE_SHARE = 6
 """While requests come in a pause is this many times as long as the step before it: about 15 % of the time is used."""
 
 _STEPS_WHEN_IDLE = 4
+_SMALLEST_SEGMENT_BYTES = 1 << 20
 _POSTPONED_ROUNDS = 10
 """A log that an open transaction or a full disk keeps from being cleaned is looked at again after so many backoffs."""
 
@@ -70,8 +72,21 @@ def cleanup_policy(topic: Topic) -> tuple[str, ...]:
     return topic.config.cleanup_policy
 
 
-def adopted_configs(name: str) -> dict[str, str]:
+def offsets_topic_configs(config: Config) -> dict[str, str]:
+    """Return the configs that the offsets topic is created with."""
+    # Kafka takes no segment.bytes below a mebibyte; internal.segment.bytes is its own way round that.
+    small = config.offsets_topic_segment_bytes < _SMALLEST_SEGMENT_BYTES
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "internal.segment.bytes" if small else "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+
+
+def adopted_configs(config: Config, name: str) -> dict[str, str]:
     """Return the configs of a topic whose folders are found and whose configs are not known: nothing of it expires."""
+    if name == OFFSETS_TOPIC:
+        return offsets_topic_configs(config)
     return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
 
 

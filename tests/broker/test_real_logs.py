@@ -148,3 +148,17 @@ def test_what_is_committed_on_top_of_a_kafka_directory_is_found_again(scenario: 
     assert again.committed("newcomer") == {("ours", 2): 7}
     assert {group: committed(again, group) for group in before} == before
     again.core.close()
+
+
+def test_the_offsets_topic_of_a_kafka_directory_goes_on_in_segments_of_the_configured_size(
+    tmp_path: Path,
+) -> None:
+    # Its own configuration is with Kafka's controllers; with segments of a gibibyte it would never be compacted.
+    shutil.copytree(
+        LOGS / "classic", tmp_path / "data", ignore=shutil.ignore_patterns("*.gz", "expected.json")
+    )
+    core = make_core(DiskFiles(tmp_path / "data"), offsets_topic_segment_bytes=1 << 20)
+    topic = core.topics.get(OFFSETS_TOPIC)
+    assert topic is not None and topic.config.segment_bytes == 1 << 20
+    assert topic.config.cleanup_policy == ("compact",)
+    core.close()

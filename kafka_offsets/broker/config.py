@@ -7,6 +7,7 @@ something follows it, and only then. Where a default differs from Kafka's, `kafk
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -17,6 +18,12 @@ from kafka_offsets.errors import ConfigError
 PROFILES = ("test", "kafka")
 _INT_MAX = 2_147_483_647
 _LONG_MAX = 9_223_372_036_854_775_807
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+_FAMILIES = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""One setting in several units, the finest first: the first that is set counts."""
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
@@ -160,6 +167,12 @@ class Config:
     log_segment_bytes: int = setting(
         Kind.INT, 1_073_741_824, "The size at which a log goes on in a new segment.", at_least=1_048_576
     )
+    log_roll_ms: int | None = setting(
+        Kind.LONG, None, "The age at which a log goes on in a new segment; wins over log.roll.hours."
+    )
+    log_roll_hours: int = setting(
+        Kind.INT, 168, "The same in hours, for whoever gives no log.roll.ms.", at_least=1
+    )
     log_index_interval_bytes: int = setting(
         Kind.INT, 4096, "About how many bytes of a log share an entry of its index.", at_least=0
     )
@@ -172,6 +185,15 @@ class Config:
         choices=("compact", "delete"),
     )
     log_retention_bytes: int = setting(Kind.LONG, -1, "The size beyond which old segments go; -1: any.")
+    log_retention_ms: int | None = setting(
+        Kind.LONG,
+        None,
+        "The age beyond which old segments go, -1: any; wins over log.retention.minutes, and that over hours.",
+    )
+    log_retention_minutes: int | None = setting(Kind.INT, None, "The same in minutes.")
+    log_retention_hours: int = setting(
+        Kind.INT, 168, "The same in hours, for whoever gives neither of the others."
+    )
     log_retention_check_interval_ms: int = setting(
         Kind.LONG, 300_000, "How often segments are looked for that are too old or too many.", at_least=1
     )
@@ -435,6 +457,20 @@ class Config:
         """Return the data directory according to `log.dirs`, or None to keep everything in memory."""
         return None if self.log_dirs is None else Path(self.log_dirs[0])
 
+    @property
+    def roll_ms(self) -> int:
+        """The age at which a log goes on in a new segment, by log.roll.ms or else log.roll.hours."""
+        return self.log_roll_hours * _HOUR_MS if self.log_roll_ms is None else self.log_roll_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """The age beyond which old segments go, -1 for never, by the finest of the keys log.retention.* that is set."""
+        found = self.log_retention_ms
+        if found is None:
+            minutes = self.log_retention_minutes
+            found = self.log_retention_hours * _HOUR_MS if minutes is None else minutes * _MINUTE_MS
+        return max(found, -1)
+
     def value(self, name: str) -> Any:
         """Return the value of a key by Kafka's name. Raises KeyError for a name that is not in the table."""
         return getattr(self, KEYS[name].attribute)
@@ -448,13 +484,16 @@ class Config:
         return [self._described(key) for key in config_table()]
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """Return the places where a key's value could come from, the one that counts first."""
-        places = []
-        if name in self.given:
-            places.append((self.value(name), Source.STATIC_BROKER))
-        places.append((self.default_of(name), Source.DEFAULT))
-        texts = ((text_of(value), source) for value, source in places)
-        return tuple(Synonym(name, text, source) for text, source in texts if text is not None)
+        """Return the places where a key's value could come from, the one that counts first.
+
+        Of a time that has keys in several units Kafka begins with the key itself: none for one that is not set.
+        """
+        names = next((family for family in _FAMILIES if name in family), (name,))
+        places = [(each, self.value(each), Source.STATIC_BROKER) for each in names if each in self.given]
+        places += [(each, self.default_of(each), Source.DEFAULT) for each in names]
+        texts = ((each, text_of(value), source) for each, value, source in places)
+        found = (Synonym(each, text, source) for each, text, source in texts if text is not None)
+        return tuple(dropwhile(lambda synonym: synonym.name != name, found))
 
     def _described(self, key: Key) -> Described:
         source = Source.STATIC_BROKER if key.name in self.given else Source.DEFAULT
@@ -502,6 +541,10 @@ def _merge_aliases(values: dict[str, Any]) -> None:
 
 
 def _check_together(config: Config) -> None:
+    if config.roll_ms < 1:
+        raise ConfigError("log.roll.ms must be greater than or equal to 1")
+    if config.retention_ms == 0:
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if low > high:
         raise ConfigError(f"group.min.session.timeout.ms ({low}) > group.max.session.timeout.ms ({high})")

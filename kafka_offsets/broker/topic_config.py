@@ -52,7 +52,11 @@ class TopicConfig:
         broker_key="log.segment.bytes",
     )
     segment_ms: int = setting(
-        Kind.LONG, 604_800_000, "The age at which a log goes on in a new segment.", at_least=1
+        Kind.LONG,
+        604_800_000,
+        "The age at which a log goes on in a new segment.",
+        at_least=1,
+        broker_key="log.roll.ms",
     )
     segment_jitter_ms: int = _stored(Kind.LONG, 0, "The most that segment.ms is shortened by.", at_least=0)
     segment_index_bytes: int = _stored(
@@ -76,7 +80,11 @@ class TopicConfig:
         Kind.LONG, -1, "The size beyond which old segments go; -1: any.", broker_key="log.retention.bytes"
     )
     retention_ms: int = setting(
-        Kind.LONG, 604_800_000, "The age beyond which old segments go; -1: any.", at_least=-1
+        Kind.LONG,
+        604_800_000,
+        "The age beyond which old segments go; -1: any.",
+        at_least=-1,
+        broker_key="log.retention.ms",
     )
     max_message_bytes: int = setting(
         Kind.INT,
@@ -299,4 +307,8 @@ def _synonyms(config: Config, key: Key) -> tuple[Synonym, ...]:
 
 
 def _inherited(config: Config, key: Key) -> Any:
+    if key.broker_key == "log.roll.ms":
+        return config.roll_ms
+    if key.broker_key == "log.retention.ms":
+        return config.retention_ms
     return config.value(key.broker_key) if key.broker_key in BROKER_KEYS else key.default

@@ -139,6 +139,74 @@ def test_a_value_set_for_the_broker_is_the_topics_static_default() -> None:
     )
 
 
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("given", "retention_ms"),
+    [
+        ({}, 168 * HOUR),
+        ({"log.retention.hours": "1"}, HOUR),
+        ({"log.retention.hours": "1", "log.retention.minutes": "5"}, 300_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "5", "log.retention.ms": "7"}, 7),
+        ({"log.retention.minutes": "5", "log.retention.ms": "-1"}, -1),
+        ({"log.retention.hours": "-3"}, -1),
+        ({"log.retention.ms": str(1 << 40)}, 1 << 40),
+    ],
+)
+def test_the_finest_of_the_brokers_keys_for_retention_counts(
+    given: dict[str, str], retention_ms: int
+) -> None:
+    config = Config.load(given)
+    assert TopicConfig.of(config, {}).retention_ms == retention_ms
+    assert TopicConfig.of(config, {"retention.ms": "9"}).retention_ms == 9
+
+
+@pytest.mark.parametrize(
+    ("given", "segment_ms"),
+    [
+        ({}, 168 * HOUR),
+        ({"log.roll.hours": "2"}, 2 * HOUR),
+        ({"log.roll.hours": "2", "log.roll.ms": "12345"}, 12345),
+    ],
+)
+def test_the_finest_of_the_brokers_keys_for_rolling_counts(given: dict[str, str], segment_ms: int) -> None:
+    assert TopicConfig.of(Config.load(given), {}).segment_ms == segment_ms
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        (
+            {"log.retention.minutes": "0"},
+            "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+        ),
+        ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+        (
+            {"log.roll.hours": "0"},
+            "Invalid value 0 for configuration log.roll.hours: Value must be at least 1",
+        ),
+    ],
+)
+def test_a_time_of_nothing_is_refused_as_kafka_does(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config.load(given)
+    assert str(caught.value) == message
+
+
+def test_keys_in_other_units_are_described_behind_the_one_that_counts_and_not_without_it() -> None:
+    config = Config.load({"log.retention.ms": 5, "log.roll.hours": 2})
+    described = {found.name: found for found in describe_topic(config, {})}
+    retention, rolling = described["retention.ms"], described["segment.ms"]
+    assert (retention.value, retention.source) == ("5", Source.STATIC_BROKER)
+    assert [(each.name, each.value, each.source) for each in retention.synonyms] == [
+        ("log.retention.ms", "5", Source.STATIC_BROKER),
+        ("log.retention.hours", "168", Source.DEFAULT),
+    ]
+    assert (rolling.value, rolling.source, rolling.synonyms) == ("7200000", Source.DEFAULT, ())
+
+
 def test_the_page_of_topic_keys_is_printed_from_the_table(generated: GeneratedPart) -> None:
     rows = [
         "| key | type | default | allowed | followed | broker's key | meaning |",

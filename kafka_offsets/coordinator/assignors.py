@@ -12,7 +12,7 @@ Source: UniformAssignor with its two builders, RangeAssignor and TargetAssignmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from kafka_offsets.coordinator.consumer_records import Target
@@ -106,20 +106,23 @@ def _assign_alike(spec: GroupSpec) -> dict[str, Target]:
     topic_ids = hash_order(first.topic_ids, topic_id_hash, at_once=True)
     if not topic_ids:
         return {}
-    taken = {
+    taken: dict[bytes, set[int]] = {topic_id: set() for topic_id in topic_ids}
+    for member in spec.members.values():
+        for topic_id, partitions in member.target.items():
+            if topic_id in taken:
+                taken[topic_id] |= partitions
+    free = [
         (topic_id, partition)
-        for member in spec.members.values()
-        for topic_id, partitions in member.target.items()
-        for partition in partitions
-    }
-    everything = [(topic_id, p) for topic_id in topic_ids for p in range(spec.partitions[topic_id])]
-    free = [each for each in everything if each not in taken]
-    quota, extras = divmod(len(everything), len(spec.members))
-    assigned: dict[str, dict[bytes, set[int]]] = {}
+        for topic_id in topic_ids
+        for partition in range(spec.partitions[topic_id])
+        if partition not in taken[topic_id]
+    ]
+    quota, extras = divmod(sum(spec.partitions[topic_id] for topic_id in topic_ids), len(spec.members))
+    assigned: dict[str, Mapping[bytes, Collection[int]]] = {}
     unfilled: list[tuple[str, int]] = []
     for index, (member_id, member) in enumerate(spec.members.items()):
         may_have_extra = extras > 0
-        kept, left = _keep(member, set(topic_ids), quota + may_have_extra, free)
+        kept, left = _keep(member, taken, quota + may_have_extra, free)
         if left and may_have_extra and len(spec.members) - index > extras:
             left -= 1  # the extra one goes to a member behind that has it already, perhaps
             may_have_extra = False
@@ -132,11 +135,17 @@ def _assign_alike(spec: GroupSpec) -> dict[str, Target]:
         assigned[member_id] = _add(assigned[member_id], free[at : at + left])
         at += left
     assert at >= len(free), "partitions were left unassigned"
-    return {member_id: _frozen(kept) for member_id, kept in assigned.items()}
+    return {
+        member_id: member.target if assigned[member_id] is member.target else _frozen(assigned[member_id])
+        for member_id, member in spec.members.items()
+    }
 
 
-def _add(kept: dict[bytes, set[int]], more: list[tuple[bytes, int]]) -> dict[bytes, set[int]]:
+def _add(
+    assigned: Mapping[bytes, Collection[int]], more: list[tuple[bytes, int]]
+) -> dict[bytes, Collection[int]]:
     """Return what a member keeps with more partitions, the topics in the order that Kafka's map of them has."""
+    kept = {topic_id: set(partitions) for topic_id, partitions in assigned.items()}
     order = OrderedByHash(topic_id_hash, len(kept))
     for topic_id in kept:
         order.append(topic_id)
@@ -149,16 +158,20 @@ def _add(kept: dict[bytes, set[int]], more: list[tuple[bytes, int]]) -> dict[byt
 
 
 def _keep(
-    member: Subscriber, topic_ids: set[bytes], quota: int, free: list[tuple[bytes, int]]
-) -> tuple[dict[bytes, set[int]], int]:
+    member: Subscriber, topic_ids: Container[bytes], quota: int, free: list[tuple[bytes, int]]
+) -> tuple[Mapping[bytes, Collection[int]], int]:
     """Return what a member keeps and how many more it may have; what it gives up goes to `free`."""
-    kept: dict[bytes, set[int]] = {}
+    if len(member.target) == 1:  # nearly always: big groups read one topic
+        ((topic_id, only),) = member.target.items()
+        if topic_id in topic_ids and len(only) <= quota:
+            return member.target, quota - len(only)
+    kept: dict[bytes, Collection[int]] = {}
     for topic_id in hash_order(member.target, topic_id_hash):
         if topic_id not in topic_ids:
             continue
         partitions = member.target[topic_id]
         if len(partitions) <= quota:
-            kept[topic_id] = set(partitions)
+            kept[topic_id] = partitions
             quota -= len(partitions)
             continue
         order = _partition_order(partitions)

@@ -290,7 +290,8 @@ class ConsumerDraft:
         assigned = ASSIGNORS[name if name in ASSIGNORS else assignors[0]](spec)
         for member_id in spec.members:
             target = assigned.get(member_id, {})
-            if group.targets.get(member_id) != target:
+            before = group.targets.get(member_id)
+            if before is not target and before != target:
                 self.write(records.TARGET, member_id, target)
         self.write(records.TARGET_EPOCH, "", TargetEpoch(epoch, self.now.wall_ms))
         return epoch, assigned.get(new.member_id, {})

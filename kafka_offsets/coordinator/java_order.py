@@ -37,6 +37,8 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], *, at_once: bool
     at_once  the set was made of a collection, and so with a table of the right size
     """
     found = list(items)
+    if len(found) < 2:
+        return found
     size = _SMALLEST_TABLE
     wanted = max(int(len(found) / _LOAD_FACTOR) + 1, size) if at_once else 0
     while size < wanted or len(found) > size * _LOAD_FACTOR:

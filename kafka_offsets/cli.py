@@ -16,6 +16,12 @@ from kafka_offsets.errors import KafkaOffsetsError, StorageError
 CANNOT = 2
 """Exit code of a command that cannot be carried out: a wrong option, key, file, directory or port."""
 
+_ASKS = {
+    "groups": "list, describe or delete groups, on any Kafka broker",
+    "offsets": "list, commit, reset, delete, export or import offsets of groups, on any Kafka broker",
+}
+"""The commands that ask a broker."""
+
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
@@ -62,14 +68,20 @@ def _run(words: list[str]) -> int:
         from kafka_offsets import inspect
 
         return inspect.main(words[1:])
-    parser = _parser()
-    options = parser.parse_args(words)
+    if words[:1] in (["offsets"], ["groups"]):
+        from kafka_offsets.client import command
+
+        parser = _Parser(prog=f"kafka-offsets {words[0]}", description=_ASKS[words[0]])
+        command.add_actions(parser, words[0])
+        return command.run(parser.parse_args(words[1:], argparse.Namespace(command=words[0])))
+    everything = _parser()
+    options = everything.parse_args(words)
     if options.version:
         print(f"kafka-offsets {_version()}", flush=True)
         return 0
     if options.command is None:
-        parser.error("which command?")
-    commands = {"check": _check, "compact": _compact, "offsets": _offsets, "serve": _serve}
+        everything.error("which command?")
+    commands = {"check": _check, "compact": _compact, "serve": _serve}
     return commands[options.command](options)
 
 
@@ -113,60 +125,12 @@ def _parser() -> argparse.ArgumentParser:
         help="begin a new segment first: the active one is never compacted",
     )
     _add_config_options(compact)
-    _add_offsets(commands)
+    for name, help_ in _ASKS.items():
+        commands.add_parser(name, help=help_, add_help=False)
     commands.add_parser(
         "inspect", help="explain a segment file, a record or a frame, byte by byte", add_help=False
     )
     return parser
-
-
-def _add_offsets(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    offsets = commands.add_parser(
-        "offsets", help="list or commit the offsets of a group, on any Kafka broker"
-    )
-    actions = offsets.add_subparsers(dest="action", metavar="ACTION", parser_class=_Parser, required=True)
-    listing = actions.add_parser(
-        "list", help="print topic, partition, offset and metadata of each, a line each"
-    )
-    commit = actions.add_parser(
-        "commit",
-        help="commit offsets of a group without members",
-        epilog="Exit code: 0 committed, 1 when a partition was not, 2 when the broker cannot be asked.",
-    )
-    for action in (listing, commit):
-        action.add_argument("group", metavar="GROUP")
-        action.add_argument(
-            "--bootstrap-server", type=_address, required=True, metavar="HOST:PORT", help="any broker"
-        )
-    commit.add_argument("offsets", type=_offset, nargs="+", metavar="TOPIC:PARTITION=OFFSET")
-    commit.add_argument(
-        "--expect",
-        type=_offset,
-        action="append",
-        default=[],
-        metavar="TOPIC:PARTITION=OFFSET",
-        help="commit all or nothing, and only if this is committed now, -1 for nothing; may be given several times",
-    )
-
-
-def _address(text: str) -> tuple[str, int]:
-    from kafka_offsets.client.connection import parse_address
-
-    try:
-        return parse_address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _offset(text: str) -> tuple[tuple[str, int], int]:
-    place, separator, offset = text.rpartition("=")
-    topic, colon, partition = place.rpartition(":")
-    try:
-        if separator and colon and topic:
-            return (topic, int(partition)), int(offset)
-    except ValueError:
-        pass  # said below
-    raise argparse.ArgumentTypeError(f"{text} is not TOPIC:PARTITION=OFFSET")
 
 
 def _add_config_options(parser: argparse.ArgumentParser) -> None:
@@ -241,27 +205,6 @@ def _check(options: argparse.Namespace) -> int:
         print(line)
         code |= is_damage
     return code
-
-
-def _offsets(options: argparse.Namespace) -> int:
-    from kafka_offsets.client.coordinator import Coordinator
-    from kafka_offsets.errors import CommitRefusedError
-
-    offsets = dict(options.offsets) if options.action == "commit" else {}
-    expected = dict(options.expect) if options.action == "commit" else {}
-    if not expected.keys() <= offsets.keys():
-        return _cannot("--expect names a partition for which no offset is given")
-    with Coordinator(options.bootstrap_server, options.group) as coordinator:
-        if options.action == "list":
-            for (topic, partition), found in sorted(coordinator.committed().items()):
-                print(f"{topic} {partition} {found.offset} {found.metadata}".rstrip())
-            return 0
-        try:
-            coordinator.commit(offsets, expected)
-        except CommitRefusedError as error:
-            _cannot(str(error))
-            return 1
-    return 0
 
 
 def _compact(options: argparse.Namespace) -> int:

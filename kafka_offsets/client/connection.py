@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafka_offsets.client.frames import decode_response, encode_request
-from kafka_offsets.errors import ConnectionLostError, ProtocolError
+from kafka_offsets.errors import ConnectionLostError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
 
 _SIZE = struct.Struct(">i")
@@ -33,6 +33,7 @@ class Connection:
     def __init__(self, host: str, port: int, timeout_s: float = 30.0) -> None:
         self._where = f"{host}:{port}"
         self._numbers = itertools.count(1)
+        self._versions: dict[int, int] | None = None
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except (OSError, UnicodeError) as error:
@@ -65,6 +66,15 @@ class Connection:
         except OSError as error:
             raise ConnectionLostError(f"{self._where}: {error.strerror or error}") from error
         return decode_response(type(request), version, frame, number)
+
+    def latest_version(self, api_key: int) -> int:
+        """Return the latest version of an API that the broker serves, -1 when it does not serve it."""
+        if self._versions is None:
+            answer = self.call(messages.ApiVersionsRequest(), 0)
+            if answer.error_code:
+                raise RefusedError(f"{self._where}: versions of APIs", answer.error_code)
+            self._versions = {each.api_key: each.max_version for each in answer.api_keys}
+        return self._versions.get(api_key, -1)
 
     def _read(self, size: int) -> bytes:
         data = bytearray()

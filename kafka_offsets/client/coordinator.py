@@ -1,17 +1,18 @@
 """A group's coordinator: found, asked again while it is not ready, and what it says about offsets."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kafka_offsets.client import commits
 from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError, error_code_of
 from kafka_offsets.protocol import messages
 
-_FIND_VERSION, _FETCH_VERSION = 3, 7
+_FIND_VERSION, _FETCH_VERSION, _DESCRIBE_VERSION, _DELETE_VERSION = 3, 7, 5, 1
+_CONSUMER_GROUP_DESCRIBE = 69
 _PAUSE_S = 0.1
 _NOT_READY = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -25,6 +26,25 @@ class Committed(NamedTuple):
 
     offset: int
     metadata: str
+
+
+class Member(NamedTuple):
+    """A member of a group, and what it is assigned; of a group that is no consumers' that is not known."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assigned: frozenset[Place]
+
+
+class Description(NamedTuple):
+    """A group; `state` is Dead, and the type empty, when there is none."""
+
+    type: str
+    state: str
+    protocol: str
+    members: tuple[Member, ...]
 
 
 class Coordinator:
@@ -45,6 +65,7 @@ class Coordinator:
             )
         if found.error_code:
             raise RefusedError(f"coordinator of group {group}", found.error_code)
+        self.address = f"{found.host}:{found.port}"
         self._connection = Connection(found.host, found.port, timeout_s)
 
     def __enter__(self) -> Self:
@@ -78,6 +99,53 @@ class Coordinator:
         )
         commits.check(self.group, answer, expected)
 
+    def describe(self) -> Description:
+        """Return state and members of the group."""
+        if self._connection.latest_version(_CONSUMER_GROUP_DESCRIBE) >= 0:
+            answer = self._ask(messages.ConsumerGroupDescribeRequest([self.group]), 0, "groups")
+            if not answer.error_code:
+                return _consumer_group(answer)
+            if answer.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise RefusedError(f"group {self.group}", answer.error_code)
+        answer = self._ask(messages.DescribeGroupsRequest([self.group]), _DESCRIBE_VERSION, "groups")
+        if answer.error_code:
+            raise RefusedError(f"group {self.group}", answer.error_code)
+        return _classic_group(answer)
+
+    def delete(self) -> None:
+        """Delete the group with its offsets."""
+        answer = self._ask(messages.DeleteGroupsRequest([self.group]), _DELETE_VERSION, "results")
+        if answer.error_code:
+            raise RefusedError(f"group {self.group}", answer.error_code)
+
+    def delete_offsets(self, places: Iterable[Place]) -> dict[Place, ErrorCode]:
+        """Delete offsets of topics that no member reads; return what each partition is answered."""
+        made = messages.OffsetDeleteRequest
+        topics: dict[str, messages.OffsetDeleteRequest.Topic] = {}
+        for name, index in places:
+            topics.setdefault(name, made.Topic(name)).partitions.append(made.Partition(index))
+        answer = self._retry(
+            lambda: self._connection.call(made(self.group, list(topics.values())), 0),
+            lambda answer: [answer.error_code],
+        )
+        if answer.error_code:
+            raise RefusedError(f"group {self.group}", answer.error_code)
+        return {
+            (topic.name, each.partition_index): error_code_of(each.error_code)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    def _ask(self, request: messages.MessageValue, version: int, field: str) -> Any:
+        """Return what an answer about this group alone says of it."""
+
+        def errors(answer: Any) -> list[int]:
+            return [each.error_code for each in getattr(answer, field)]
+
+        answer = self._retry(lambda: self._connection.call(request, version), errors)
+        (found,) = getattr(answer, field)
+        return found
+
     def _retry(self, call: Callable[[], Any], errors: Callable[[Any], list[int]]) -> Any:
         """Call until the coordinator is ready, or it has taken too long: then the last answer counts."""
         while True:
@@ -85,3 +153,41 @@ class Coordinator:
             if not any(code in _NOT_READY for code in errors(answer)) or time.monotonic() > self._until:
                 return answer
             time.sleep(_PAUSE_S)
+
+
+def _consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup) -> Description:
+    members = []
+    for each in group.members:
+        topics = each.assignment.topic_partitions
+        assigned = frozenset((topic.topic_name, index) for topic in topics for index in topic.partitions)
+        members.append(Member(each.member_id, each.instance_id, each.client_id, each.client_host, assigned))
+    return Description("consumer", group.group_state, group.assignor_name, tuple(members))
+
+
+def _classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Description:
+    is_consumers = group.protocol_type == "consumer"
+    members = []
+    for each in group.members:
+        assigned = _assigned(each.member_assignment) if is_consumers else frozenset()
+        members.append(
+            Member(each.member_id, each.group_instance_id, each.client_id, each.client_host, assigned)
+        )
+    return Description(
+        "" if group.group_state == "Dead" else "classic",
+        group.group_state,
+        group.protocol_data,
+        tuple(members),
+    )
+
+
+def _assigned(assignment: bytes) -> frozenset[Place]:
+    """Read what consumers agree on; version 0 is the beginning of every later one."""
+    if not assignment:
+        return frozenset()
+    try:
+        found, _ = messages.decode(messages.ConsumerProtocolAssignment, assignment, 0, 2)
+    except ProtocolError:
+        return frozenset()  # another library's own; who has what is not known then
+    return frozenset(
+        (topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions
+    )

@@ -1,0 +1,120 @@
+"""What the brokers of a cluster say of topics and groups; each is asked what it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.connection import Connection
+from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.protocol import messages
+
+EARLIEST, LATEST = -2, -1
+"""Timestamps that stand for the first offset of a partition, and for the next one to be written."""
+
+_METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 1
+_LIST_GROUPS, _LIST_GROUPS_TYPED = 16, 5
+
+
+class ListedGroup(NamedTuple):
+    """A group as ListGroups shows it; a broker before Kafka 3.8 does not say the type."""
+
+    group: str
+    type: str
+    protocol_type: str
+    state: str
+
+
+class Cluster:
+    """The brokers of a cluster.
+
+    bootstrap  host and port of any of them
+    Raises ConnectionLostError and RefusedError.
+    """
+
+    def __init__(self, bootstrap: tuple[str, int], timeout_s: float = 30.0) -> None:
+        self._timeout_s = timeout_s
+        self._bootstrap = Connection(*bootstrap, timeout_s)
+        self._connections: dict[int, Connection] = {}
+        self._brokers: dict[int, tuple[str, int]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bootstrap.close()
+        for connection in self._connections.values():
+            connection.close()
+
+    def leaders(self, topics: Iterable[str]) -> dict[Place, int]:
+        """Return the broker that leads each partition of topics. RefusedError for a topic that does not exist."""
+        wanted = messages.MetadataRequest
+        asked = wanted([wanted.Topic(name=name) for name in sorted(set(topics))], False)
+        answer = self._bootstrap.call(asked, _METADATA_VERSION)
+        self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        found = {}
+        for topic in answer.topics:
+            if topic.error_code:
+                raise RefusedError(f"topic {topic.name}", topic.error_code)
+            for partition in topic.partitions:
+                found[topic.name, partition.partition_index] = partition.leader_id
+        return found
+
+    def offsets_at(self, times: Mapping[Place, int]) -> dict[Place, int]:
+        """Return the first offset of each partition whose record is not older than a timestamp, -1 for none.
+
+        times  in ms of wall time, or EARLIEST, or LATEST
+        RefusedError for a partition that does not exist, or that nobody leads.
+        """
+        leaders = self.leaders(topic for topic, _ in times)
+        by_leader: dict[int, list[Place]] = {}
+        for topic, partition in times:
+            if (topic, partition) not in leaders:
+                raise RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            by_leader.setdefault(leaders[topic, partition], []).append((topic, partition))
+        found = {}
+        for leader, places in by_leader.items():
+            if leader not in self._brokers:
+                raise RefusedError(f"{places[0][0]}-{places[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+            found.update(self._offsets_at(self._broker(leader), places, times))
+        return found
+
+    def _offsets_at(
+        self, broker: Connection, places: list[Place], times: Mapping[Place, int]
+    ) -> dict[Place, int]:
+        made = messages.ListOffsetsRequest
+        topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
+        for place in places:
+            partition = made.ListOffsetsPartition(place[1], timestamp=times[place])
+            topics.setdefault(place[0], made.ListOffsetsTopic(place[0])).partitions.append(partition)
+        answer = broker.call(made(-1, topics=list(topics.values())), _LIST_OFFSETS_VERSION)
+        found = {}
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                if partition.error_code:
+                    raise RefusedError(f"{topic.name}-{partition.partition_index}", partition.error_code)
+                found[topic.name, partition.partition_index] = partition.offset
+        return found
+
+    def groups(self) -> list[ListedGroup]:
+        """Return the groups of all brokers, sorted by name."""
+        self.leaders(())
+        found = set()
+        for node in self._brokers:
+            broker = self._broker(node)
+            version = min(broker.latest_version(_LIST_GROUPS), _LIST_GROUPS_TYPED)
+            answer = broker.call(messages.ListGroupsRequest(), version)
+            if answer.error_code:
+                raise RefusedError(f"groups of broker {node}", answer.error_code)
+            for each in answer.groups:
+                found.add(ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state))
+        return sorted(found)
+
+    def _broker(self, node: int) -> Connection:
+        if node not in self._connections:
+            self._connections[node] = Connection(*self._brokers[node], self._timeout_s)
+        return self._connections[node]

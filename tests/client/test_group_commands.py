@@ -1,0 +1,271 @@
+"""`kafka-offsets offsets` and `kafka-offsets groups` on a running broker: what is moved, shown and refused."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import Broker, cli
+from kafka_offsets.client import moves
+from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.moves import MoveError, Row
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import encode_batch
+
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Broker]:
+    """A broker whose topic `orders` has 3 partitions: 100 records a second apart in the first, the others empty."""
+    with Broker() as broker:
+        broker.create_topic("orders", 3)
+        with Connection(*parse_address(broker.bootstrap_servers)) as connection:
+            made = messages.ProduceRequest
+            records = bytes(encode_batch([(None, b"x", (), START_MS + 1000 * n) for n in range(100)]))
+            data = made.TopicProduceData("orders", partition_data=[made.PartitionProduceData(0, records)])
+            answer = connection.call(made(None, 1, 1000, [data]), 7)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+        yield broker
+
+
+@pytest.fixture
+def group(running: Broker, request: pytest.FixtureRequest) -> str:
+    """A group that has committed 40 and 0."""
+    name = request.node.name
+    running.commit(name, {("orders", 0): 40, ("orders", 1): 0})
+    return str(name)
+
+
+class Told:
+    """The command line, and what it says."""
+
+    def __init__(self, broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+        self._broker, self._capsys = broker, capsys
+        self.error = ""
+
+    def __call__(self, *words: object, code: int = 0) -> list[str]:
+        """Run a command that must end with `code`; return the lines that it prints."""
+        given = [*map(str, words), "--bootstrap-server", self._broker.bootstrap_servers]
+        found = cli.main(given)
+        said = self._capsys.readouterr()
+        self.error = said.err
+        assert found == code, said.err
+        return str(said.out).splitlines()
+
+
+@pytest.fixture
+def tell(running: Broker, capsys: pytest.CaptureFixture[str]) -> Told:
+    return Told(running, capsys)
+
+
+def offsets(broker: Broker, group: str) -> dict[int, int]:
+    return {place[1]: found.offset for place, found in broker.committed(group).items()}
+
+
+class Joined:
+    """A member of the consumer protocol, alone in its group."""
+
+    def __init__(self, broker: Broker, group: str, topic: str = "orders") -> None:
+        self.connection = Connection(*parse_address(broker.bootstrap_servers))
+        request = messages.ConsumerGroupHeartbeatRequest
+        first = request(
+            group, "m", 0, None, None, 60_000, [topic], subscribed_topic_regex=None, topic_partitions=[]
+        )
+        assert self.connection.call(first, 1).error_code == 0
+
+
+# ---- reset ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "first", "second"),
+    [
+        (("--to-earliest",), 0, 0),
+        (("--to-latest",), 100, 0),
+        (("--to-current",), 40, 0),
+        (("--to-offset", 7), 7, 0),
+        (("--to-offset", 1000), 100, 0),
+        (("--shift-by", 5), 45, 0),
+        (("--shift-by", -50), 0, 0),
+        (("--to-datetime", "2023-11-14T22:13:30"), 10, 0),
+        (("--to-datetime", "2023-11-14T23:13:30.500+01:00"), 11, 0),
+        (("--by-duration", "PT1H"), 100, 0),
+        (("--by-duration", "P36500D"), 0, 0),
+    ],
+)
+def test_offsets_are_reset(
+    running: Broker, group: str, tell: Told, where: tuple[object, ...], first: int, second: int
+) -> None:
+    lines = [f"orders 0 40 -> {first}", f"orders 1 0 -> {second}"]
+    assert tell("offsets", "reset", group, *where) == lines
+    assert "nothing moves without --execute" in tell.error
+    assert offsets(running, group) == {0: 40, 1: 0}
+    assert tell("offsets", "reset", group, *where, "--execute") == lines
+    assert offsets(running, group) == {0: first, 1: second}
+
+
+def test_partitions_are_named_whole_topics_or_some(running: Broker, group: str, tell: Told) -> None:
+    reset = "offsets", "reset", group, "--to-latest"
+    assert tell(*reset, "--topic", "orders:2") == ["orders 2 - -> 0"]
+    assert tell(*reset, "--topic", "orders:1,0") == ["orders 0 40 -> 100", "orders 1 0 -> 0"]
+    assert len(tell(*reset, "--topic", "orders")) == 3
+    tell(*reset, "--topic", "orders:9", code=cli.CANNOT)
+    assert tell.error == "kafka-offsets: orders-9: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
+    tell(*reset, "--topic", "nothing", code=cli.CANNOT)
+    assert tell.error == "kafka-offsets: topic nothing: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
+
+
+def test_a_group_may_begin_with_a_reset(running: Broker, tell: Told) -> None:
+    assert tell("offsets", "reset", "fresh", "--to-offset", 3, "--topic", "orders:0", "--execute")
+    assert offsets(running, "fresh") == {0: 3}
+
+
+def test_what_cannot_be_reset_is_said(group: str, tell: Told) -> None:
+    tell("offsets", "reset", "nobody", "--to-latest", code=cli.CANNOT)
+    assert "nobody has no committed offsets, and no topic is named" in tell.error
+    tell("offsets", "reset", group, "--shift-by", 1, "--topic", "orders", code=cli.CANNOT)
+    assert "nothing is committed that could be shifted: orders-2" in tell.error
+
+
+def test_offsets_of_a_group_with_members_are_not_moved(running: Broker, tell: Told) -> None:
+    joined = Joined(running, "busy")
+    tell("offsets", "reset", "busy", "--to-latest", "--topic", "orders", "--execute", code=cli.CANNOT)
+    assert "group busy is Stable: only offsets of a group without members can be moved" in tell.error
+    assert offsets(running, "busy") == {}
+    tell("offsets", "delete", "busy", "--topic", "orders:0", code=1)
+    assert "orders-0 GROUP_SUBSCRIBED_TO_TOPIC (86)" in tell.error
+    tell("groups", "delete", "busy", code=1)
+    assert tell.error == "kafka-offsets: group busy: NON_EMPTY_GROUP (68)\n"
+    joined.connection.close()
+
+
+# ---- files ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_is_exported_is_imported(
+    running: Broker, group: str, tell: Told, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    lines = tell("offsets", "export", group, *options)
+    file = tmp_path / "offsets"
+    file.write_text("\n".join(lines) + "\n")
+    running.commit(group, {("orders", 0): 1, ("orders", 1): 0})
+    moved = ["orders 0 1 -> 40", "orders 1 0 -> 0"]
+    assert tell("offsets", "import", file) == moved
+    assert offsets(running, group)[0] == 1
+    assert tell("offsets", "import", file, "--execute") == moved
+    assert offsets(running, group) == {0: 40, 1: 0}
+    assert tell("offsets", "reset", group, "--from-file", file, "--topic", "orders:0") == [
+        "orders 0 40 -> 40"
+    ]
+
+
+def test_a_file_of_kafka_consumer_groups_is_imported(running: Broker, tell: Told, tmp_path: Path) -> None:
+    file = tmp_path / "kafka.csv"
+    file.write_text('"orders",0,17\n"orders",1,0\n')
+    tell("offsets", "import", file, code=cli.CANNOT)
+    assert "names no group: add --group" in tell.error
+    tell("offsets", "import", file, "--group", "kafkas", "--execute")
+    assert offsets(running, "kafkas") == {0: 17, 1: 0}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "orders,0",
+        "orders,x,1",
+        "orders,0,-1",
+        "a,b,c,0,1",
+        '{"topic": "orders"}',
+        '{"topic"',
+        ",0,1",
+        '"orders,0,1',
+    ],
+)
+def test_a_line_that_is_none_is_named(line: str) -> None:
+    with pytest.raises(MoveError, match="file line 2: not "):
+        moves.read_rows(["orders,0,1", line], "file")
+
+
+def test_any_name_comes_back_from_a_file() -> None:
+    rows = [Row('a "b", c', ("t", 0), 1), Row("'", ("t", 1), 2), Row("ü", ("t", 2), 3)]
+    for as_json in (True, False):
+        assert moves.read_rows(moves.write_rows(rows, as_json=as_json), "file") == rows
+    with pytest.raises(MoveError, match="file line 2: t-0 is there twice"):
+        moves.read_rows(["t,0,1", "t,0,2"], "file")
+
+
+def test_a_file_that_is_not_there_is_said(tell: Told, tmp_path: Path) -> None:
+    tell("offsets", "import", tmp_path / "none", code=cli.CANNOT)
+    assert "No such file or directory" in tell.error
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("PT1S", 1000), ("P1DT1H", 90_000_000), ("PT0.5S", 500), ("pt2m", 120_000)]
+)
+def test_durations_are_read(text: str, ms: int) -> None:
+    assert moves.parse_duration(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "P1H", "PT1D", "P1DT"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        moves.parse_duration(text)
+
+
+# ---- groups ---------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_listed(running: Broker, group: str, tell: Told) -> None:
+    joined = Joined(running, "listed-consumer")
+    lines = tell("groups", "list")
+    assert f"{group} classic - Empty" in lines
+    assert "listed-consumer consumer consumer Stable" in lines
+    assert "listed-consumer consumer consumer Stable" in tell("groups", "list", "--type", "Consumer")
+    assert f"{group} classic - Empty" not in tell("groups", "list", "--type", "consumer")
+    named = [json.loads(line)["group"] for line in tell("groups", "list", "--state", "empty", "--json")]
+    assert group in named and "listed-consumer" not in named
+    joined.connection.close()
+
+
+def test_a_group_is_described(running: Broker, group: str, tell: Told) -> None:
+    where = running.bootstrap_servers
+    assert tell("groups", "describe", group) == [
+        f"group={group} type=classic state=Empty assignor=- coordinator={where} members=0",
+        "topic partition offset end lag member instance host client",
+        "orders 0 40 100 60 - - - -",
+        "orders 1 0 0 0 - - - -",
+    ]
+    joined = Joined(running, "described")
+    head, _, *rows = tell("groups", "describe", "described")
+    assert head.startswith("group=described type=consumer state=Stable assignor=uniform ")
+    assert rows == [f"orders {n} - {100 if n == 0 else 0} - m - /127.0.0.1 kafka-offsets" for n in range(3)]
+    (line,) = tell("groups", "describe", "described", "--json")
+    assert [each["member"] for each in json.loads(line)["partitions"]] == ["m"] * 3
+    joined.connection.close()
+    tell("groups", "describe", "nobody", code=1)
+    assert tell.error == "kafka-offsets: group nobody: there is none\n"
+
+
+def test_a_group_may_have_offsets_of_what_is_gone(tell: Told, running: Broker) -> None:
+    running.create_topic("gone", 1)
+    running.commit("left", {("orders", 0): 1})
+    joined = Joined(running, "left", "gone")
+    with Connection(*parse_address(running.bootstrap_servers)) as connection:
+        request = messages.DeleteTopicsRequest
+        answer = connection.call(request(topic_names=["gone"], timeout_ms=1000), 5)
+    assert answer.responses[0].error_code == 0
+    _, _, *rows = tell("groups", "describe", "left")
+    assert "orders 0 1 100 99 - - - -" in rows
+    joined.connection.close()
+
+
+def test_offsets_and_groups_are_deleted(running: Broker, group: str, tell: Told) -> None:
+    tell("offsets", "delete", group, "--topic", "orders:0")
+    assert offsets(running, group) == {1: 0}
+    tell("groups", "delete", group)
+    assert offsets(running, group) == {}
+    tell("groups", "delete", group, code=1)
+    assert tell.error == f"kafka-offsets: group {group}: GROUP_ID_NOT_FOUND (69)\n"

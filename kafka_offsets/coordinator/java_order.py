@@ -53,7 +53,10 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], *, at_once: bool
 
 
 def timeline_order(items: Collection[str], hash_of: Callable[[str], int] = string_hash) -> list[str]:
-    """Return items in the order of a TimelineHashMap of Kafka, which holds the members of a group."""
+    """Return items, given in the order in which they came, in that of a TimelineHashMap, which holds a group's members.
+
+    Its iterator takes those that share a slot from the last one to the first.
+    """
     bits = 1
     while len(items) * _LOAD_FACTOR > 1 << bits:
         bits += 1
@@ -64,7 +67,10 @@ def timeline_order(items: Collection[str], hash_of: Callable[[str], int] = strin
             hashed -= 1 << 32
         return (hashed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 64 - bits
 
-    return sorted(items, key=slot)
+    found = list(items)
+    found.reverse()
+    found.sort(key=slot)
+    return found
 
 
 class OrderedByHash(Generic[T]):

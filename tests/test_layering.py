@@ -132,6 +132,7 @@ def test_numpy_is_imported_by_few_modules_that_nothing_imports_before_it_is_need
     assert users == {
         ("storage", "columnar"),
         ("storage", "key_columns"),
+        ("storage", "key_table"),
         ("coordinator", "stored_columns"),
         ("coordinator", "bulk_replay"),
         ("coordinator", "dense_ids"),

@@ -238,7 +238,12 @@ class Compaction:
     def _map_keys(self) -> Generator[None, None, KeyMap]:
         """Read the log; return the map of the keys of its dirty part."""
         while True:
-            key_map = KeyMap(self._first_dirty, self._config.dedupe_buffer_bytes, self._columns)
+            key_map = KeyMap(
+                self._first_dirty,
+                self._config.dedupe_buffer_bytes,
+                self._columns,
+                most_keys=max(self._until - self._first_dirty, 0),
+            )
             for segment in list(self.log.segments):
                 yield from self._map_segment(key_map, segment)
             unstable = key_map.first_unstable_offset
@@ -423,7 +428,7 @@ def compact(
     *,
     cleaned_to: int | None = None,
     dry_run: bool = False,
-    chunk_bytes: int = 1 << 20,
+    chunk_bytes: int = 4 << 20,
     columns: Columns | None = None,
 ) -> list[CompactionResult]:
     """Clean a log up to its active segment, in as many rounds as the map of keys asks for; return what each has done.

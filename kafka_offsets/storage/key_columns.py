@@ -1,11 +1,11 @@
 """The cleaner's work on chunks of usual batches, in columns: which keys are there, and what becomes of each batch.
 
-A batch is usual when its records are not compressed, all have keys, and no producer wrote it. A chunk with any other,
-with damage, or with offsets that do not rise, is left to the loops of `key_map` and `thinning`, whose answers are the
-same. Needs numpy (the extra `fast`).
+A batch is usual when its records are not compressed, all have keys, none of them very long, and no producer wrote it. A
+chunk with any other, with damage, or with offsets that do not rise, is left to the loops of `key_map` and `thinning`,
+whose answers are the same. Needs numpy (the extra `fast`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -16,8 +16,7 @@ from kafka_offsets.protocol.compression import COMPRESSION_MASK
 from kafka_offsets.protocol.records import CONTROL, HEADER_BYTES
 from kafka_offsets.storage.columnar import Booleans, Integers, RecordColumns, read_columns
 from kafka_offsets.storage.files import File
-
-NO_OFFSET = -1
+from kafka_offsets.storage.key_table import LONGEST_KEY, NO_OFFSET, KeyTable
 
 
 class _Chunk(File):
@@ -73,7 +72,8 @@ def _usual(buffer: bytes, path: str, *, verify: bool) -> RecordColumns | None:
     is_usual = not (batches.attributes & (COMPRESSION_MASK | CONTROL)).any() and batches.producer_id.max() < 0
     last_offsets = batches.base_offset + batches.last_offset_delta
     is_usual = is_usual and not (batches.base_offset[1:] <= last_offsets[:-1]).any()
-    return columns if is_usual and columns.key_length.min() >= 0 else None
+    is_usual = is_usual and columns.key_length.min() >= 0 and columns.key_length.max() <= LONGEST_KEY
+    return columns if is_usual else None
 
 
 def _keys(columns: RecordColumns) -> list[bytes]:
@@ -82,28 +82,43 @@ def _keys(columns: RecordColumns) -> list[bytes]:
     return [data[begin:end] for begin, end in zip(start.tolist(), ends, strict=True)]
 
 
-def put_keys(
-    offsets: dict[bytes, int], buffer: bytes, path: str, first_offset: int
-) -> tuple[int, int] | None:
+def make_table(most_keys: int, max_bytes: int) -> KeyTable:
+    """Return an empty table of keys; see there."""
+    return KeyTable(most_keys, max_bytes)
+
+
+def put_keys(table: KeyTable, buffer: bytes, path: str, first_offset: int) -> tuple[int, int] | None:
     """Put the keys of a chunk, checksums verified; return (bytes of its whole batches, last offset), or None.
 
-    None, and nothing is done: the chunk is not usual, or begins before `first_offset`.
+    None, and nothing is done: the chunk is not usual, begins before `first_offset`, or does not fit the table.
     """
     columns = _usual(buffer, path, verify=True)
-    if columns is None or int(columns.batches.base_offset[0]) < first_offset:
+    if (
+        columns is None
+        or int(columns.batches.base_offset[0]) < first_offset
+        or not table.has_room_for(columns.offset.size)
+    ):
         return None
-    offsets.update(zip(_keys(columns), columns.offset.tolist(), strict=True))
+    table.put(*table.hashes(columns.buffer, columns.key_start, columns.key_length), columns.offset)
     batches = columns.batches
     last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
     return int(batches.position[-1] + batches.size[-1]), last_offset
 
 
 def fates(
-    get: Callable[[bytes, int], int], buffer: bytes, path: str, latest: int, upper_bound: int, *, verify: bool
+    table: KeyTable,
+    others: Mapping[bytes, int],
+    buffer: bytes,
+    path: str,
+    latest: int,
+    upper_bound: int,
+    *,
+    verify: bool,
 ) -> Fates | None:
     """Say what becomes of the batches of a chunk; None when that is left to the loop.
 
-    get          a key's last offset in the map, or the default
+    table        the last offsets of the keys of usual chunks
+    others       those of others: of a key that is in both the later one counts
     latest       the last offset of the map: chunks that go beyond it are not judged
     upper_bound  a batch that ends there is not dropped
     verify       check the checksums
@@ -115,7 +130,10 @@ def fates(
     last_offsets = batches.base_offset + batches.last_offset_delta
     if int(last_offsets[-1]) > latest:
         return None
-    found = np.fromiter(map(get, _keys(columns), repeat(NO_OFFSET)), np.int64, columns.offset.size)
+    found = table.get(*table.hashes(columns.buffer, columns.key_start, columns.key_length))
+    if others:
+        get = map(others.get, _keys(columns), repeat(NO_OFFSET))
+        found = np.maximum(found, np.fromiter(get, np.int64, columns.offset.size))
     count = batches.position.size
     stay = columns.offset >= found
     kept = np.bincount(columns.batch[stay], minlength=count)

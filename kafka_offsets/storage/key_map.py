@@ -8,7 +8,7 @@ Sources: Cleaner.buildOffsetMap, CleanedTransactionMetadata, UnifiedLog.lastReco
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
@@ -41,17 +41,20 @@ _MAX_TIMESTAMP_POSITION = 35
 
 
 class Columns(Protocol):
-    """What `key_columns` does for chunks of usual batches."""
+    """What `key_columns` does for chunks of usual batches. A table is a `KeyTable`, which needs numpy."""
 
-    def put_keys(
-        self, offsets: dict[bytes, int], buffer: bytes, path: str, first_offset: int, /
-    ) -> tuple[int, int] | None:
-        """Put the keys of a chunk; return its size and last offset, or None when it is not usual or begins before."""
+    def make_table(self, most_keys: int, max_bytes: int, /) -> Any:
+        """Return an empty table of keys."""
+        ...
+
+    def put_keys(self, table: Any, buffer: bytes, path: str, first_offset: int, /) -> tuple[int, int] | None:
+        """Put the keys of a chunk; return its size and last offset, or None when it must be done otherwise."""
         ...
 
     def fates(
         self,
-        get: Callable[[bytes, int], int],
+        table: Any,
+        others: Mapping[bytes, int],
         buffer: bytes,
         path: str,
         latest: int,
@@ -96,7 +99,9 @@ class KeyMap:
     first_dirty   keys of earlier records are not wanted
     columns       the work in columns, None without numpy
     max_bytes     about how much memory the keys may take; the dirty part is mapped as far as they reach
-    offsets       key -> its last offset
+    most_keys     how many there can be at most
+    table         the keys of chunks that were taken in columns, None without numpy
+    offsets       key -> its last offset, of the others; a key may be in both: `get` gives the later one
     latest        the last offset up to which every key is in the map, -1 before the first
     end_offset    one more than the last offset of any batch so far
     is_full       whether `max_bytes` was reached
@@ -105,8 +110,11 @@ class KeyMap:
     Feed it chunks of whole batches: `skim` for those outside the dirty part, `read` for those within, in log order.
     """
 
-    def __init__(self, first_dirty: int, max_bytes: int, columns: Columns | None = None) -> None:
+    def __init__(
+        self, first_dirty: int, max_bytes: int, columns: Columns | None = None, *, most_keys: int = 0
+    ) -> None:
         self._columns = columns
+        self.table = None if columns is None else columns.make_table(most_keys, max_bytes)
         self.first_dirty = first_dirty
         self.offsets: dict[bytes, int] = {}
         self.latest = NO_OFFSET
@@ -150,7 +158,7 @@ class KeyMap:
         """Take in headers and keys of whole batches, their checksums verified; return how many bytes they take."""
         before = len(self.offsets)
         first_offset = max(self.first_dirty, self.end_offset)
-        done = self._columns and self._columns.put_keys(self.offsets, buffer, path, first_offset)
+        done = self._columns and self._columns.put_keys(self.table, buffer, path, first_offset)
         size, last_offset = done or self._read(buffer, path, position)
         self.end_offset = last_offset + 1
         self.latest = max(self.latest, last_offset)
@@ -158,7 +166,8 @@ class KeyMap:
         # The newest keys stand last. Those of open transactions are counted when they are decided.
         self._bytes += added * ENTRY_BYTES + sum(map(len, islice(reversed(self.offsets), max(added, 0))))
         undecided = sum(map(len, self._undecided.values()))
-        self.is_full = self._bytes + 2 * ENTRY_BYTES * undecided >= self._max_bytes
+        in_table = 0 if self.table is None else self.table.bytes_used
+        self.is_full = self._bytes + in_table + 2 * ENTRY_BYTES * undecided >= self._max_bytes
         return size
 
     def _read(self, buffer: bytes, path: str, position: int) -> tuple[int, int]:
@@ -192,6 +201,18 @@ class KeyMap:
             last_offset = base_offset + last_delta
             at = following
         return at, last_offset
+
+    @property
+    def get(self) -> Callable[[bytes, int], int]:
+        """What returns the last offset of a key, or the default that it is given, which is none above NO_OFFSET."""
+        get, table = self.offsets.get, self.table
+        if not table:
+            return get
+
+        def latest(key: bytes, default: int) -> int:
+            return max(get(key, default), int(table.offset_of(key)))
+
+        return latest
 
     def finish(self) -> None:
         """Take note that the whole log has been read."""

@@ -102,7 +102,7 @@ class Thinner:
         self.rewritten = 0
         self.aborted_kept: list[AbortedTransaction] = []
         self._key_map = key_map
-        self._offsets = key_map.offsets
+        self._get = key_map.get
         self._latest = key_map.latest
         self._horizon = horizon
         self._upper_bound = upper_bound
@@ -129,7 +129,8 @@ class Thinner:
             return None
         first_offset = int.from_bytes(buffer[:8])
         found = self._columns.fates(
-            self._offsets.get,
+            self._key_map.table,
+            self._key_map.offsets,
             buffer,
             path,
             self._latest,
@@ -266,7 +267,7 @@ class Thinner:
         self, data: bytes, at: int, limit: int, base_offset: int, count: int, keeps_tombstones: bool
     ) -> _Sifted:
         """Look at the records of a batch that is not compressed; no record is built."""
-        zigzag, get, latest = ZIGZAG, self._offsets.get, self._latest
+        zigzag, get, latest = ZIGZAG, self._get, self._latest
         position = kept_from = at + HEADER_BYTES
         kept = dropped_tombstones = 0
         has_tombstones = is_timed = False
@@ -356,7 +357,7 @@ class Thinner:
 
     def _record_filter(self, header: BatchHeader) -> Callable[[Record], bool]:
         """Return what tells whether a record of the batch stays."""
-        get, latest = self._offsets.get, self._latest
+        get, latest = self._get, self._latest
         horizon = header.delete_horizon_ms
         keeps_tombstones = horizon is None or self._horizon.wall_ms < horizon
 

@@ -369,7 +369,8 @@ def test_a_topic_that_is_found_without_its_configs_keeps_its_records() -> None:
     keep = {"offsets_retention_minutes": 2**31 - 1}  # the committed offsets would expire
     core = make_core(files, log_retention_check_interval_ms=1000, **SMALL | keep)
     assert core.directory.topics["orders"].configs == {"retention.ms": "-1"}
-    assert core.directory.topics["__consumer_offsets"].configs == {"cleanup.policy": "compact"}
+    configs = core.directory.topics["__consumer_offsets"].configs
+    assert configs["cleanup.policy"] == "compact" and configs["internal.segment.bytes"] == "2000"
     assert core.topics.partition("orders", 0) is not None
     clock = core.clock
     assert isinstance(clock, ManualClock)

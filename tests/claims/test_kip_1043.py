@@ -1,7 +1,7 @@
 """Source: KIP-1043, administration of groups of all kinds.
 
-Not served, and so without a test: groups of other kinds than classic, and the tools around them; the listing of a group
-whose type a client does not know, which is for clients.
+Not served, and so without a test: share and streams groups, and the tools around them; the listing of a group whose
+type a client does not know, which is for clients.
 """
 
 import pytest
@@ -29,13 +29,17 @@ def test_a_group_that_is_there_has_no_message() -> None:
 
 
 def test_groups_of_all_types_are_listed_with_type_protocol_and_state() -> None:
-    """Public interfaces, listing: a simple group has no protocol, one of consumers has theirs; both are classic."""
+    """Public interfaces, listing: a simple group has no protocol, one of consumers has theirs; both may be classic."""
     core = broker()
     stable(core, [b""])
+    request = messages.ConsumerGroupHeartbeatRequest
+    joined = request("new", "m", 0, None, None, 1000, ["t"], topic_partitions=[])
+    assert CoreClient(core).call(joined, 1).error_code == 0
     CoreClient(core).commit("simple", {("t", 0): 1})
     listed = CoreClient(core).call(messages.ListGroupsRequest(), 5).groups
     assert {(g.group_id, g.group_type, g.protocol_type, g.group_state) for g in listed} == {
         ("g", "classic", "consumer", "Stable"),
+        ("new", "consumer", "consumer", "Stable"),
         ("simple", "classic", "", "Empty"),
     }
 

@@ -12,6 +12,7 @@ from kafka_offsets.coordinator.consumer_group import ConsumerGroup, GroupState
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.snapshot import Snapshot, SnapshotHead, SnapshotTail, SnapshotWriter
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import subscription
 
@@ -73,11 +74,17 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, dict[bytes, list[int]]] = {}
         self.group_epoch = 0
-        self.shard = self.load()
+        self.snapshot: tuple[int, bytes] | None = None
+        self.shard = self.load(None)
 
-    def load(self) -> Shard:
+    def load(self, snapshot: tuple[int, bytes] | None) -> Shard:
+        """Bring up the shard from its log, all of it or what is behind a snapshot."""
         shard = Shard(0, self.settings, lambda prefix: f"{prefix}-made", self.topics)
-        for offset, record in enumerate(self.log):
+        start = 0
+        if snapshot is not None:
+            start, data = snapshot
+            Snapshot(data).restore(shard)
+        for offset, record in enumerate(self.log[start:], start):
             shard.replay(record.key, record.value, offset)
         for result in shard.finish_loading(self.clock.now()):
             self.held.append(result)
@@ -224,12 +231,19 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if self.group is not None:
             assert self.group.is_settled
 
-    @precondition(lambda self: not self.hold)
     @rule()
-    def restart(self) -> None:
+    def take_a_snapshot(self) -> None:
+        head = SnapshotHead("cluster", bytes(16), 0, 0, len(self.log), 0, self.shard.unknown_records)
+        writer = SnapshotWriter(self.shard, head)
+        data = b"".join(writer.sections()) + writer.finish(SnapshotTail(len(self.log), 0, 0, 0))
+        self.snapshot = len(self.log), data
+
+    @precondition(lambda self: not self.hold)
+    @rule(from_snapshot=st.booleans())
+    def restart(self, from_snapshot: bool) -> None:
         before = self.shard.groups.get("g")
         self.flush()
-        self.shard = self.load()
+        self.shard = self.load(self.snapshot if from_snapshot else None)
         self.flush()
         after = self.shard.groups.get("g")
         if isinstance(before, ConsumerGroup):  # a classic group may have members before its first record

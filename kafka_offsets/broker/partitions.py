@@ -214,6 +214,8 @@ class Topics:
         ConfigError for configs that Kafka refuses; ValueError for a name that exists or that Kafka does not allow.
         Raises StorageError; there is then none of them.
         """
+        if not wanted:
+            return []
         for new in wanted:
             TopicConfig.of(self._config, new.configs)
         created = [Topic(entry, self._config) for entry in self.directory.create_topics(wanted)]

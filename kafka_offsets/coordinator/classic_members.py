@@ -83,7 +83,8 @@ def _join(
     said = _read_subscription(protocols)
     updated = old._replace(subscription=_subscription(old.subscription, request, context, said, protocols))
     names_changed = draft.update_subscription(old, updated)
-    changed = names_changed or draft.update_regex(old, updated).changed
+    regex = draft.update_regex(old, updated)
+    changed = names_changed or regex.changed
     epoch, alike = draft.update_epoch(old, updated, changed=changed)
     owned = _owned(shard, said)
     if downgrades and replaced is not None:

@@ -224,36 +224,43 @@ class ConsumerDraft:
         changed  whether it is to be counted on in any case
         """
         group = self.group
-        if not changed and group.seen_version == self.shard.topics.version:
+        before, after = old.subscription.regex or None, new.subscription.regex or None
+        is_new = (
+            new.member_id not in group.subscriptions
+            and group.static_member(new.subscription.instance_id) is None
+        )
+        is_current = group.seen_version == self.shard.topics.version
+        if not changed and is_current and before == after and not is_new:
             return group.epoch, is_homogeneous(group.regex_members, group.topics, len(group))
         topics = dict(group.topics)
         for topic in old.subscription.topics:
             count_topic(topics, topic, by_name=-1)
         for topic in new.subscription.topics:
             count_topic(topics, topic, by_name=1)
-        before, after = old.subscription.regex or None, new.subscription.regex or None
         if before is not None and before != after and group.regex_members[before] == 1:
             _forget_regex(group, before, topics)
-        hash_ = self.metadata_hash(topics)
         epoch = group.epoch
+        if changed or not is_current:
+            epoch = self._count_on(topics, changed=changed)
+        regex_members = dict(group.regex_members)
+        for expression, by in ((before, -1), (after, 1)):
+            if expression is not None:
+                regex_members[expression] = regex_members.get(expression, 0) + by
+                if not regex_members[expression]:
+                    del regex_members[expression]
+        return epoch, is_homogeneous(regex_members, topics, len(group) + is_new)
+
+    def _count_on(self, topics: Iterable[str], *, changed: bool) -> int:
+        """Return the group's epoch, the next one if something `changed` or topics did."""
+        group, epoch = self.group, self.group.epoch
+        hash_ = self.metadata_hash(topics)
         if changed or hash_ != group.group_epoch.metadata_hash:
             epoch += 1
             self.write(records.EPOCH, "", GroupEpoch(epoch, hash_))
         self._note_version()
         if group.has_old_metadata:
             self.write(records.PARTITION_METADATA, "", None)
-        regex_members = dict(group.regex_members)
-        if before != after:
-            for expression, by in ((before, -1), (after, 1)):
-                if expression is not None:
-                    regex_members[expression] = regex_members.get(expression, 0) + by
-                    if not regex_members[expression]:
-                        del regex_members[expression]
-        is_new = (
-            new.member_id not in group.subscriptions
-            and group.static_member(new.subscription.instance_id) is None
-        )
-        return epoch, is_homogeneous(regex_members, topics, len(group) + is_new)
+        return epoch
 
     def _note_version(self) -> None:
         version = self.shard.topics.version

@@ -187,7 +187,8 @@ def _read_assignment(shard: Shard, old: ClassicGroup, data: bytes) -> Target:
     for topic in read.assigned_partitions:
         topic_id, count = shard.topics.id_and_partition_count(topic.topic)
         if count:
-            target[topic_id] = frozenset(topic.partitions)
+            # A leader may have assigned partitions of a topic that was made anew with fewer; assignors know no such.
+            target[topic_id] = frozenset(p for p in topic.partitions if 0 <= p < count)
     return target
 
 

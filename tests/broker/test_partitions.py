@@ -83,6 +83,12 @@ def test_what_cannot_be_created_leaves_no_trace(
     assert list(topics.directory.topics) == ["a"]
 
 
+def test_creating_no_topic_changes_nothing(topics: Topics) -> None:
+    before = topics.version, topics.created_version
+    assert topics.create_several([]) == []
+    assert (topics.version, topics.created_version) == before
+
+
 def test_a_topic_grows_and_its_partitions_stay(topics: Topics) -> None:
     topics.create("a", 1)
     first = topics.partition("a", 0)

@@ -21,7 +21,8 @@ from tests.simulation.model import (
 )
 
 NEW_MEMBER_JOIN_MS = 300_000
-KINDS = ("session", "pending", "join", "sync")
+KINDS = ("session", "pending", "join", "sync", "consumer session", "consumer rebalance", "consumer join",
+         "consumer sync", "consumer regex")  # fmt: skip
 
 
 class Membership(ABC):
@@ -36,7 +37,7 @@ class Membership(ABC):
         self.settings = settings
         self.new_id = new_id
         self.now = self.wall = 0
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, Any] = {}
         self.answers: dict[Token, Any] = {}
 
     @abstractmethod
@@ -44,6 +45,10 @@ class Membership(ABC):
         self, token: Token, group: str, offsets: Iterable[tuple[Key, Offset | None]] = (), record: Any = ""
     ) -> None:
         """Write something: see Decision."""
+
+    @abstractmethod
+    def _time_is_over(self, kind: int, group: Any, what: str) -> None:
+        """A timer of a consumer group falls due."""
 
     # Joining
 
@@ -296,7 +301,7 @@ class Membership(ABC):
         self._arm(group.members[member])
         return 27 if group.state == PREPARING else 0
 
-    def leave(self, group_id: str, leaving: list[tuple[str, str | None]]) -> list[int]:
+    def leave(self, token: Token, group_id: str, leaving: list[tuple[str, str | None]]) -> list[int]:
         """Return an error for each."""
         group = self.groups.get(group_id)
         if group is None:
@@ -332,8 +337,10 @@ class Membership(ABC):
 
     # Time
 
-    def _timers(self) -> Iterator[tuple[int, int, Group, Any]]:
+    def _timers(self) -> Iterator[tuple[int, int, Any, Any]]:
         for group in self.groups.values():
+            if not isinstance(group, Group):
+                continue
             for member in group.members.values():
                 if member.ends is not None:
                     yield member.ends, 0, group, member
@@ -350,7 +357,7 @@ class Membership(ABC):
     def tick(self, seen: Sequence[tuple[str, str, str]] = (), *, no_others: bool = False) -> None:
         """Carry out what is due, in the order of time.
 
-        seen       (kind of timer, group, member) in the order of the broker: what is due at one time may come in any
+        seen       (kind of timer, group, member) in the order of the broker: what is due when it looks may come in any
         no_others  only those, as something else has happened behind them
         """
 
@@ -360,7 +367,7 @@ class Membership(ABC):
 
         def place(timer: tuple[int, int, Group, Any]) -> tuple[int, int, int]:
             called = name(timer)
-            return timer[0], seen.index(called) if called in seen else len(seen), timer[1]
+            return seen.index(called) if called in seen else len(seen), timer[0], timer[1]
 
         while due := [
             timer
@@ -376,11 +383,13 @@ class Membership(ABC):
                     self._complete(group)
             elif kind == 2:
                 self._join_ended(group)
-            else:
+            elif kind == 3:
                 group.sync_ends = None
                 for member in sorted(group.unsynced):
                     self._remove(group, member)
                 self._begin(group)
+            else:
+                self._time_is_over(kind, group, what)
 
     def _session_ended(self, group: Group, member: Member) -> None:
         member.ends = None

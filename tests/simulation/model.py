@@ -22,6 +22,8 @@ class Settings(NamedTuple):
     max_metadata: int = 4096
     shards: int = 1
     retention_ms: int = 604_800_000
+    max_consumers: int = 2_147_483_647
+    assignment_pause_ms: int = 0
 
 
 class Offset(NamedTuple):

@@ -11,10 +11,13 @@ from typing import Any
 
 from kafka_offsets.broker.core import BrokerCore, Connection
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import consumer_records
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.storage.files import MemoryFiles
-from tests.simulation.model import EMPTY, PREPARING, Offset, Table, restored
+from tests.simulation.consumer_model import Modern, Reader, loaded
+from tests.simulation.model import EMPTY, PREPARING, STABLE, Offset, Table
 
 
 class DisagreementError(AssertionError):
@@ -119,13 +122,26 @@ def short(request: Any) -> str:
 def in_order(view: Any) -> Any:
     """An answer in which sets are lists, so that it reads the same each time."""
     if isinstance(view, frozenset):
-        return sorted(view, key=repr)
+        return sorted(map(in_order, view), key=repr)
     if isinstance(view, dict):
         return {name: in_order(value) for name, value in view.items()}
     if isinstance(view, tuple):
         values = [in_order(value) for value in view]
         return type(view)(*values) if hasattr(view, "_fields") else tuple(values)
     return view
+
+
+def difference(one: Any, other: Any, path: str = "") -> str:
+    """Where two values differ, a line for each place."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [
+            (name, one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys(), key=repr)
+        ]
+    elif isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        pairs = [(index, *pair) for index, pair in enumerate(zip(one, other, strict=True))]
+    else:
+        return f"  {path}: {in_order(one)}, {in_order(other)}"
+    return "\n".join(difference(a, b, f"{path}/{name!r}") for name, a, b in pairs if a != b)
 
 
 def require(holds: bool, text: str) -> None:
@@ -137,7 +153,7 @@ def read_key(key: bytes) -> tuple[str, str, int] | str:
     """Whose record it is: an offset's by group, topic and partition, or a group's."""
     version, size = struct.unpack_from(">hh", key)
     group, rest = key[4 : 4 + size].decode(), key[4 + size :]
-    if version == 2:
+    if version == 2 or version in consumer_records.RECORD_TYPES:
         return group
     size = int.from_bytes(rest[:2], "big")
     return group, rest[2 : 2 + size].decode(), int.from_bytes(rest[2 + size :], "big")
@@ -154,29 +170,98 @@ def observed_offsets(shard: Shard, groups: Any) -> dict[tuple[str, str, int], Of
 
 
 def observed_group(group: Any) -> tuple[Any, ...]:
-    members = {m.member_id: m.assignment for m in group.members.values()}
-    return group.state.value, group.generation, group.protocol_type, group.protocol, group.leader, members
+    """What there is to see of a group; the number of members is last."""
+    if isinstance(group, ConsumerGroup):
+        return _observed_consumers(group)
+    members = {m.member_id: in_topic_order(m.assignment) for m in group.members.values()}
+    return (
+        group.state.value, group.generation, group.protocol_type, group.protocol, group.leader, members, len(members),
+    )  # fmt: skip
+
+
+def _observed_consumers(group: ConsumerGroup) -> tuple[Any, ...]:
+    members = {}
+    for m in group.members():
+        said, has = m.subscription, m.current
+        classic = said.classic and (said.classic.session_timeout_ms, said.classic.protocols)
+        members[m.member_id] = (
+            said.instance_id, (said.client_id, said.client_host), said.topics, said.regex or "",
+            said.rebalance_timeout_ms, said.assignor, classic, has.epoch, has.previous_epoch, int(has.state),
+            *({(id_, p): e for id_, held in part.items() for p, e in held.items()}
+              for part in (has.assigned, has.revoking)),
+        )  # fmt: skip
+    targets = {member: places(target) for member, target in group.targets.items()}
+    regexes = {e: (found.topics, found.timestamp_ms) for e, found in group.regexes.items()}
+    return group.epoch, *group.target_epoch, members, targets, regexes, len(members)
+
+
+def places(target: Any) -> frozenset[tuple[bytes, int]]:
+    """The partitions of an assignment by topic id."""
+    return frozenset((id_, partition) for id_, partitions in target.items() for partition in partitions)
 
 
 def oracle_group(group: Any) -> tuple[Any, ...]:
+    """The same of a group of the oracle."""
+    if isinstance(group, Modern):
+        members: Any = {m.id: m.recorded() for m in group.members.values()}
+        return (
+            group.epoch, group.target_epoch, group.target_at, members, group.targets, group.regexes, len(members),
+        )  # fmt: skip
     members = {m.id: m.assignment for m in group.members.values()}
-    return group.state, group.generation, group.type, group.protocol, group.leader, members
+    return group.state, group.generation, group.type, group.protocol, group.leader, members, len(members)
+
+
+def in_topic_order(assignment: bytes) -> bytes:
+    """What consumers exchange as an assignment, its topics in the order of their names; anything else as it is."""
+    read = Reader(assignment)
+    try:
+        version, found = read.int16(), read.topics_with_partitions()
+        rest = assignment[read.at :]
+    except (struct.error, UnicodeDecodeError):
+        return assignment
+    topics = sorted({topic for topic, _ in found})
+    again = struct.pack(">hi", version, len(topics))
+    for topic in topics:
+        partitions = [p for t, p in found if t == topic]
+        again += struct.pack(">h", len(topic)) + topic.encode()
+        again += struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
+    return again + rest
+
+
+def chosen(result: Any) -> tuple[str, dict[str, Any]] | None:
+    """The group and the target assignments that a decision writes, if it makes new ones."""
+    found, group_id = {}, None
+    for record in result.records:
+        version = int.from_bytes(record.key[:2], "big")
+        if version not in (consumer_records.TARGET, consumer_records.TARGET_EPOCH):
+            continue
+        key = consumer_records.parse_key(version, record.key)
+        if version == consumer_records.TARGET_EPOCH:
+            made = (
+                record.value is not None and consumer_records.parse_value(version, record.value).timestamp_ms
+            )
+            group_id = (
+                key.group if made else group_id
+            )  # one that was taken over from a classic group has no time
+        elif record.value is not None:
+            found[key.name] = places(consumer_records.parse_value(version, record.value))
+    return None if group_id is None else (group_id, found)
 
 
 def agree(live: dict[str, tuple[Any, ...]], table: Table, max_size: int) -> bool:
     """Whether these groups are what a load makes of a table. One that never had a record and has lost its offsets may
     be there or not: compaction takes the last trace of it."""
-    due = {name: oracle_group(restored(name, record)) for name, record in table.records.items()}
+    due = {name: oracle_group(loaded(name, record)) for name, record in table.records.items()}
     for name, group in due.items():
         if (
-            len(group[-1]) > max_size
+            group[0] == STABLE and group[-1] > max_size
         ):  # static members stay while others join, so that a group may outgrow its limit
             due[name] = (PREPARING, *group[1:])
     for name, group in live.items():
         if name in due:
             if group != due.pop(name):
                 return False
-        elif group != (EMPTY, 0, None, None, None, {}):
+        elif group != (EMPTY, 0, None, None, None, {}, 0):
             return False
     return not due and all(name in live for name in table.simple if table.has_offsets(name))
 
@@ -185,6 +270,14 @@ def check_parked(shard: Shard, now_ms: int) -> None:
     """No request waits in a group without a time at which its waiting ends."""
     scheduled = {(t.kind, t.group_id): t.due_ms for t in shard.timers._heap}
     for group in shard.groups.values():
+        if isinstance(group, ConsumerGroup):
+            for member_id in group.member_ids:
+                due = scheduled.get(("consumer session", group.group_id), 0)
+                require(
+                    member_id in group.sessions and due >= now_ms,
+                    f"{member_id} of {group.group_id} never ends",
+                )
+            continue
         for member in group.members.values():
             if member.join is not None:
                 due = scheduled.get(("join", group.group_id), 0)

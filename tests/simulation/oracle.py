@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tests.simulation.members import Membership
+from tests.simulation.consumer_model import Modern, Place, loaded
+from tests.simulation.consumers import Consumers
 from tests.simulation.model import (
     COMPLETING,
     EMPTY,
@@ -28,11 +29,10 @@ from tests.simulation.model import (
     Settings,
     Table,
     Token,
-    restored,
 )
 
 
-class Oracle(Membership):
+class Oracle(Consumers):
     """One broker's groups and offsets.
 
     topics    name -> number of partitions; topic_ids  name -> the id that the broker has made up
@@ -41,8 +41,11 @@ class Oracle(Membership):
     doomed    offsets whose topic was deleted
     """
 
-    def __init__(self, settings: Settings, new_id: Callable[[str], str]) -> None:
+    def __init__(self, settings: Settings, new_id: Callable[[str], str],
+                 choose: Callable[[str], dict[str, frozenset[Place]]]) -> None:  # fmt: skip
         super().__init__(settings, new_id)
+        self.choose = choose
+        self.created = self.changes = 0
         self.topics: dict[str, int] = {}
         self.topic_ids: dict[str, bytes] = {}
         self.doomed: list[tuple[Key, Offset]] = []
@@ -122,11 +125,14 @@ class Oracle(Membership):
         for name in self.table.simple:
             self.groups[name] = Group(name)
         for name, record in self.table.records.items():
-            self.groups[name] = group = restored(name, record)
+            self.groups[name] = group = loaded(name, record)
+            if isinstance(group, Modern):
+                self._wake(group)
+                continue
             for member in group.members.values():
                 member.ends = self.now + member.session_ms
         for group in list(self.groups.values()):
-            if len(group.members) > self.settings.max_size:
+            if isinstance(group, Group) and len(group.members) > self.settings.max_size:
                 self._begin(group)
 
     # Offsets
@@ -142,7 +148,7 @@ class Oracle(Membership):
                 error = 100 if version >= 10 and topic not in self.topics else 3
             else:
                 if verdict is None:
-                    verdict = self._check_commit(version, group_id, generation, member, instance)
+                    verdict = self._check_commit(version, group_id, generation, member, instance, items)
                 error = verdict or (12 if len(text) > self.settings.max_metadata else 0)
             if not error:
                 expires = -1 if retention_ms == -1 else self.wall + retention_ms
@@ -152,7 +158,7 @@ class Oracle(Membership):
         group = self.groups.get(group_id)
         if (
             verdict == 0
-            and group is not None
+            and isinstance(group, Group)
             and group.state in (STABLE, PREPARING)
             and member in group.members
         ):
@@ -162,11 +168,15 @@ class Oracle(Membership):
         self.answers[token] = sorted(answer)
 
     def _check_commit(
-        self, version: int, group_id: str, generation: int, member: str, instance: str | None
+        self, version: int, group_id: str, generation: int, member: str, instance: str | None, items: Any
     ) -> int:
         group = self.groups.get(group_id)
         if group is None:
             return 0 if generation < 0 else 69 if version >= 9 else 22
+        if isinstance(group, Modern):
+            valid = [(t, p) for t, p, _, _, text, _ in items if len(text or "") <= self.settings.max_metadata]
+            places = [(self.topic_ids[t], p) for t, p in valid if 0 <= p < self.topics.get(t, 0)]
+            return self._check_member_commit(version, group, generation, member, places)
         if generation < 0 and group.state == EMPTY:
             return 0
         if generation < 0 and not member and instance is None:
@@ -242,6 +252,7 @@ class Oracle(Membership):
 
     def delete_topic(self, topic: str) -> None:
         """The topic is gone, and the offsets that were decided before go with it, by and by."""
+        self.changes += topic in self.topics
         self.topics.pop(topic, None)
         self.topic_ids.pop(topic, None)
         written = [
@@ -293,7 +304,7 @@ class Oracle(Membership):
     def describe(self, version: int, group_id: str) -> Any:
         """(error, state, type, protocol, {(id, instance, client, host, metadata, assignment)})."""
         group = self.groups.get(group_id)
-        if group is None:
+        if not isinstance(group, Group):
             return (69 if version >= 6 else 0, "Dead", "", "", frozenset())
         protocol = group.protocol if group.state == STABLE else None
         members = frozenset((m.id, m.instance if version >= 4 else None, *m.client, m.metadata(protocol), m.assignment)
@@ -305,7 +316,27 @@ class Oracle(Membership):
     ) -> frozenset[tuple[str, str, str]]:
         """(group, type, state) of those asked for."""
         states, types = {s.strip().lower() for s in states}, {t.lower() for t in types}
-        if types and "classic" not in types:
-            return frozenset()
-        return frozenset((g.id, g.type or "", g.state) for g in self.groups.values()
-                         if not states or g.state.lower() in states)  # fmt: skip
+        found = set()
+        for group in self.groups.values():
+            is_modern = isinstance(group, Modern)
+            state = self.committed(group).state if is_modern else group.state
+            if (not states or state.lower() in states) and (
+                not types or ("consumer" if is_modern else "classic") in types
+            ):
+                found.add((group.id, group.type or "", state))
+        return frozenset(found)
+
+    def describe_consumers(self, group_id: str) -> Any:
+        """(error, state, epoch, assignment epoch, {(id, instance, epoch, topics, regex, has, shall have, kind)})."""
+        if not group_id:
+            return (24, "", 0, 0, frozenset())
+        live = self.groups.get(group_id)
+        if not isinstance(live, Modern):
+            return (69, "", 0, 0, frozenset())
+        group, ids = self.committed(live), self._ids(self.topics)
+        members = frozenset(
+            (m.id, m.instance, m.epoch, m.topics, m.regex, frozenset(p for p in m.held() if p[0] in ids),
+             frozenset(p for p in group.targets.get(m.id, ()) if p[0] in ids), int(m.protocols is None))
+            for m in group.members.values()
+        )  # fmt: skip
+        return (0, group.state, group.epoch, group.target_epoch, members)

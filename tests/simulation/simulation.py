@@ -36,6 +36,7 @@ WEIGHTS = {
     "compact": 1,
     "snapshot": 0.7,
     "expire": 0.7,
+    "quiet": 0.06,
 }
 """How often each kind of step happens. Another kind of group or of request is a line here and a method of Stepper."""
 
@@ -65,6 +66,9 @@ def plan_of(seed: int) -> Plan:
         codec=r.choice([0, 0, 0, 2]),
         retention_minutes=r.choice([1, 5, 10_080]),
         expiry_ms=r.choice([10_000, 600_000]),
+        cast=r.choice([0, 1, 2]),
+        max_consumers=r.choice([2_147_483_647, 2_147_483_647, 2]),
+        assignment_pause_ms=r.choice([0, 0, 1000]),
     )
 
 

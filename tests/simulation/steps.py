@@ -4,12 +4,22 @@ import random
 
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from tests.simulation.clients import Client
+from tests.simulation.consumer_model import Modern
+from tests.simulation.model import STABLE
 from tests.simulation.observed import require
 from tests.simulation.world import World
 
 CHECK_EVERY = 20
+QUIET_ROUNDS = 30
 Step = tuple[str, int, int]
 """What happens, to which client, and the number from which its details follow."""
+
+
+class Calm(random.Random):
+    """Numbers that never ask for anything unusual."""
+
+    def random(self) -> float:
+        return 0.5
 
 
 class Stepper(World):
@@ -151,6 +161,24 @@ class Stepper(World):
         for hosted in self.core.runtime.all_shards():
             self.core.snapshots.want(hosted)
         self.advance(r.choice([0, 12, 40]))
+
+    def _do_quiet(self, client: Client, r: random.Random, how: int) -> None:
+        """All clients do what is proper, and nothing else happens: in the end every partition has its member."""
+        calm = Calm(r.getrandbits(32))
+        for each in self.clients:
+            if each.is_deaf:
+                self._do_deaf(each, r, how)
+        for _ in range(QUIET_ROUNDS):
+            for each in self.clients:
+                if each.outbox:
+                    self.flush(each)
+                if not each.calls:
+                    self.send(each, each.next_call(calm), 0)
+            self.advance(3000)
+        for group in self.oracle.groups.values():
+            if isinstance(group, Modern) and group.members and group.target_at <= self.wall:
+                names = {group.id: (group.epoch, group.target_epoch, group.members, group.targets)}
+                require(group.state == STABLE, f"members come to no rest: {names}")
 
     def _do_expire(self, client: Client, r: random.Random, how: int) -> None:
         """Have a round of expiry: behind it nothing is left that was to go before it and is still."""

@@ -1,6 +1,7 @@
 """The simulation finds bugs that are put in on purpose: how many seeds it takes is printed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,10 @@ import pytest
 from kafka_offsets.broker import maintenance
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.runtime import HostedShard
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer_records import Current
 from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.reconciliation import Step
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.storage import key_map
@@ -54,6 +58,21 @@ def generation_not_bumped(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "start_generation", kept_when_all_stay)
 
 
+def member_epoch_not_bumped(patch: pytest.MonkeyPatch) -> None:
+    advance = Step._advance
+
+    def behind(self: Step, epoch: int) -> Current:
+        moved = advance(self, epoch)
+        is_kept = moved.epoch > self.current.epoch > 0 and moved.assigned != self.current.assigned
+        return replace(moved, epoch=self.current.epoch) if is_kept else moved
+
+    patch.setattr(Step, "_advance", behind)
+
+
+def partition_given_before_it_is_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ConsumerGroup, "is_held", lambda *_: False)
+
+
 def tombstone_revived_by_replay(patch: pytest.MonkeyPatch) -> None:
     replay = Shard._replay_offset
 
@@ -83,6 +102,8 @@ def tombstone_revived_by_compaction(patch: pytest.MonkeyPatch) -> None:
         (reply_before_the_append, 60),
         (reply_before_the_sync, 60),
         (generation_not_bumped, 20),
+        (member_epoch_not_bumped, 20),
+        (partition_given_before_it_is_released, 60),
         (tombstone_revived_by_replay, 60),
         (tombstone_revived_by_compaction, 300),
     ],

@@ -14,10 +14,15 @@ from typing import Any, NamedTuple
 from kafka_offsets.broker import loading
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.gather import Part
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ProtocolError, StorageError
-from tests.simulation.clients import PIPELINED, TOPICS, Call, Client, as_sent
+from tests.simulation.clients import PIPELINED, TOPICS, Call, Client, as_sent, assignment
+from tests.simulation.consumer_clients import ConsumerClient
+from tests.simulation.consumer_model import Modern, loaded
 from tests.simulation.model import Settings
 from tests.simulation.observed import (
     DisagreementError,
@@ -25,6 +30,8 @@ from tests.simulation.observed import (
     ObservedCore,
     agree,
     check_parked,
+    chosen,
+    difference,
     in_order,
     observed_group,
     observed_offsets,
@@ -38,6 +45,42 @@ from tests.storage.crash_files import CrashPoint, RecordingFiles
 
 HOST = "/10.0.0.7"
 INSTANCES = ("i0", "i1")
+CASTS: list[list[tuple[str, str | None]]] = [
+    [
+        ("g0", None),
+        ("g0", "i0"),
+        ("g0", None),
+        ("g1", None),
+        ("g1", "i1"),
+        ("g2c", None),
+        ("g2c", None),
+        ("", None),
+    ],
+    [
+        ("k0", None),
+        ("k0", "i0"),
+        ("k0", None),
+        ("k0", None),
+        ("k1", None),
+        ("k1", "i1"),
+        ("g0", None),
+        ("", None),
+    ],
+    [
+        ("m0", None),
+        ("m0", "i0"),
+        ("m0", None),
+        ("m0", "i1"),
+        ("m1", None),
+        ("m1", None),
+        ("g0", None),
+        ("k0", None),
+    ],
+]
+"""Groups of clients and their instance ids: of groups of the classic protocol (g), of consumer groups (k), of groups
+whose members speak the one or the other (m)."""
+
+GROUPS = [list(dict.fromkeys(group for group, _ in cast if group)) for cast in CASTS]
 
 
 class Plan(NamedTuple):
@@ -56,6 +99,9 @@ class Plan(NamedTuple):
     codec: int = 0
     retention_minutes: int = 10_080
     expiry_ms: int = 600_000
+    cast: int = 0
+    max_consumers: int = 2_147_483_647
+    assignment_pause_ms: int = 0
 
 
 class World:
@@ -91,10 +137,13 @@ class World:
             4096,
             plan.shards,
             plan.retention_minutes * 60_000,
+            plan.max_consumers,
+            plan.assignment_pause_ms,
         )
-        self.oracle = Oracle(settings, self._new_id)
+        self.chosen: deque[tuple[str, dict[str, Any]]] = deque()
+        self.oracle = Oracle(settings, self._new_id, self._choose)
         self.files: Any = RecordingFiles() if plan.power else LastingFiles()
-        self.group_names = ["g0", "g1", "g2c"]
+        self.group_names = GROUPS[plan.cast]
         self.clients: list[Client] = []
         self.start()
         for topic, count in zip(TOPICS, (4, 4, 2), strict=True):
@@ -104,20 +153,12 @@ class World:
         self.core.create_offsets_topic(self.clock.now())
         for partition in range(plan.shards):
             self.core.runtime._host(partition, self.clock.now())
+        self.oracle.topics[OFFSETS_TOPIC] = plan.shards
+        self.oracle.topic_ids[OFFSETS_TOPIC] = self.topic_id(OFFSETS_TOPIC)
         self._watch_shards()
-        for number, (group, instance) in enumerate(
-            [
-                ("g0", None),
-                ("g0", "i0"),
-                ("g0", None),
-                ("g1", None),
-                ("g1", "i1"),
-                ("g2c", None),
-                ("g2c", None),
-                ("", None),
-            ]
-        ):
-            self.clients.append(Client(self, number, group, instance))
+        for number, (group, instance) in enumerate(CASTS[plan.cast]):
+            kind = ConsumerClient if group[:1] in ("k", "m") else Client
+            self.clients.append(kind(self, number, group, instance))
             self.connect(self.clients[-1])
         self._turn()
 
@@ -138,6 +179,8 @@ class World:
         """What a leader would make of it: each partition to one member."""
         every = [f"{topic}-{partition}" for topic in TOPICS for partition in range(4)]
         count = len(roster)
+        if group[:1] == "m":
+            return {m: assignment(every[i::count]) for i, m in enumerate(sorted(roster))}
         return {m: ",".join(every[i::count]).encode() for i, m in enumerate(sorted(roster))}
 
     # The broker's life
@@ -154,6 +197,8 @@ class World:
             "offsets.snapshot.interval.bytes": plan.snapshot_bytes,
             "group.initial.rebalance.delay.ms": plan.initial_delay_ms,
             "group.max.size": plan.max_size,
+            "group.consumer.max.size": plan.max_consumers,
+            "group.consumer.assignment.interval.ms": plan.assignment_pause_ms,
             "offsets.retention.minutes": plan.retention_minutes,
             "offsets.retention.check.interval.ms": plan.expiry_ms,
             "connections.max.idle.ms": -1,
@@ -187,13 +232,25 @@ class World:
                     self.events.append(("timer", (timer.kind, timer.group_id, timer.member_id)))
                 return timer
 
+            def decide(result: Any, decide: Any = hosted.decide) -> None:
+                if isinstance(result, Result) and (made := chosen(result)) is not None:
+                    self.chosen.append(made)
+                decide(result)
+
             shard.new_member_id = new_member_id
             vars(shard.timers)["pop_due"] = pop_due
+            vars(hosted)["decide"] = decide
 
     def _new_id(self, prefix: str) -> str:
         made = self.new_ids.popleft()
         require(made.startswith(prefix + "-"), f"a member id {made!r} for {prefix!r}")
         return made
+
+    def _choose(self, group: str) -> dict[str, Any]:
+        require(
+            bool(self.chosen) and self.chosen[0][0] == group, f"{group} is to be assigned anew and was not"
+        )
+        return self.chosen.popleft()[1]
 
     def _sync(self, logs: list[Any], done: Callable[[Any], None]) -> None:
         def carry_out() -> None:
@@ -256,6 +313,7 @@ class World:
     def _crash(self, files: Any) -> None:
         self.disk.clear()
         self.new_ids.clear()
+        self.chosen.clear()
         self.timers.clear()
         self.files = files
         for client in self.clients:
@@ -439,6 +497,7 @@ class World:
             else:
                 self._replied(*what)
         require(not self.new_ids, "a member id was made for nobody")
+        require(not self.chosen, f"an assignment was made for nobody: {self.chosen}")
         if self.complaints:
             raise DisagreementError("the broker has logged an error: " + self.complaints[0])
 
@@ -464,23 +523,24 @@ class World:
             return
         number = context.correlation_id
         self.oracle.took_effect(number)
+        self._check_holders()
         if number not in self.oracle.answers:
             raise DisagreementError(f"#{number} was answered and should still wait: {response}")
         call = self.calls.pop(number)
         call.expected = as_sent(call, self.oracle.answers.pop(number))
         call.parts = [late() for late in call.parts]
-        if call.key == 14 and response.error_code == 0:
+        if call.key == 14 and response.error_code == 0 and not self.plan.cast:
             self._check_owners(call.request, response)
         elif call.key == 11 and response.error_code == 0:
             group = call.request.group_id
             before = self.generations.get(group, 0)
-            fell = group in self.oracle.groups and response.generation_id < before
+            fell = group in self.oracle.groups and response.generation_id < before and not self.plan.cast
             require(not fell, f"the generation of {group} fell from {before} to {response.generation_id}")
             self.generations[group] = response.generation_id
 
     def _went(self, keys: list[Any]) -> None:
         """The broker has let go of offsets and groups that nobody asked it to delete."""
-        groups = [key for key in keys if isinstance(key, str)]
+        groups = list(dict.fromkeys(key for key in keys if isinstance(key, str)))
         problem = self.oracle.went(
             [key for key in keys if not isinstance(key, str)], groups, (self.wall, self.expiry_wall)
         )
@@ -495,6 +555,13 @@ class World:
         self.generations.pop(group, None)
         for known in [known for known in self.owners if known[0] == group]:
             del self.owners[known]
+
+    def _check_holders(self) -> None:
+        """No partition is held by two members of a consumer group."""
+        for group in self.oracle.groups.values():
+            if isinstance(group, Modern):
+                twice = [place for place, count in group.held().items() if count > 1]
+                require(not twice, f"{twice} of {group.id} are held by several: {group}")
 
     def _check_owners(self, request: Any, response: Any) -> None:
         member = request.member_id
@@ -592,13 +659,18 @@ class World:
                 for n, g in self.oracle.groups.items()
                 if self.oracle.shard_of(n) == shard.partition
             }
-            require(groups == judged, f"the groups are\n  {groups}\nand should be\n  {judged}")
+            require(groups == judged, f"the groups are, and should be,\n{difference(groups, judged)}")
             replayed = Shard(shard.partition, GroupSettings(), shard.new_member_id, shard.topics)
             loading.replay(replayed, hosted.log, None)
             again = observed_offsets(replayed, names)
             require(again == live, f"a replay of the log gives\n  {again}\nand the live table is\n  {live}")
             for name, group in replayed.groups.items():
                 kept = self.oracle.table.records.get(name)
+                if isinstance(group, ConsumerGroup):
+                    seen = observed_group(group.committed())
+                    due = kept and oracle_group(loaded(name, kept))
+                    require(seen == due, f"the log has {seen} of {name}, not {due}")
+                    continue
                 said = None if group.durable is None else group.durable.generation
                 require(
                     said == (None if kept is None else kept["generation"]),

@@ -137,6 +137,8 @@ def _to_consumer(shard: Shard, old: ClassicGroup, member: classic.Member) -> tup
     """Return what a member of a classic group says of itself in a consumer group, and what it has."""
     if old.protocol is None:  # nobody has chosen one yet; real Kafka trips over it
         raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "No value present")
+    if old.protocol not in member.protocols:  # it joins with others; real Kafka trips over it too
+        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "Member does not support protocol")
     try:
         subscription = read_subscription(member.protocols[old.protocol])
         target = _read_assignment(shard, old, member.assignment)

@@ -8,6 +8,7 @@ from kafka_offsets.coordinator import consumer_heartbeat, join, sync
 from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import subscription
 from tests.coordinator.test_consumer_machine import Topics
@@ -44,9 +45,11 @@ class Coordinator:
         for result in self.shard.tick(self.clock.now()):
             self.take(result)
 
-    def join(self, member: str, instance: str | None, *topics: str) -> Any:
-        protocols = [Join.Protocol("range", subscription(*topics))]
-        return self.ask(join.join, Join("g", 60_000, 60_000, member, instance, "consumer", protocols), 3)
+    def join(
+        self, member: str, instance: str | None, *topics: str, protocols: tuple[str, ...] = ("range",)
+    ) -> Any:
+        offered = [Join.Protocol(protocol, subscription(*topics)) for protocol in protocols]
+        return self.ask(join.join, Join("g", 60_000, 60_000, member, instance, "consumer", offered), 3)
 
     @property
     def group(self) -> ConsumerGroup:
@@ -78,6 +81,18 @@ def test_an_assignment_that_was_put_off_counts_a_member_whose_expression_is_not_
         assert world.group.targets == {"m0": {(1).to_bytes(16): frozenset({0, 1, 2})}, member: {}}
         world.tick(2000)
         world.beat(member, -1)
+
+
+def test_a_member_that_is_about_to_change_its_protocol_keeps_a_group_from_the_consumer_protocol() -> None:
+    world = Coordinator()
+    for _ in range(2):
+        world.join("", None, "a", protocols=("range", "sticky"))
+    world.tick()
+    member = next(iter(world.shard.groups["g"].members))
+    world.join(member, None, "a", protocols=("sticky",))
+    refused = world.beat("m1", subscribed_topic_names=["a"])
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not isinstance(world.shard.groups["g"], ConsumerGroup)
 
 
 def test_partitions_that_a_topic_has_no_more_do_not_keep_a_group_from_the_consumer_protocol() -> None:

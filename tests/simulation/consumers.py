@@ -410,10 +410,10 @@ class Consumers(Membership):
         """A consumer group of a classic one's members, who have what they have."""
         if old.type != "consumer" or len(old.members) > self.settings.max_consumers:
             raise RefusedError(69)
-        if old.protocol is None and old.members:
-            raise RefusedError(-1)
         group = Modern(old.id, old.generation, target_epoch=old.generation)
         for m in old.members.values():
+            if old.protocol not in dict(m.protocols):  # nobody has chosen one yet, or it is about to change
+                raise RefusedError(-1)
             said, places = read_consumer(m.metadata(old.protocol)), self._decoded(m.assignment)
             if said is None or places is None:
                 raise RefusedError(69)

@@ -261,7 +261,11 @@ class Consumers(Membership):
 
     def _resolve_later(self, group: Modern, wanted: Collection[str], *, is_unresolved: bool) -> None:
         last = next((at for _, at in group.regexes.values()), None)
-        if group.resolves is not None or (last is not None and self.wall <= last + 10_000) or not wanted:
+        if (
+            group.resolves is not None
+            or (last is not None and self.wall <= last + self.settings.regex_pause_ms)
+            or not wanted
+        ):
             return
         is_old = last is not None and self.wall > last + 600_000
         if is_unresolved or len(wanted) != len(group.regexes) or group.resolved != self.created or is_old:

@@ -24,6 +24,7 @@ class Settings(NamedTuple):
     retention_ms: int = 604_800_000
     max_consumers: int = 2_147_483_647
     assignment_pause_ms: int = 0
+    regex_pause_ms: int = 10_000
 
 
 class Offset(NamedTuple):

@@ -69,6 +69,7 @@ def plan_of(seed: int) -> Plan:
         cast=r.choice([0, 1, 2]),
         max_consumers=r.choice([2_147_483_647, 2_147_483_647, 2]),
         assignment_pause_ms=r.choice([0, 0, 1000]),
+        regex_pause_ms=r.choice([10_000, 500]),
     )
 
 

@@ -102,6 +102,7 @@ class Plan(NamedTuple):
     cast: int = 0
     max_consumers: int = 2_147_483_647
     assignment_pause_ms: int = 0
+    regex_pause_ms: int = 10_000
 
 
 class World:
@@ -139,6 +140,7 @@ class World:
             plan.retention_minutes * 60_000,
             plan.max_consumers,
             plan.assignment_pause_ms,
+            plan.regex_pause_ms,
         )
         self.chosen: deque[tuple[str, dict[str, Any]]] = deque()
         self.oracle = Oracle(settings, self._new_id, self._choose)
@@ -199,6 +201,7 @@ class World:
             "group.max.size": plan.max_size,
             "group.consumer.max.size": plan.max_consumers,
             "group.consumer.assignment.interval.ms": plan.assignment_pause_ms,
+            "group.consumer.regex.pause.ms": plan.regex_pause_ms,
             "offsets.retention.minutes": plan.retention_minutes,
             "offsets.retention.check.interval.ms": plan.expiry_ms,
             "connections.max.idle.ms": -1,

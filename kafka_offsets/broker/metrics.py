@@ -67,8 +67,10 @@ _METERS = {
     "offset-expiration": "offsets that went because they were past their retention",
     "offset-deletion": "offsets that OffsetDelete has deleted",
     "group-completed-rebalance": "rebalances of classic groups that ended with an assignment",
+    "consumer-group-rebalance": "rebalances of consumer groups, but for those that a member's leaving began",
 }
 _STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+_CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 _PARTITION_STATES = {
     "active": "partitions of the offsets topic that answer",
     "loading": "partitions of the offsets topic that are being loaded",
@@ -81,6 +83,12 @@ def _table() -> Iterator[Metric]:
         yield Metric(f"{name}-count", (), GROUP_COORDINATOR, True, f"{meaning}, since the start")
         yield Metric(f"{name}-rate", (), GROUP_COORDINATOR, False, f"{meaning}, per second, over 30 to 60 s")
     yield Metric("group-count", ("protocol", "classic"), GROUP_COORDINATOR, False, "classic groups")
+    yield Metric("group-count", ("protocol", "consumer"), GROUP_COORDINATOR, False, "consumer groups")
+    for state in _CONSUMER_STATES:
+        tag = "state", state.lower()
+        yield Metric(
+            "consumer-group-count", tag, GROUP_COORDINATOR, False, f"consumer groups that are {state}"
+        )
     for state, meaning in _PARTITION_STATES.items():
         yield Metric("num-partitions", ("state", state), GROUP_COORDINATOR, False, meaning)
     for name in ("avg", "max"):
@@ -138,6 +146,10 @@ class Metrics:
         read["group-count{protocol=classic}"] = read["NumGroups"] = sum(classic.values())
         for state in _STATES:
             read[f"NumGroups{state}"] = classic.get(state, 0)
+        modern = {state: count for (type_, state), count in groups.items() if type_ == "consumer"}
+        read["group-count{protocol=consumer}"] = sum(modern.values())
+        for state in _CONSUMER_STATES:
+            read[f"consumer-group-count{{state={state.lower()}}}"] = modern.get(state, 0)
         return {metric.key: read[metric.key] for metric in TABLE}
 
     # -- meters
@@ -149,6 +161,7 @@ class Metrics:
             meters.offset_expirations,
             meters.offset_deletions,
             meters.completed_rebalances,
+            meters.consumer_rebalances,
         )
 
     def _sample(self, now: Now) -> None:

@@ -257,6 +257,7 @@ class ConsumerDraft:
         if changed or hash_ != group.group_epoch.metadata_hash:
             epoch += 1
             self.write(records.EPOCH, "", GroupEpoch(epoch, hash_))
+            self.shard.meters.consumer_rebalances += 1
         self._note_version()
         if group.has_old_metadata:
             self.write(records.PARTITION_METADATA, "", None)

@@ -344,6 +344,7 @@ def _resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
     seen_version = shard.topics.version
     if changed or hash_ != group.group_epoch.metadata_hash:
         draft.write(records.EPOCH, "", GroupEpoch(group.epoch + 1, hash_))
+        shard.meters.consumer_rebalances += 1
 
     def note() -> None:
         group.resolved_version = version

@@ -11,9 +11,11 @@ class Meters:
     offset_expirations    offsets that a round of expiry has deleted
     offset_deletions      offsets that OffsetDelete has deleted, not those of deleted groups and topics
     completed_rebalances  how often a classic group became Stable
+    consumer_rebalances   how often a heartbeat, or topics that came, counted a consumer group on; not who left it
     """
 
     offset_commits: int = 0
     offset_expirations: int = 0
     offset_deletions: int = 0
     completed_rebalances: int = 0
+    consumer_rebalances: int = 0

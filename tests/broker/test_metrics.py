@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,30 @@ def test_groups_are_counted_by_their_state() -> None:
     read = core.metrics.read()
     assert read["NumGroups"] == read["group-count{protocol=classic}"] == 3
     assert (read["NumGroupsEmpty"], read["NumGroupsStable"], read["NumGroupsDead"]) == (2, 1, 0)
+
+
+def test_consumer_groups_are_counted_by_their_state_and_their_rebalances() -> None:
+    core = make_core()
+    core.topics.create("t", 2)
+    client, request = CoreClient(core), messages.ConsumerGroupHeartbeatRequest
+
+    def beat(group: str, member: str, epoch: int, **fields: Any) -> None:
+        assert client.call(request(group, member, epoch, **fields), 1).error_code == 0
+
+    joins = {"rebalance_timeout_ms": 1000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    for group in ("stable", "reconciling", "empty"):
+        beat(group, "a", 0, **joins)
+    beat("reconciling", "b", 0, **joins)
+    beat("empty", "a", -1)
+    read = core.metrics.read()
+    counted = {
+        key: int(value) for key, value in read.items() if key.startswith("consumer-group-count") and value
+    }
+    assert counted == {
+        f"consumer-group-count{{state={state}}}": 1 for state in ("empty", "reconciling", "stable")
+    }
+    assert (read["group-count{protocol=consumer}"], read["group-count{protocol=classic}"]) == (3, 0)
+    assert read["consumer-group-rebalance-count"] == 4, "as in Kafka, not those of members that leave"
 
 
 def test_many_groups_are_counted_in_steps_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import join, membership, offsets, sync
+from kafka_offsets.coordinator import consumer_heartbeat, join, membership, offsets, sync
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
@@ -19,6 +19,7 @@ RESPONSES = {
     13: "LeaveGroup",
     14: "SyncGroup",
     47: "OffsetDelete",
+    68: "ConsumerGroupHeartbeat",
 }
 FAIL: dict[int, Any] = {
     8: offsets.fail_commit,
@@ -26,6 +27,7 @@ FAIL: dict[int, Any] = {
     12: membership.fail_heartbeat,
     13: membership.fail_leave,
     14: sync.fail_sync,
+    68: consumer_heartbeat.fail_heartbeat,
 }
 
 

@@ -113,7 +113,9 @@ class TableMachine(RuleBasedStateMachine):
 
 
 TestTableAgainstOracle = TableMachine.TestCase
-TestTableAgainstOracle.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTableAgainstOracle.settings = settings(
+    max_examples=3 * settings().max_examples, stateful_step_count=40, deadline=None
+)
 
 
 def entry_of(offset: int, **fields: object) -> OffsetAndMetadata:

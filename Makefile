@@ -8,6 +8,7 @@
 # crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash
 # torn-tails    the log cut at each of its last 65,536 bytes, four fillings behind; goes on where it stopped, in .crash
 # flipped-bits  a bit flipped in every byte of a directory of 100 KiB; goes on where it stopped, in .crash
+# linearizability  1,000 histories of offsets under 16 clients, each checked whether it is that of a register
 # simulation    100,000 seeds of 200 steps of clients, crashes and clocks beside an oracle; goes on where it stopped, in .crash
 # disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
@@ -27,7 +28,7 @@ PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits simulation disk-errors kfake-loss fuzz differential stub clean tools
+.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz differential stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -79,6 +80,9 @@ torn-tails: $(VENV)/test.stamp
 
 flipped-bits: $(VENV)/test.stamp
 	$(BIN)/python -m tests.storage.flipped_bits $(CRASH_ARGS)
+
+linearizability: $(VENV)/test.stamp
+	$(BIN)/python -m tests.properties.linearizability $(CRASH_ARGS)
 
 simulation: $(VENV)/test.stamp
 	$(BIN)/python -m tests.simulation.campaign $(CRASH_ARGS)

@@ -585,3 +585,84 @@ def test_a_classic_group_with_an_assignment_that_is_not_understood_stays_as_it_i
     answer = world.enter_consumer("m1", "a")
     assert answer.error_message == f"Cannot upgrade classic group g to consumer group {reason}"
     assert world.beat(joined.member_id, joined.generation_id) == 0
+
+
+# ---- a log that refuses what would change the kind of a group
+
+
+def test_a_group_that_was_to_be_upgraded_goes_on_as_a_classic_one_when_the_log_refuses() -> None:
+    world = ConsumerWorld()
+    member, other = world.stable(2, **CLASSIC, session_ms=10_000)
+    world.sync(member, 2)
+    world.group().members[member].assignment = world.group().members[other].assignment = b""
+    world.hold = True
+    later = world.heartbeat_later("m1", 0, **JOINS)
+    assert [*world.shard.groups["g"].subscriptions] == [member, other, "m1"]  # type: ignore[union-attr]
+    world.fail_log()
+    world.hold = False
+    assert later.error == ErrorCode.NOT_COORDINATOR
+    assert {*world.group().members} == {member, other}
+    world.advance(9_999)
+    assert world.beat(member, 2) == 0
+    world.advance(1)
+    assert {*world.group().members} == {member}  # the session of the other one has ended
+
+
+def test_a_rebalance_that_an_upgrade_was_to_end_begins_anew_when_the_log_refuses() -> None:
+    world = ConsumerWorld()
+    (member,) = world.stable(1, **CLASSIC)
+    world.group().members[member].assignment = b""
+    joining = world.join(world.join(**CLASSIC).answer.member_id, **CLASSIC)
+    assert joining.is_parked
+    world.hold = True
+    later = world.heartbeat_later("m1", 0, **JOINS)
+    world.fail_log()
+    world.hold = False
+    assert (later.error, joining.error) == (ErrorCode.NOT_COORDINATOR,) * 2
+    assert world.group().state.value == "PreparingRebalance"
+    assert world.beat(member, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.join(member, **CLASSIC).is_parked
+    world.advance(10_000)
+    assert {*world.group().members} == {member}
+
+
+def test_those_that_wait_in_a_classic_group_are_told_to_join_again_when_it_is_upgraded() -> None:
+    world = ConsumerWorld()
+    (member,) = world.stable(1, **CLASSIC)
+    world.group().members[member].assignment = b""
+    joining = world.join(world.join(**CLASSIC).answer.member_id, **CLASSIC)
+    answer = world.enter_consumer("m1", "a")
+    assert (answer.error_code, joining.error) == (0, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert [*world.members()] == [member, joining.answer.member_id, "m1"]
+
+
+def test_a_group_that_was_to_be_downgraded_goes_on_as_a_consumer_group_when_the_log_refuses() -> None:
+    world = ConsumerWorld(consumer_session_timeout_ms=60_000)
+    (member,) = mixed(world, None)
+    world.sync(member, 3)
+    world.hold = True
+    later = world.heartbeat_later("m1", -1)
+    assert world.group().state.value == "PreparingRebalance"
+    joining = world.join(member, **CLASSIC)
+    world.fail_log()
+    world.hold = False
+    world.tick()
+    assert (later.error, joining.error) == (ErrorCode.NOT_COORDINATOR,) * 2
+    assert [*world.members()] == ["m1", member]
+    assert world.heartbeat("m1", 2, topic_partitions=owned()).error_code == 0
+    assert world.beat(member, 3) in (0, ErrorCode.REBALANCE_IN_PROGRESS)
+    world.advance(10_000)  # its session is the one that it asked for
+    assert [*world.members()] == ["m1"]
+
+
+def test_what_a_downgraded_member_has_is_written_for_it_to_read() -> None:
+    world = ConsumerWorld()
+    world.enter_consumer("m1", "a", instance_id="i")
+    world.heartbeat("m1", -2, instance_id="i")
+    back = world.join(instance="i", **CLASSIC).answer
+    group = world.group()
+    assert (back.error_code, group.generation, group.state.value) == (0, back.generation_id, "Stable")
+    got = world.sync(back.member_id, back.generation_id, instance="i")
+    assert got.answer.assignment == assignment("a", 0, 1, 2)
+    again = world.restart()
+    assert {*again.group().members} == {back.member_id}

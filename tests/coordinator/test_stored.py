@@ -1,5 +1,7 @@
 """Keys and values of the offsets topic: the hand-laid structs against the compiled codecs."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,3 +104,50 @@ def test_metadata_that_is_not_utf_8_is_refused_as_any_other_damage() -> None:
     value = stored.offset_value(entry).replace(b"abc", b"\xc1bc")
     with pytest.raises(ProtocolError, match="metadata of a committed offset"):
         stored.parse_offset_value(value, 0)
+
+
+@pytest.mark.parametrize(
+    ("read", "data", "said", "position"),
+    [
+        (stored.parse_key, b"", "a key of 0 bytes has no record type", None),
+        (stored.parse_key, b"\0", "a key of 1 bytes has no record type", None),
+        (stored.parse_key, b"\0\1\xff\xff\0\1t\0\0\0\0", "a key of a committed offset has a null name", 2),
+        (stored.parse_key, b"\0\1\0\1g\xff\xff\0\0\0\0", "a key of a committed offset has a null name", 2),
+        (stored.parse_key, b"\0\1\0\1g\0\1t\0\0\0", "key of a committed offset: unpack_from requires", None),
+        (stored.parse_key, b"\0\1\0\1\xff\0\1t\0\0\0\0", "key of a committed offset: 'utf-8' codec", None),
+        (stored.parse_group_value, b"\0", "a value of 1 bytes has no version", None),
+        (stored.parse_group_value, b"\0\5", "group metadata of unknown version 5", 0),
+        (lambda value: stored.parse_offset_value(value, 0), b"\0", "a value of 1 bytes has no version", None),
+        (
+            lambda value: stored.parse_offset_value(value, 0),
+            b"\0\5",
+            "a committed offset of unknown version 5",
+            0,
+        ),
+        (
+            lambda value: stored.parse_offset_value(value, 0),
+            stored.offset_value(OffsetAndMetadata(1, metadata="abc", topic_id=bytes(range(16)))).replace(
+                b"abc", b"\xff--"
+            ),
+            "metadata of a committed offset: 'utf-8' codec",
+            15,
+        ),
+    ],
+)
+def test_what_does_not_parse_says_what_and_where(
+    read: Callable[[bytes], object], data: bytes, said: str, position: int | None
+) -> None:
+    with pytest.raises(ProtocolError, match=f"^{said}") as raised:
+        read(data)
+    assert raised.value.position == position
+
+
+@pytest.mark.parametrize("length", [125, 126, 127, 128, 16383, 16384])
+@pytest.mark.parametrize("topic_id", [bytes(16), bytes(range(16))])
+def test_metadata_of_any_length_is_stored_as_the_codec_does(length: int, topic_id: bytes) -> None:
+    entry = OffsetAndMetadata(1, metadata="x" * length, topic_id=topic_id)
+    message = messages.OffsetCommitValue(
+        1, -1, "x" * length, entry.commit_timestamp, topic_id=topic_id, expire_timestamp=-1
+    )
+    assert stored.offset_value(entry) == b"\0\4" + messages.encode(message, 4)
+    assert stored.parse_offset_value(stored.offset_value(entry), entry.log_offset) == entry

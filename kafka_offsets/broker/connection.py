@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.broker.apis import Api, Codecs
 from kafka_offsets.coordinator.result import RequestContext
-from kafka_offsets.protocol.connection import FrameReader
+from kafka_offsets.protocol.connection import FrameReader, Parts
 
 
 class KnownHeader(NamedTuple):
@@ -55,7 +55,7 @@ class Connection:
         self.host = host
         self.reader = FrameReader(max_request_bytes)
         self.unanswered: deque[RequestContext] = deque()
-        self.output: list[bytes | bytearray] = []
+        self.output: list[bytes | bytearray | Parts] = []
         self.output_bytes = 0
         self.decided_bytes = 0
         self.pipelined_key: int | None = None
@@ -64,3 +64,23 @@ class Connection:
         self.closing = False
         self.last_used_ms = 0
         self.owner = owner
+
+    def take_output(self) -> list[bytes | bytearray]:
+        """Take the answers to be sent, in few pieces: large records by themselves, all else joined."""
+        pieces: list[bytes | bytearray] = []
+        small: list[bytes | bytearray] = []
+        for answer in self.output:
+            if not isinstance(answer, Parts):
+                small.append(answer)
+                continue
+            for number, piece in enumerate(answer.pieces):
+                if number % 2 == 0:
+                    small.append(piece)
+                else:
+                    pieces += b"".join(small), piece
+                    small = []
+        if small:
+            pieces.append(b"".join(small))
+        self.output.clear()
+        self.output_bytes = 0
+        return pieces

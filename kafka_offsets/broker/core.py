@@ -41,6 +41,7 @@ from kafka_offsets.coordinator.result import Closing, RequestContext, Result
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.connection import (
+    Parts,
     encode_response,
     read_api_key_and_version,
     read_request_header,
@@ -256,11 +257,13 @@ class BrokerCore:
 
     def drain(self, connection: Connection) -> bytes:
         """Take what is to be sent to a connection; requests that its answers held back are decided in the next turn."""
-        output = b"".join(connection.output)
-        connection.output.clear()
-        connection.output_bytes = 0
+        return b"".join(self.drain_pieces(connection))
+
+    def drain_pieces(self, connection: Connection) -> list[bytes | bytearray]:
+        """As `drain`, in pieces; records come as they were read, and nothing else is a piece of its own."""
+        pieces = connection.take_output()
         self.unblock(connection)
-        return output
+        return pieces
 
     def unblock(self, connection: Connection) -> None:
         """Let a connection's waiting requests be decided in the next turn, unless its peer does not read."""
@@ -362,9 +365,9 @@ class BrokerCore:
         api = self.apis.by_key[context.api_key]
         self.reply(context, api.fail(context.request, error, context.api_version))
 
-    def no_reply(self, context: RequestContext) -> None:
-        """Let a request go without an answer, as acks=0 asks for."""
-        context.answer = b""
+    def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
+        """Let an answer go that is encoded already; b"" is none, as acks=0 asks for."""
+        context.answer = answer
         self._answered[context.connection] = None
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:

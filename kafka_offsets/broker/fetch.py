@@ -21,6 +21,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import Aside, encode_in_parts
 from kafka_offsets.protocol.records import batch_headers
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ _LEADER_SINCE = 16
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+
+_ASIDE_BYTES = 1 << 15
+"""So many records of a partition are not copied into the answer."""
 
 logger = logging.getLogger(__name__)
 
@@ -119,10 +123,12 @@ def fetch(
     reading = _read(core, request, plan, version)
     least = min(request.min_bytes, _most_bytes(core, request))
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
-        return core.fetch_sessions.answer(plan, reading.answers, version, now)
+        _reply(core, context, plan, reading, now)
+        return None
     counted = [watched.readable_bytes(watched.partition.log.high_watermark) for watched in reading.watched]
     if sum(counted) >= least:
-        return core.fetch_sessions.answer(plan, reading.answers, version, now)
+        _reply(core, context, plan, reading, now)
+        return None
     partitions = [watched.partition for watched in reading.watched]
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted))
     _park(core, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)], now)
@@ -192,7 +198,25 @@ def _answer(core: BrokerCore, parked: ParkedFetch, now: Now) -> None:
     _unpark(parked)
     version = parked.context.api_version
     reading = _read(core, parked.request, parked.plan, version, parked.partitions)
-    core.reply(parked.context, core.fetch_sessions.answer(parked.plan, reading.answers, version, now))
+    _reply(core, parked.context, parked.plan, reading, now)
+
+
+def _reply(core: BrokerCore, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
+    response = core.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
+    if reading.size < _ASIDE_BYTES:
+        core.reply(context, response)
+        return
+    asides = []
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if len(partition.records or b"") >= _ASIDE_BYTES:
+                aside = Aside(partition.records or b"")
+                asides.append(aside)
+                partition.records = aside  # type: ignore[assignment]
+    codecs = context.codecs
+    tagged = codecs.has_tagged_response_header
+    parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
+    core.reply_encoded(context, parts)
 
 
 def _unpark(parked: ParkedFetch) -> None:

@@ -69,7 +69,7 @@ def _finish_unanswered(
     context: RequestContext,
     responses: list[messages.ProduceResponse.TopicProduceResponse],
 ) -> None:
-    core.no_reply(context)
+    core.reply_encoded(context, b"")
     errors = [
         f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"
         for topic in responses

@@ -24,6 +24,7 @@ from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore, sync_all
 from kafka_offsets.broker.snapshots import Done, Work
+from kafka_offsets.broker.writing import Writer
 from kafka_offsets.client import commits
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.clock import Clock, SystemClock
@@ -42,8 +43,7 @@ _CLOSING_SECONDS = 5.0
 _READ_SECONDS = 10.0
 """How long Prometheus waits for its numbers."""
 
-_BACKLOG = 1024
-_HIGHEST_PORT = 65535
+_BACKLOG, _HIGHEST_PORT = 1024, 65535
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
@@ -68,7 +68,7 @@ class _Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport, self._writer = transport, Writer(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
         self.connection = self._server.admit(self, peername)
         if self.connection is None:
@@ -97,7 +97,8 @@ class _Peer(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self.connection is not None:
+        self._writer.proceed()
+        if self.connection is not None and not self._writer.is_holding:
             self.connection.is_blocked = False
             self._server.core.unblock(self.connection)
             self._server.request_turn()
@@ -127,11 +128,11 @@ class _Peer(asyncio.Protocol):
         """Write what the core has for this connection, in one go."""
         assert self._transport is not None and self.connection is not None
         if self.connection.output:
-            self._transport.write(self._server.core.drain(self.connection))
+            self._writer.write(self._server.core.drain_pieces(self.connection))
         if not self.connection.closing:
             self.resume()
         elif self._aborting is None:
-            self._transport.close()  # waits until the peer has read all; one that does not read is cut off
+            self._writer.close()  # waits until the peer has read all; one that does not read is cut off
             self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
 
     def abort(self) -> None:

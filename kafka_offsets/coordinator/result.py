@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.protocol.connection import Parts
 
 
 class Record(NamedTuple):
@@ -48,7 +49,7 @@ class RequestContext:
     request: Any = None
     codecs: Any = None
     frame_bytes: int = 0
-    answer: bytes | bytearray | None = None
+    answer: bytes | bytearray | Parts | None = None
 
 
 class Closing(RequestContext):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Iterable
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
@@ -133,6 +134,61 @@ def read_request_header(frame: bytes, tagged: bool) -> tuple[int, str, int]:
         else:
             body = messages.decode(messages.RequestHeader, frame, 2)[1]
     return correlation_id, client_id, body
+
+
+class Aside:
+    """Bytes of an answer that are sent from where they are, and not copied into it.
+
+    It stands in a message in place of bytes. An encoder writes their length, and then `out += aside`, which leaves
+    `out` as it is and notes the position.
+    """
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __radd__(self, out: bytearray) -> bytearray:
+        self.position = len(out)
+        return out
+
+
+class Parts:
+    """A response frame in pieces, its length that of all of them together."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self, pieces: list[bytes | bytearray]) -> None:
+        self.pieces = pieces
+        self.size = sum(map(len, pieces))
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def encode_in_parts(
+    encode: Encoder,
+    response: messages.MessageValue,
+    correlation_id: int,
+    tagged: bool,
+    asides: Iterable[Aside],
+) -> Parts:
+    """Return what `encode_response` does, but with `asides`, in their order there, as pieces of their own."""
+    out = bytearray(_TAGGED_RESPONSE_HEADER if tagged else _RESPONSE_HEADER)
+    encode(response, out)
+    pieces: list[bytes | bytearray] = []
+    start = 0
+    for aside in asides:
+        pieces += out[start : aside.position], aside.data
+        start = aside.position
+    pieces.append(out[start:])
+    parts = Parts(pieces)
+    _SIZE_AND_CORRELATION.pack_into(pieces[0], 0, len(parts) - 4, correlation_id)
+    return parts
 
 
 def encode_response(

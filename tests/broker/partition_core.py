@@ -4,12 +4,14 @@ import itertools
 from typing import Any
 
 from kafka_offsets.broker import fetch, list_offsets, produce
+from kafka_offsets.broker.apis import SERVED
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.protocol.records import NewRecord, encode_batch, read_records
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import Files, MemoryFiles
@@ -70,9 +72,14 @@ class PartitionCore:
         """Answer at once: nothing is synced here."""
         self.reply(context, response)
 
-    def no_reply(self, context: RequestContext) -> None:
-        """Count a request without an answer."""
-        self.silent += 1
+    def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
+        """Keep an answer as its client reads it, or count a request without one."""
+        if isinstance(answer, bytes):
+            self.silent += 1
+            return
+        frame, tagged = b"".join(answer.pieces), context.codecs.has_tagged_response_header
+        response = messages.find("FetchResponse")
+        self.answers.append((context, messages.decode(response, frame, context.api_version, 8 + tagged)[0]))
 
     def close_connection(self, connection: Any) -> None:
         """Keep what was to be closed."""
@@ -107,7 +114,9 @@ class PartitionCore:
         The request takes the way over its encoding, so that it is what a version can carry.
         """
         decoded, _ = messages.decode(type(request), messages.encode(request, version), version)
-        context = RequestContext(connection, 0, version, next(self._numbers), "client", "host", decoded)
+        codecs = SERVED.by_key[type(request).SCHEMA.number].codecs(version)
+        number = next(self._numbers)
+        context = RequestContext(connection, 0, version, number, "client", "host", decoded, codecs)
         before = len(self.answers)
         handle: Any = HANDLERS[type(request).__name__]
         response = handle(self, decoded, context, self.now)

@@ -71,9 +71,14 @@ class ObservedCore(BrokerCore):
         self.events.append(("reply", (context, response)))
         super().reply(context, response)
 
-    def no_reply(self, context: Any) -> None:
-        self.events.append(("reply", (context, None)))
-        super().no_reply(context)
+    def reply_encoded(self, context: Any, answer: Any) -> None:
+        response = None
+        if answer:
+            api, version = self.apis.by_key[context.api_key], context.api_version
+            header = 8 + context.codecs.has_tagged_response_header
+            response = messages.decode(api.response, b"".join(answer.pieces), version, header)[0]
+        self.events.append(("reply", (context, response)))
+        super().reply_encoded(context, answer)
 
 
 class _Complaints(logging.Handler):

@@ -1,0 +1,114 @@
+"""Writing answers to a socket: what is large is neither joined nor copied into asyncio's buffer."""
+
+import os
+from collections import deque
+from functools import cache
+from itertools import islice
+from typing import Any, Protocol
+
+_MOST_PIECES = 1000
+"""How many pieces one call takes; IOV_MAX of Linux is 1024."""
+
+_CHUNK_BYTES = 96 << 10
+"""What asyncio is given when the socket is full: more than its high-water mark, so that it tells when that has gone."""
+
+
+_LARGEST_BYTES = 16 << 20
+"""Blocks up to this size are taken from the heap once `keep_memory` was called."""
+
+
+class Transport(Protocol):
+    """What is needed of asyncio's."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes, or keep them until the socket takes them."""
+
+    def close(self) -> None:
+        """Close once what is kept is sent."""
+
+    def is_closing(self) -> bool:
+        """Return whether it is closed or about to be."""
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes are kept."""
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """Return the low and the high-water mark."""
+
+    def get_extra_info(self, name: str) -> Any:
+        """Return the socket, by that name."""
+
+
+@cache
+def keep_memory() -> None:
+    """Have the C library keep memory that large answers have used for the next ones.
+
+    glibc gives the end of its heap back at once when it is larger than twice the largest block that it has unmapped so
+    far, 128 KiB at first; every answer of a mebibyte then pays for 256 new pages, more than for being read and sent.
+    The block here is never touched, and costs nothing.
+    """
+    bytearray(_LARGEST_BYTES)
+
+
+class Writer:
+    """Writes to one transport, in order. While it holds back anything, the transport has paused its protocol."""
+
+    __slots__ = ("_closing", "_descriptor", "_held", "_transport")
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._descriptor: int = transport.get_extra_info("socket").fileno()
+        self._held: deque[bytes | bytearray | memoryview] = deque()
+        self._closing = False
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether anything is held back."""
+        return bool(self._held)
+
+    def write(self, pieces: list[bytes | bytearray]) -> None:
+        """Write pieces one behind the other."""
+        if len(pieces) == 1 and not self._held:
+            self._transport.write(pieces[0])
+            return
+        self._held += pieces
+        keep_memory()
+        self.proceed()
+
+    def proceed(self) -> None:
+        """Write what is held back, as far as the socket takes it; the protocol's `resume_writing` calls this again."""
+        transport, held = self._transport, self._held
+        if transport.is_closing():
+            held.clear()
+            return
+        if held and not transport.get_write_buffer_size():
+            self._write_now()
+        _, high = transport.get_write_buffer_limits()
+        while held and transport.get_write_buffer_size() <= high:
+            piece = memoryview(held.popleft())
+            transport.write(piece[:_CHUNK_BYTES])
+            if len(piece) > _CHUNK_BYTES:
+                held.appendleft(piece[_CHUNK_BYTES:])
+        if self._closing and not held:
+            transport.close()
+
+    def close(self) -> None:
+        """Close the transport once everything is written."""
+        self._closing = True
+        if not self._held:
+            self._transport.close()
+
+    def _write_now(self) -> None:
+        """Write by single calls, from where the pieces are, until the socket is full."""
+        held = self._held
+        while held:
+            try:
+                written = os.writev(self._descriptor, list(islice(held, _MOST_PIECES)))
+            except OSError:  # it takes nothing now, or its peer has gone: the transport finds out
+                return
+            while held and written >= len(held[0]):
+                written -= len(held.popleft())
+            if held:
+                if written:
+                    held[0] = memoryview(held[0])[written:]
+                return

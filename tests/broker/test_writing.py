@@ -1,0 +1,104 @@
+"""Large answers on their way to the socket: whole, in order, whatever the peer's pace, and not copied on the way."""
+
+import asyncio
+import random
+import socket
+
+import pytest
+
+from kafka_offsets.broker.writing import Writer
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import Aside, encode_in_parts, encode_response
+from tests.broker.partition_core import PartitionCore, batch, whole_batches
+
+
+class Peer(asyncio.Protocol):
+    """A protocol that owns a writer and lets it go on."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport, self.writer = transport, Writer(transport)
+
+    def resume_writing(self) -> None:
+        self.writer.proceed()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed.set()
+
+
+async def connected() -> tuple[Peer, socket.socket]:
+    """A peer and the other end of its connection."""
+    ours, theirs = socket.socketpair()
+    _, peer = await asyncio.get_running_loop().create_connection(Peer, sock=ours)
+    theirs.setblocking(False)
+    return peer, theirs
+
+
+@pytest.mark.parametrize("sizes", [(10,), (60, 3_000_000, 7), (50, 40_000, 50, 40_000, 9), (1, 900_000)])
+def test_everything_arrives_in_order_before_the_connection_closes(sizes: tuple[int, ...]) -> None:
+    async def run() -> None:
+        peer, theirs = await connected()
+        rng = random.Random(5)
+        pieces = [rng.randbytes(size) for size in sizes]
+        for _ in range(3):
+            peer.writer.write(list(pieces))
+        peer.writer.write([b"last"])
+        peer.writer.close()
+        received = bytearray()
+        while data := await asyncio.get_running_loop().sock_recv(theirs, 300_000):
+            received += data
+        assert bytes(received) == b"".join(pieces) * 3 + b"last"
+        await peer.closed.wait()
+        theirs.close()
+
+    asyncio.run(run())
+
+
+def test_what_is_held_back_is_not_copied_into_the_transport() -> None:
+    async def run() -> None:
+        peer, theirs = await connected()
+        peer.writer.write([b"head", bytes(50_000_000)])
+        assert peer.writer.is_holding
+        assert peer.transport.get_write_buffer_size() < 1 << 20
+        theirs.close()
+        await peer.closed.wait()
+        peer.writer.proceed()
+        assert not peer.writer.is_holding
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("version", [4, 11, 12, 18])
+def test_an_answer_in_parts_has_the_bytes_of_one_in_one_piece(version: int) -> None:
+    response = messages.FetchResponse
+    whole, parted = (
+        response(
+            responses=[
+                response.FetchableTopicResponse(
+                    "t",
+                    bytes(16),
+                    [response.PartitionData(index, records=each) for index, each in enumerate(made)],
+                )
+            ]
+        )
+        for made in ((b"a" * 70_000, b"b", b"c" * 200), (Aside(b"a" * 70_000), b"b", Aside(b"c" * 200)))
+    )
+    asides = [p.records for t in parted.responses for p in t.partitions if isinstance(p.records, Aside)]
+    encode = messages.encoder(response, version)
+    parts = encode_in_parts(encode, parted, 7, version >= 12, asides)
+    assert b"".join(parts.pieces) == encode_response(encode, whole, 7, version >= 12)
+    assert parts.pieces[1] is asides[0].data
+
+
+def test_large_records_are_answered_whole() -> None:
+    core = PartitionCore()
+    core.topics.create("t", 2)
+    for index in (0, 1):
+        for _ in range(3):
+            core.produce("t", batch(b"x" * 20_000), index=index)
+    answer = core.fetch(("t", 0, 0), ("t", 1, 0))
+    for partition in answer.responses[0].partitions:
+        assert len(whole_batches(partition.records)) == 3

@@ -15,6 +15,7 @@ from kafka_offsets.coordinator import consumer_records
 from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from tests.simulation.consumer_model import Modern, Reader, loaded
 from tests.simulation.model import EMPTY, PREPARING, STABLE, Offset, Table

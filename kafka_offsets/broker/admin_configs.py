@@ -1,9 +1,10 @@
 """DescribeConfigs and IncrementalAlterConfigs: what topics and the broker are configured to.
 
 Topics can be configured, and what is set is stored with them. The broker's own keys are described and cannot change
-while it runs. Of the other resources that Kafka knows there are none here: loggers, client metrics and groups have no
-configuration, and setting one is refused as an unknown one is in Kafka. What each situation is answered was recorded
-from Kafka 4.3.1; tests/broker/admin_situations.py lists the few where we answer otherwise.
+while it runs. Groups have the keys of consumer groups. Of the other resources that Kafka knows there are none here:
+loggers and client metrics have no configuration, and setting one is refused as an unknown one is in Kafka. What each
+situation is answered was recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few where we answer
+otherwise.
 """
 
 from __future__ import annotations
@@ -113,10 +114,13 @@ def _describe(core: BrokerCore, resource_type: int, name: str) -> list[Described
         if _broker_id(name) != core.node_id:
             raise _invalid(f"Unexpected broker id, expected {core.node_id} but received {name}")
         return []
-    if resource_type in (Resource.CLIENT_METRICS, Resource.GROUP):
+    if resource_type == Resource.GROUP:
         if not name:
-            what = "Group" if resource_type == Resource.GROUP else "Client metrics subscription"
-            raise _invalid(f"{what} name must not be empty")
+            raise _invalid("Group name must not be empty")
+        return core.group_configs.describe(name)
+    if resource_type == Resource.CLIENT_METRICS:
+        if not name:
+            raise _invalid("Client metrics subscription name must not be empty")
         return []
     raise _invalid(_MALFORMED)
 
@@ -218,10 +222,7 @@ def _alter(
         for change in _without_deletions(changes):
             raise _invalid(f"Unknown client metrics configuration: {change.name}")
     elif resource_type == Resource.GROUP:
-        if not name:
-            raise _invalid("Default group resources are not allowed.")
-        for change in _without_deletions(changes):
-            raise _RefusedError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {change.name}")
+        _alter_group(core, name, changes, validate_only=validate_only)
     else:
         raise _invalid(f"Unknown resource type {resource_type}")
 
@@ -261,6 +262,29 @@ def _alter_topic(core: BrokerCore, name: str, changes: list[Change], *, validate
         raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if not validate_only and configs != topic.configs:
         core.topics.set_configs(name, configs)
+
+
+def _alter_group(core: BrokerCore, name: str, changes: list[Change], *, validate_only: bool) -> None:
+    before = core.group_configs.of(name)
+    configs = dict(before)
+    for change in changes:
+        if change.config_operation == Operation.DELETE:
+            configs.pop(change.name, None)
+            continue
+        if change.config_operation != Operation.SET:
+            verb = Operation(change.config_operation).name
+            message = f"Can't {verb} to key {change.name} because its type is not LIST."
+            raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
+        assert change.value is not None
+        configs[change.name] = change.value
+    if not name:
+        raise _invalid("Default group resources are not allowed.")
+    try:
+        core.group_configs.check(name, configs)
+    except ConfigError as error:
+        raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    if not validate_only and configs != before:
+        core.group_configs.set(name, configs)
 
 
 def _changed_value(core: BrokerCore, change: Change, current: str | None) -> str:

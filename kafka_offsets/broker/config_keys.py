@@ -32,6 +32,7 @@ class Source(IntEnum):
     TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Key(NamedTuple):

@@ -21,6 +21,7 @@ from kafka_offsets.broker.deadlines import Deadline, Deadlines
 from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.gather import Part
+from kafka_offsets.broker.group_config import GroupConfigs
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.metrics import Metrics
 from kafka_offsets.broker.partitions import Partition, Topics
@@ -143,11 +144,13 @@ class BrokerCore:
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config)
+        self.group_configs = GroupConfigs(self.directory, config)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id
         self.snapshots = Snapshots(self, config.offsets_snapshot_interval_bytes)
         self.runtime = CoordinatorRuntime(
             group_settings(config),
+            self.group_configs.settings,
             self.topics,
             self,
             self._open_offsets_log,

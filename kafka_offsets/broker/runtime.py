@@ -8,7 +8,7 @@ clock only tells how long a log takes to load.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kafka_offsets.broker import loading, rescue
@@ -384,6 +384,7 @@ class CoordinatorRuntime:
     def __init__(
         self,
         settings: GroupSettings,
+        own_settings: Mapping[str, GroupSettings],
         topics: TopicView,
         replies: Replies,
         open_log: Callable[[int], Log],
@@ -396,7 +397,7 @@ class CoordinatorRuntime:
         commits_while_loading: bool = False,
     ) -> None:
         self._commits_while_loading = commits_while_loading
-        self._settings = settings
+        self._settings, self._own_settings = settings, own_settings
         self._topics = topics
         self._replies = replies
         self._open_log = open_log
@@ -507,4 +508,6 @@ class CoordinatorRuntime:
         return HostedShard(shard, log, self._replies, self._compression, self._max_batch_bytes)
 
     def _new_shard(self, partition: int) -> Shard:
-        return Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)
+        shard = Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)
+        shard.group_settings = self._own_settings
+        return shard

@@ -285,7 +285,7 @@ class ConsumerDraft:
         """
         group = self.group
         last = group.target_epoch
-        interval_ms = self.shard.settings.consumer_assignment_interval_ms
+        interval_ms = self.shard.settings_of(group.group_id).consumer_assignment_interval_ms
         too_early = last.timestamp_ms and interval_ms and self.now.wall_ms < last.timestamp_ms + interval_ms
         replaced = group.static_member(new.subscription.instance_id)
         if last.epoch >= epoch or too_early:
@@ -434,7 +434,8 @@ def restore(
         for member_id in group.sessions.keys() - group.subscriptions.keys():
             group.cancel_all(member_id, shard.timers)
         for member_id in group.subscriptions.keys() - group.sessions.keys():
-            group.arm(member_id, shard.timers, now, shard.settings.consumer_session_timeout_ms)
+            timeout_ms = shard.settings_of(group.group_id).consumer_session_timeout_ms
+            group.arm(member_id, shard.timers, now, timeout_ms)
         return
     group.drop_timers(shard.timers)
     if previous is not None:

@@ -144,7 +144,7 @@ def _beat(
     updated = draft.reconcile(
         updated, target_epoch, target, owned, subscription_changed=names_changed or regex.changed
     )
-    settings = shard.settings
+    settings = shard.settings_of(request.group_id)
     draft.afterwards.append(
         lambda: group.arm(updated.member_id, shard.timers, now, settings.consumer_session_timeout_ms)
     )
@@ -357,12 +357,13 @@ def _resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
 def finish_loading(shard: Shard, group: ConsumerGroup, now: Now) -> None:
     """Bring a loaded group to life: each member gets a fresh session, and time to give up what it must."""
     group.restore()
+    timeout_ms = shard.settings_of(group.group_id).consumer_session_timeout_ms
     for member in group.members():
-        group.arm(member.member_id, shard.timers, now, shard.settings.consumer_session_timeout_ms)
+        group.arm(member.member_id, shard.timers, now, timeout_ms)
         if member.current.state is MemberState.UNREVOKED_PARTITIONS:
-            timeout_ms = member.subscription.rebalance_timeout_ms
+            revoking_ms = member.subscription.rebalance_timeout_ms
             group.schedule(
-                REBALANCE_TIMER, member.member_id, shard.timers, now, timeout_ms, member.current.epoch
+                REBALANCE_TIMER, member.member_id, shard.timers, now, revoking_ms, member.current.epoch
             )
 
 

@@ -5,7 +5,7 @@ log is loaded. The shard knows no log: it hands out records in Results and is ha
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,6 +84,7 @@ class Shard:
     topics         the topics of the cluster
     latest_record  key -> the last record of it that is decided and has not taken effect, None when there is none;
                    set by whoever appends the records
+    group_settings  by group, of those that have settings of their own; set by whoever makes the shard
     meters         what is counted, of all shards together
     is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
     early_deletions  how many records of this run deleted a group while offsets of it stood: what came of the group
@@ -102,6 +103,7 @@ class Shard:
         self.settings = settings
         self.new_member_id = new_member_id
         self.topics = topics
+        self.group_settings: Mapping[str, GroupSettings] = {}
         self.latest_record: Callable[[bytes], Record | None] = lambda key: None
         self.meters = Meters() if meters is None else meters
         self.groups: dict[str, Group] = {}
@@ -112,6 +114,10 @@ class Shard:
         self._left_over: list[Reply] = []
         self.early_deletions = 0
         self.is_loading = True
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """Return the settings of a group."""
+        return self.group_settings.get(group_id, self.settings)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -17,6 +17,8 @@ the line in 8 hexadecimal digits. It is replaced atomically.
     {"version": 1, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
     {"name": "orders", "topic_id": "3FSw2U76Rd-kQKX3H5vUAg", "partition_count": 3, "configs": {}} 8a2f09d1
 
+Where single groups are configured, "groups" is in the first line as well: {"group": {"key": "value"}}.
+
 A folder of a partition that the catalogue does not know is adopted: nothing is ever purged because a line is
 missing. A directory of a real Kafka broker therefore opens as it is.
 Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of Kafka 4.3; KIP-516 (topic ids).
@@ -110,11 +112,13 @@ class Catalogue(NamedTuple):
     """All of the catalogue: replaced as a whole, in memory as on disk.
 
     deleting  names and topic ids whose folders may still be there
+    groups    what was set for single groups, by Kafka's keys
     """
 
     topics: Mapping[str, Topic] = MappingProxyType({})
     next_producer_id: int = 0
     deleting: tuple[tuple[str, bytes], ...] = ()
+    groups: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 def _random_id() -> bytes:
@@ -387,6 +391,20 @@ class DataDirectory:
         self._store(self._catalogue._replace(next_producer_id=first + count))
         return range(first, first + count)
 
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """What was set for single groups."""
+        return self._catalogue.groups
+
+    def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
+        """Store what is set for a group, nothing if nothing is. Costs a sync."""
+        groups = dict(self._catalogue.groups)
+        if configs:
+            groups[group] = dict(configs)
+        else:
+            groups.pop(group, None)
+        self._store(self._catalogue._replace(groups=groups))
+
     def _store_topics(self, topics: Mapping[str, Topic]) -> None:
         self._store(self._catalogue._replace(topics=topics))
 
@@ -556,12 +574,14 @@ def _encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[Topic, bytes]
 
     known  lines of topics that were encoded before; brought up to date, so that one change encodes one topic
     """
-    head = {
+    head: dict[str, Any] = {
         "version": _CATALOGUE_VERSION,
         "topics": len(catalogue.topics),
         "next_producer_id": catalogue.next_producer_id,
         "deleting": [[name, encode_uuid(topic_id)] for name, topic_id in catalogue.deleting],
     }
+    if catalogue.groups:
+        head["groups"] = {group: dict(configs) for group, configs in catalogue.groups.items()}
     lines = [_checksummed(head)]
     for name in known.keys() - catalogue.topics.keys():
         del known[name]
@@ -598,6 +618,8 @@ def decode_catalogue(data: bytes, path: str) -> Catalogue:
     try:
         topics = [Topic(**(row | {"topic_id": decode_uuid(row["topic_id"])})) for row in rows]
         deleting = tuple((name, decode_uuid(topic_id)) for name, topic_id in head["deleting"])
-        return Catalogue({topic.name: topic for topic in topics}, head["next_producer_id"], deleting)
-    except (KeyError, TypeError, ValueError) as error:
+        by_name = {topic.name: topic for topic in topics}
+        groups = {str(group): dict(configs) for group, configs in head.get("groups", {}).items()}
+        return Catalogue(by_name, head["next_producer_id"], deleting, groups)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error

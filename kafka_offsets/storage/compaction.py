@@ -244,6 +244,7 @@ class Compaction:
                 self._columns,
                 most_keys=max(self._until - self._first_dirty, 0),
             )
+            yield from key_map.prepare()
             for segment in list(self.log.segments):
                 yield from self._map_segment(key_map, segment)
             unstable = key_map.first_unstable_offset

@@ -8,7 +8,7 @@ Sources: Cleaner.buildOffsetMap, CleanedTransactionMetadata, UnifiedLog.lastReco
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
@@ -126,6 +126,11 @@ class KeyMap:
         self._bytes = 0
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
         self._undecided: dict[int, dict[bytes, int]] = {}  # producer id -> keys of its transaction
+
+    def prepare(self) -> Iterator[None]:
+        """Make the memory of the table ready, in steps of about a millisecond."""
+        if self.table is not None:
+            yield from self.table.prepare()
 
     @property
     def first_unstable_offset(self) -> int | None:

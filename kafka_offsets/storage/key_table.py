@@ -10,10 +10,11 @@ taken for another once in 10**24 rounds, and nobody can make keys that are.
           second   second          uint64: those of sums 2 and 3
           offset   offset          int64
 
-The slots are there from the start, so that no growth of the table stops a broker; the system gives the memory as it is
-touched.
+The slots are there from the start, so that no growth of the table stops a broker.
 """
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ LONGEST_KEY = 512
 SLOT_BYTES = 24
 _FULLEST = 0.75
 _FEWEST, _MOST = 1 << 10, 1 << 30
+_SLOTS_AT_ONCE, _SLOTS_OF_A_PAGE = 1 << 18, 512
 _WORD_BYTES = 4
 _WORDS = LONGEST_KEY // _WORD_BYTES + 1  # and the length
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)
@@ -52,12 +54,20 @@ class KeyTable:
         self._capacity = 1 << max(int(wanted / _FULLEST), _FEWEST).bit_length()
         self._first = np.zeros(self._capacity, np.uint64)
         self._second = np.zeros(self._capacity, np.uint64)
-        self._offset = np.empty(self._capacity, np.int64)
+        self._offset = np.zeros(self._capacity, np.int64)
         self._count = 0
-        self._multipliers = np.random.default_rng().integers(
-            0, 1 << 64, (4, _WORDS), np.uint64, endpoint=False
-        )
+        drawn = os.urandom(
+            4 * _WORDS * 8
+        )  # numpy.random would be imported for it, which takes a tenth of a second
+        self._multipliers = np.frombuffer(drawn, np.uint64).reshape(4, _WORDS)
         self._plain_multipliers: list[list[int]] = self._multipliers.tolist()
+
+    def prepare(self) -> Iterator[None]:
+        """Have the memory given, a little at a time: keys scatter, so that the first chunk would wait for all of it."""
+        for column in (self._first, self._second, self._offset):
+            for at in range(0, self._capacity, _SLOTS_AT_ONCE):
+                column[at : at + _SLOTS_AT_ONCE : _SLOTS_OF_A_PAGE] = 0
+                yield
 
     def __len__(self) -> int:
         """Return how many keys are in it."""

@@ -27,13 +27,9 @@ records over 1 M keys, twice, and once more columns, Kafka and columns in turn:
 
 import argparse
 import json
-import os
 import random
 import re
 import resource
-import shutil
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -43,6 +39,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks.peers.kafka_log import DIRECTORY, kafka_on
 from kafka_offsets.broker import loading
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
@@ -52,9 +49,7 @@ from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log import Log, LogConfig
 from kafka_offsets.storage.segment import segment_name
 
-DIRECTORY = "__consumer_offsets-0"
 SEGMENT_BYTES = 100 << 20
-KAFKA = Path(__file__).parent / "peers" / "kafka.sh"
 WAYS = {"columns": loading.replay_in_columns, "records": loading.replay}
 ROUNDS = 3
 KAFKA_PORT = 9292
@@ -135,52 +130,19 @@ def measure(folder: Path, way: str) -> None:
     )
 
 
-def kafka(*words: str | Path) -> None:
-    subprocess.run(["bash", str(KAFKA), *map(str, words)], check=True)
-
-
-def find_coordinator(port: int) -> None:
-    """Ask until the offsets topic exists."""
-    body = struct.pack(">hhih", 10, 0, 1, -1) + struct.pack(">h", 1) + b"g"
-    for _ in range(100):
-        with socket.create_connection(("127.0.0.1", port), 5) as connection:
-            connection.sendall(struct.pack(">i", len(body)) + body)
-            answer = connection.recv(4096)
-            if answer[8:10] == b"\0\0":
-                return
-        time.sleep(0.2)
-    raise SystemExit("Kafka made no offsets topic")
-
-
 def measure_kafka(folder: Path, port: int) -> None:
     """Let Kafka load the log, and print what it says of that."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
-        home = Path(name)
-        extra = home / "extra.properties"
-        extra.write_text("offsets.topic.num.partitions=1\nlog.cleaner.enable=false\n")
-        kafka("start", str(port), home / "kafka", extra)
-        try:
-            find_coordinator(port)
-        finally:
-            kafka("stop", home / "kafka")
-        inside = home / "kafka" / "logs" / DIRECTORY
-        for path in inside.glob("0*"):
-            path.unlink()
-        for path in folder.glob("*.log"):
-            os.link(path, inside / path.name)
-        kafka("start", str(port), home / "kafka", extra)
-        try:
-            for _ in range(600):
-                text = (home / "kafka" / "kafka.log").read_text(errors="replace")
-                if (found := LOADED.search(text)) and int(found[3]) > 0:
-                    wall = (int(found[1]) - int(found[2])) / 1000
-                    report("Kafka", int(found[3]), wall, "as its own log says")
-                    return
-                time.sleep(0.5)
-            shutil.copy(home / "kafka" / "kafka.log", folder.parent / "kafka.log")
-            raise SystemExit(f"Kafka did not say that it has loaded the log: see {folder.parent}/kafka.log")
-        finally:
-            kafka("stop", home / "kafka")
+
+    def loaded(text: str) -> re.Match[str] | None:
+        found = LOADED.search(text)
+        return found if found and int(found[3]) > 0 else None
+
+    with (
+        tempfile.TemporaryDirectory(dir=folder.parent) as name,
+        kafka_on(folder, Path(name) / "kafka", port, "log.cleaner.enable=false\n") as peer,
+    ):
+        found = peer.wait_for(loaded, "loaded the log")
+    report("Kafka", int(found[3]), (int(found[1]) - int(found[2])) / 1000, "as its own log says")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@
 # simulation    100,000 seeds of 200 steps of clients, crashes and clocks beside an oracle; goes on where it stopped, in .crash
 # disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
+# mutation      12,000 changes to coordinator/, by mutmut: does a test see each of them? goes on where it stopped, in .crash
 # differential  plays tests/differential with a real Kafka and keeps its answers; Java 17 and Maven
 # stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
@@ -28,7 +29,7 @@ PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz differential stub clean tools
+.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation differential stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -97,6 +98,10 @@ crash-states: $(VENV)/test.stamp
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	$(BIN)/python benchmarks/fuzz_codecs.py
+
+mutation: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut ~= 3.8.1'
+	$(BIN)/python -m tests.mutation $(MUTATION_ARGS)
 
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential.record $(DIFFERENTIAL_ARGS)

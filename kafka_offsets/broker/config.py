@@ -372,8 +372,8 @@ class Config:
     group_rebalance_signal: str = setting(
         Kind.STRING,
         "heartbeat",
-        "How members hear that a rebalance has begun: by REBALANCE_IN_PROGRESS in their next heartbeat (as Kafka), or, "
-        "with close, at once, by the end of their connection.",
+        "How members of classic groups hear that a rebalance has begun: by REBALANCE_IN_PROGRESS in their next "
+        "heartbeat (as Kafka), or, with close, at once, by the end of their connection.",
         choices=("heartbeat", "close"),
         is_ours=True,
     )

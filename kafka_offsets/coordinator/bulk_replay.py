@@ -30,7 +30,8 @@ from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.dense_ids import StringIds, WordIds
 from kafka_offsets.coordinator.group import ClassicGroup
-from kafka_offsets.coordinator.offset_table import PAGE_PARTITIONS, OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.offset_pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.stored_columns import OffsetColumns
 from kafka_offsets.errors import ProtocolError

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import membership, stored
-from kafka_offsets.coordinator.offset_table import PAGE_PARTITIONS, OffsetAndMetadata
+from kafka_offsets.coordinator.offset_pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, Result
 from kafka_offsets.coordinator.shard import Group, Shard
 

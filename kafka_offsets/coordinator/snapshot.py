@@ -50,7 +50,8 @@ from kafka_offsets.coordinator import consumer_records
 from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.group import ClassicGroup
-from kafka_offsets.coordinator.offset_table import ROW_BYTES, OffsetAndMetadata, OffsetTable, StoredPage
+from kafka_offsets.coordinator.offset_pages import ROW_BYTES, StoredPage
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import Group, Shard
 from kafka_offsets.coordinator.stored import OffsetKey, parse_key
 from kafka_offsets.errors import ProtocolError

@@ -1,13 +1,15 @@
 """The table of committed offsets against a plain dict, at its extremes, and weighed."""
 
 import struct
+import sys
 import tracemalloc
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kafka_offsets.coordinator import offset_table, packed_rows
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -60,6 +62,26 @@ class TableMachine(RuleBasedStateMachine):
     def put_a_run(self, group: str, topic: str, first: int, entry: OffsetAndMetadata) -> None:
         for partition in range(first, first + 140):
             self.put(group, topic, partition, entry._replace(log_offset=partition))
+
+    @rule(
+        group=groups,
+        topic=topics,
+        numbers=st.lists(partitions, min_size=1, max_size=6),
+        first=st.integers(-2, 130),
+        size=st.integers(0, 9),
+        entry=entries,
+    )
+    def put_rows(
+        self, group: str, topic: str, numbers: list[int], first: int, size: int, entry: OffsetAndMetadata
+    ) -> None:
+        numbers = [*numbers[:3], *range(first, first + size), *numbers[3:]]
+        entry = entry._replace(metadata="", expire_timestamp=-1)
+        rows = b""
+        for at, partition in enumerate(numbers):
+            put = entry._replace(offset=at)
+            rows += struct.pack("=qiqq", at, put.leader_epoch, put.commit_timestamp, put.log_offset)
+            self.oracle.setdefault(group, {}).setdefault(topic, {})[partition] = put
+        self.table.put_rows(group, topic, numbers, rows, entry.topic_id)
 
     @rule(group=groups, topic=topics, partition=partitions)
     def remove(self, group: str, topic: str, partition: int) -> None:
@@ -266,8 +288,13 @@ def test_removing_a_group_leaves_the_others() -> None:
     assert table.partitions("h", "u") == [0, 1, 400]
 
 
-def traced_bytes_per_entry(partitions: range, per_topic: int, topics: int = 1) -> float:
-    """Fill a table with about 100,000 entries; return what tracemalloc counts for each, group names included."""
+def traced_bytes_per_entry(
+    partitions: range, per_topic: int, topics: int = 1, *, with_names: bool = True
+) -> float:
+    """Fill a table with about 100,000 entries; return what tracemalloc counts for each.
+
+    with_names  with the names of groups, or what the table adds to them
+    """
     tracemalloc.start()
     try:
         table = OffsetTable()
@@ -284,6 +311,8 @@ def traced_bytes_per_entry(partitions: range, per_topic: int, topics: int = 1) -
     finally:
         tracemalloc.stop()
     assert abs(table.nbytes / held - 1) < 0.05, "nbytes says what is held"
+    if not with_names:
+        held -= sum(map(sys.getsizeof, table.groups()))
     return held / len(table)
 
 
@@ -296,11 +325,59 @@ def traced_bytes_per_entry(partitions: range, per_topic: int, topics: int = 1) -
         (range(8), 1, 64),
         (range(8), 10, 64),
         (range(7, -1, -1), 1, 64),
-        (range(1), 1, 320),
+        (range(1), 1, 150),
+        (range(1), 10, 80),
+        (range(7, 8), 1, 150),
     ],
 )
 def test_an_entry_costs_few_bytes(partitions: range, topics: int, limit: int) -> None:
     assert traced_bytes_per_entry(partitions, len(partitions), topics) <= limit
+
+
+@pytest.mark.parametrize("topics", [1, 10])
+def test_an_entry_that_is_alone_in_its_topic_costs_few_bytes_beside_the_name_of_its_group(
+    topics: int,
+) -> None:
+    assert traced_bytes_per_entry(range(1), 1, topics, with_names=False) <= 75
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcdef"), st.sampled_from("tuv"), st.sampled_from([0, 0, 0, 0, 5]), st.booleans()
+        )
+    ),
+    st.sampled_from([0, 1, 2, 1 << 16]),
+    st.sampled_from([0, 1, 63]),
+)
+def test_rows_are_found_when_all_want_one_place_and_when_kinds_run_out(
+    steps: list[tuple[str, str, int, bool]], most_kinds: int, mask: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed_rows, "MOST_KINDS", most_kinds)
+        for module in (packed_rows, offset_table):
+            patch.setattr(module, "PLACE_MASK", mask)
+        table, oracle = OffsetTable(), dict[tuple[str, str, int], OffsetAndMetadata]()
+        empty = table.nbytes
+        for number, (group, topic, partition, is_removal) in enumerate(steps):
+            key = group, topic, partition
+            if is_removal:
+                assert table.remove(*key) == (oracle.pop(key, None) is not None)
+            else:
+                oracle[key] = entry_of(number, topic_id=IDS[number % 2])
+                table.put(*key, oracle[key])
+            restored = OffsetTable()
+            for name in table.groups():
+                for page in table.pages(name):
+                    restored.put_page(name, page)
+            for kept in (table, restored):
+                items = {(name, *item[:2]): item[2] for name in kept.groups() for item in kept.items(name)}
+                assert items == oracle
+                assert len(kept) == len(oracle)
+        for key in oracle:
+            assert table.remove(*key)
+        assert not table.has_topic("t")
+        assert table.nbytes - empty < 1000
 
 
 def test_far_off_partitions_cost_little_more_than_the_first() -> None:

@@ -1,0 +1,185 @@
+"""Pages: the entries of up to 128 neighbouring partitions of one topic in one group; see `offset_table`."""
+
+import struct
+from array import array
+from collections.abc import Iterable
+from typing import Final, NamedTuple, final
+
+ROW: Final = struct.Struct("=qiqq")
+"""offset int64, leader epoch int32, commit timestamp int64, log offset int64."""
+
+ROW_BYTES: Final = ROW.size
+
+PAGE_BITS: Final = 7
+PAGE_MASK: Final = (1 << PAGE_BITS) - 1
+"""A partition is slot `partition & PAGE_MASK` of page `partition >> PAGE_BITS`; ints so small are shared."""
+
+PAGE_PARTITIONS: Final = 1 << PAGE_BITS
+"""The partitions from a multiple of it up to the next share a page."""
+
+BELOW: Final = tuple((1 << slot) - 1 for slot in range(PAGE_MASK + 2))
+"""By slot: the bit set of the slots before it; equally, by count: that many first slots."""
+
+GC_HEADER_BYTES: Final = 16
+
+
+class Rare:
+    """What most entries of a page do not have. The dicts are keyed by slot; the column runs beside the rows."""
+
+    __slots__ = ("expires", "metadata", "topic_ids")
+
+    def __init__(self) -> None:
+        self.metadata: dict[int, str] = {}
+        self.topic_ids: dict[int, bytes] = {}
+        self.expires: array[int] | None = None
+
+    def is_empty(self) -> bool:
+        """Whether no entry needs this any more."""
+        return not self.metadata and not self.topic_ids and self.expires is None
+
+    def set_expiry(self, index: int, count: int, timestamp: int) -> None:
+        """Note the expiry of row `index` of `count`; the column exists only while some entry has an expiry."""
+        if self.expires is None:
+            if timestamp == -1:
+                return
+            self.expires = array("q", [-1]) * count
+        self.expires[index] = timestamp
+        if timestamp == -1 and self.expires.count(-1) == count:
+            self.expires = None
+
+    def forget(self, slot: int, index: int) -> None:
+        """Drop all that is held for one entry, and its place in the column."""
+        self.metadata.pop(slot, None)
+        self.topic_ids.pop(slot, None)
+        if self.expires is not None:
+            # A new array: pop() and insert() would leave room to grow.
+            self.expires = self.expires[:index] + self.expires[index + 1 :]
+            if self.expires.count(-1) == len(self.expires):
+                self.expires = None
+
+
+class StoredPage(NamedTuple):
+    """All entries of up to 128 neighbouring partitions of one topic in one group, as they are kept; for snapshots.
+
+    number     first partition >> 7
+    topic_id   of the entries that have none of their own
+    present    bit set of the partitions less the first one; None when these are the first ones without a gap
+    rows       28 bytes for each, see the head of `offset_table`
+    metadata, topic_ids  of the entries that have their own, by partition less the first one
+    expires    an expiry for each row; None when no entry has one
+    """
+
+    topic: str
+    number: int
+    topic_id: bytes
+    present: int | None
+    rows: bytes | memoryview
+    metadata: dict[int, str]
+    topic_ids: dict[int, bytes]
+    expires: "array[int] | None"
+
+
+@final
+class Page:
+    """The entries of up to 128 neighbouring partitions of one topic in one group; never empty for long.
+
+    present  bit set of the slots that have a row; None when these are the first ones without a gap
+    others   of the page that the group points at (the topic's *head*): its other pages by number, if any
+    """
+
+    __slots__ = ("number", "others", "present", "rare", "rows", "topic", "topic_id")
+
+    def __init__(self, topic: str, number: int, topic_id: bytes) -> None:
+        self.topic = topic
+        self.number = number
+        self.topic_id = topic_id
+        self.rows = bytearray()
+        self.present: int | None = None
+        self.rare: Rare | None = None
+        self.others: dict[int, Page] | None = None
+
+    def position(self, slot: int) -> int:
+        """Return where in `rows` the slot's row begins; -1 when it has none."""
+        present = self.present
+        if present is None:
+            at = slot * ROW_BYTES
+            return at if at < len(self.rows) else -1
+        if not present >> slot & 1:
+            return -1
+        return (present & BELOW[slot]).bit_count() * ROW_BYTES
+
+    def insert(self, slot: int, row: bytes) -> int:
+        """Add a slot that has no row yet; return where its row begins.
+
+        The rows are copied into a bytearray of exactly their size: growth in place would keep an eighth more.
+        """
+        rows = self.rows
+        count = len(rows) // ROW_BYTES
+        present = BELOW[count] if self.present is None else self.present
+        index = (present & BELOW[slot]).bit_count()
+        at = index * ROW_BYTES
+        self.rows = rows + row if at == len(rows) else rows[:at] + row + rows[at:]
+        self._set_present(present | 1 << slot, count + 1)
+        if self.rare is not None and self.rare.expires is not None:
+            expires = self.rare.expires
+            self.rare.expires = expires[:index] + array("q", [-1]) + expires[index:]
+        return at
+
+    def put_run(self, slot: int, rows: bytes) -> int:
+        """Store the rows of so many slots from this one on; return how many had none. Not where there are expiries."""
+        count, held = len(rows) // ROW_BYTES, len(self.rows) // ROW_BYTES
+        present = BELOW[held] if self.present is None else self.present
+        run = BELOW[count] << slot
+        at = (present & BELOW[slot]).bit_count() * ROW_BYTES
+        new = count - (present & run).bit_count()
+        if not new:
+            self.rows[at : at + len(rows)] = rows
+            return 0
+        self.rows = self.rows[:at] + rows + self.rows[at + (count - new) * ROW_BYTES :]
+        self._set_present(present | run, held + new)
+        return new
+
+    def delete(self, slot: int, at: int) -> None:
+        """Remove the slot's row, which begins at `at`."""
+        count = len(self.rows) // ROW_BYTES
+        present = BELOW[count] if self.present is None else self.present
+        self.rows = self.rows[:at] + self.rows[at + ROW_BYTES :]
+        self._set_present(present & ~(1 << slot), count - 1)
+        if self.rare is not None:
+            self.rare.forget(slot, at // ROW_BYTES)
+            if self.rare.is_empty():
+                self.rare = None
+
+    def _set_present(self, present: int, count: int) -> None:
+        self.present = None if present == BELOW[count] else present
+
+    def slots(self) -> Iterable[int]:
+        """The slots that have a row, ascending."""
+        if self.present is None:
+            return range(len(self.rows) // ROW_BYTES)
+        return [slot for slot in range(PAGE_MASK + 1) if self.present >> slot & 1]
+
+    def pages(self) -> list["Page"]:
+        """Of a head: all pages of the topic, ascending."""
+        if self.others is None:
+            return [self]
+        return sorted([self, *self.others.values()], key=lambda page: page.number)
+
+
+def sizeof_dict(value: object) -> int:
+    """Bytes of a container itself, 0 for None."""
+    return 0 if value is None else value.__sizeof__() + GC_HEADER_BYTES
+
+
+def sizeof_page(page: Page, shared: dict[int, int]) -> int:
+    """Bytes of a page; texts and topic ids, which several pages may hold, go to `shared` by identity."""
+    size = page.__sizeof__() + page.rows.__sizeof__() + GC_HEADER_BYTES
+    size += sum(number.__sizeof__() for number in (page.number, page.present or 0) if not -6 < number < 257)
+    shared[id(page.topic_id)] = page.topic_id.__sizeof__()
+    rare = page.rare
+    if rare is not None:
+        size += rare.__sizeof__() + sizeof_dict(rare.metadata) + sizeof_dict(rare.topic_ids) + GC_HEADER_BYTES
+        size += 0 if rare.expires is None else rare.expires.__sizeof__() + GC_HEADER_BYTES
+        shared.update((id(text), text.__sizeof__()) for text in rare.metadata.values())
+        shared.update((id(id_), id_.__sizeof__()) for id_ in rare.topic_ids.values())
+    return size

@@ -31,7 +31,7 @@ a million keys; 24 when it is full, 46 when it has just grown), 70 for the name 
 partitions, and of 8 in ten topics or shuffled, were measured before rows were packed, which leaves pages as they were;
 "own" is less by 70 bytes a group. The times are CPU time, beside the same calls of the version before.
 
-    group of        put existing     get  get_offset   (us of CPU; put was 0.47 for one partition in a page)
+    group of        put existing     get  get_offset   (us of CPU; one partition in a page: put 0.47)
     one topic               0.50    0.53        0.28
     two topics              0.64    0.54        0.29
     one partition           0.65    0.47        0.41

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.group import ClassicGroup
@@ -47,7 +47,37 @@ _VALUE = struct.Struct(">hqiBq3s16s")
 _VALUE_SIZE = 2 * _VALUE.size  # as a varint
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 
+_SHORTEST_RUN = 3
+"""From so many records on it pays to read them together."""
+
+_LONGEST_RUN = 64
+"""Offset deltas have one byte so far."""
+
 logger = logging.getLogger(__name__)
+
+
+class _Shape(NamedTuple):
+    """How the records of a run are laid out, positions being within a record of `size` bytes.
+
+    fields  offset delta, partition, and of the value offset, leader epoch and timestamp
+    mask    ff for each byte that is the same in all records of the run
+    """
+
+    size: int
+    key_at: int
+    partition_at: int
+    fields: struct.Struct
+    mask: bytes
+
+
+class _Run(NamedTuple):
+    """Offsets of a group for one topic from consecutive records of a batch; the next one begins at `end`."""
+
+    names: tuple[str, str]
+    topic_id: bytes
+    partitions: Sequence[int]
+    rows: bytes
+    end: int
 
 
 class LoadAbandonedError(Exception):
@@ -127,12 +157,13 @@ def _replay_commits(
     """
     if header.attributes & _UNUSUAL or max(header.base_offset, abs(header.base_timestamp)) >= _FAR:
         return 0
+    in_runs, position = _replay_runs(shard, data, header, names)
     base_offset, groups, put = header.base_offset, shard.groups, shard.offsets.put
     zigzag, new, entry_type = ZIGZAG, tuple.__new__, OffsetAndMetadata
     partition_of, value_of = _PARTITION.unpack_from, _VALUE.unpack_from
-    position, limit, replayed = HEADER_BYTES, len(data), 0
+    limit, replayed, count = len(data), in_runs, header.record_count
     try:
-        for replayed in range(header.record_count):
+        for replayed in range(in_runs, count):
             if (size := data[position]) < 128:
                 end = position + 1 + (size >> 1)
                 position += 2
@@ -182,7 +213,98 @@ def _replay_commits(
             position = end
     except (IndexError, ProtocolError):
         return replayed
-    return header.record_count if position == limit else replayed
+    return count if position == limit else max(count - 1, 0)
+
+
+def _replay_runs(
+    shard: Shard, data: bytes, header: BatchHeader, names: dict[bytes, tuple[str, str]]
+) -> tuple[int, int]:
+    """Replay the first records of a batch, as long as they are runs of a group's offsets for one topic.
+
+    Returns how many have been replayed, and where in the batch the next record begins.
+    """
+    replayed, position, count = 0, HEADER_BYTES, header.record_count
+    while count - replayed >= _SHORTEST_RUN:
+        run = _read_run(data, position, count - replayed, header.base_offset, names)
+        if run is None:
+            break
+        group, topic = run.names
+        if group not in shard.groups:
+            shard.groups[group] = ClassicGroup(group)
+        shard.offsets.put_rows(group, topic, run.partitions, run.rows, run.topic_id)
+        replayed += len(run.partitions)
+        position = run.end
+    return replayed, position
+
+
+def _read_run(
+    data: bytes, position: int, most: int, base_offset: int, names: dict[bytes, tuple[str, str]]
+) -> _Run | None:
+    """Read records of equal layout that differ only in what a run's may; None when there are few.
+
+    All of them are compared with the first one at once, as numbers of some hundred digits.
+    """
+    if (shape := _shape_at(data, position)) is None:
+        return None
+    count = min(most, _LONGEST_RUN, (len(data) - position) // shape.size)
+    block = data[position : position + count * shape.size]
+    first = block[: shape.size]
+    different = (int.from_bytes(block) ^ int.from_bytes(first * count)) & int.from_bytes(shape.mask * count)
+    count -= -(-different.bit_length() // (8 * shape.size))
+    if count < _SHORTEST_RUN:
+        return None
+    tail = shape.partition_at + _PARTITION.size + 1
+    version, _, _, length, _, tag, topic_id = _VALUE.unpack_from(first, tail)
+    if version != 4 or length != 1 or tag != _TOPIC_ID_TAG or first[-1]:
+        return None
+    head = first[shape.key_at : shape.partition_at]
+    known = names.get(head) or _note_names(names, head, first[shape.partition_at : shape.partition_at + 4])
+    if known is None:
+        return None
+    columns = zip(*shape.fields.iter_unpack(block[: count * shape.size]), strict=True)
+    deltas, partitions, offsets, epochs, timestamps = columns
+    log_offsets = [base_offset + ZIGZAG[delta] for delta in deltas if delta < 128]
+    if len(log_offsets) < count:  # with the 65th record, deltas have two bytes
+        count = next(index for index, delta in enumerate(deltas) if delta >= 128)
+        return None if count < _SHORTEST_RUN else _read_run(data, position, count, base_offset, names)
+    values: list[int] = [0] * (4 * count)
+    values[0::4], values[1::4], values[2::4], values[3::4] = offsets, epochs, timestamps, log_offsets
+    return _Run(known, topic_id, partitions, _rows_of(count).pack(*values), position + count * shape.size)
+
+
+def _shape_at(data: bytes, position: int) -> _Shape | None:
+    """Return how the record is laid out that begins at a position, if it is one of a run as far as lengths say."""
+    try:
+        at = position
+        size, at = read_varint(data, at)
+        end = at + size
+        at += 3  # attributes, and deltas of one byte
+        delta_at = at - 1 - position
+        key_length, at = read_varint(data, at)
+        partition_at = at + key_length - _PARTITION.size
+        value_at = partition_at + _PARTITION.size + 1
+        if data[value_at - 1] != _VALUE_SIZE or value_at + _VALUE.size + 1 != end or key_length < 0:
+            return None
+    except (IndexError, ProtocolError):
+        return None
+    if end > len(data) or data[position + delta_at - 1] > 127 or data[position + delta_at] > 127:
+        return None
+    return _shape(delta_at, at - position, partition_at - position)
+
+
+@lru_cache(maxsize=1024)
+def _shape(delta_at: int, key_at: int, partition_at: int) -> _Shape:
+    fields = struct.Struct(f">{delta_at}xB{partition_at - delta_at - 1}xi3xqixq20x")
+    mask = bytearray(b"\xff" * fields.size)
+    for at, size in ((delta_at, 1), (partition_at, 4), (partition_at + 7, 12), (partition_at + 20, 8)):
+        mask[at : at + size] = bytes(size)
+    return _Shape(fields.size, key_at, partition_at, fields, bytes(mask))
+
+
+@cache
+def _rows_of(count: int) -> struct.Struct:
+    """The layout of so many rows of the table, see :meth:`OffsetTable.put_rows`."""
+    return struct.Struct("=" + "qiqq" * count)
 
 
 def _note_names(names: dict[bytes, tuple[str, str]], head: bytes, partition: bytes) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ from kafka_offsets.broker import loading
 from kafka_offsets.coordinator import dense_ids, stored
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ProtocolError, StorageError
-from kafka_offsets.protocol.records import encode_batch, read_records
+from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, rewrite_batch
 from kafka_offsets.storage import columnar
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
@@ -246,3 +246,39 @@ def test_a_missing_numpy_is_told_of_where_it_would_help(
 def test_numpy_is_imported_for_a_long_log_alone() -> None:
     program = "import sys, kafka_offsets.broker.runtime; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 0, 0, 1, 120]),
+            st.integers(1, 100),
+            st.sampled_from(["t", "orders"]),
+            st.sampled_from(["", "", "", "m"]),
+            st.sampled_from([1, 1, 1, 3]),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.lists(st.integers(0, 99), max_size=2),
+)
+def test_runs_of_neighbouring_partitions_leave_the_same(
+    runs: list[tuple[int, int, str, str, int]], odd: list[int]
+) -> None:
+    batches, offset = [], 0
+    for first, count, topic, text, step in runs:
+        committed = []
+        for number in range(count):
+            partition = (first + number * step) % 130
+            value = entry(offset + number)._replace(
+                topic_id=bytes([1 + (number in odd)]) * 16, metadata=text if number in odd else ""
+            )
+            key = stored.offset_key("g", topic, partition)
+            committed.append((key, stored.offset_value(value), (), 10**12 + (number in odd and number % 2)))
+        batches.append(bytes(encode_batch(committed, base_offset=offset, leader_epoch=0)))
+        header = read_batch_header(batches[-1])
+        if odd:  # as compaction leaves it
+            kept = [record for at, record in enumerate(read_records(batches[-1])) if at % 7 != odd[0] % 7]
+            batches[-1] = bytes(rewrite_batch(header, kept)) if kept else batches[-1]
+        offset += count
+    assert_equal_loads(stored_log(b"".join(batches)))

@@ -8,6 +8,9 @@ A request is decided at a moment (`join`, `commit` ...), may be answered later, 
 the log has it: in the order of the decisions of its shard, before its answer leaves. So every decision that writes
 goes into the queue of its shard with the token of its request, and `took_effect` takes it out. A crash leaves some
 first part of the queue; `survivors` are the tables that may be found then.
+
+Not modelled: what assignors choose (consumers.py), commits on condition (tests/properties/linearizability.py), offsets in
+transactions, commits by the rules that are off by default (offsets.commit.owner.check and the like), other brokers.
 """
 
 import copy

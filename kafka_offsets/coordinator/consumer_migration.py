@@ -138,7 +138,7 @@ def _to_consumer(shard: Shard, old: ClassicGroup, member: classic.Member) -> tup
     if old.protocol is None:  # nobody has chosen one yet; real Kafka trips over it
         raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "No value present")
     if old.protocol not in member.protocols:  # it joins with others; real Kafka trips over it too
-        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "Member does not support protocol")
+        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "")
     try:
         subscription = read_subscription(member.protocols[old.protocol])
         target = _read_assignment(shard, old, member.assignment)

@@ -9,8 +9,8 @@ the log has it: in the order of the decisions of its shard, before its answer le
 goes into the queue of its shard with the token of its request, and `took_effect` takes it out. A crash leaves some
 first part of the queue; `survivors` are the tables that may be found then.
 
-Not modelled: what assignors choose (consumers.py), commits on condition (tests/properties/linearizability.py), offsets in
-transactions, commits by the rules that are off by default (offsets.commit.owner.check and the like), other brokers.
+Not modelled: what assignors choose (consumers.py), commits on condition (tests/properties/linearizability.py),
+offsets in transactions, rules that are off by default such as offsets.commit.owner.check, other brokers.
 """
 
 import copy

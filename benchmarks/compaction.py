@@ -24,8 +24,8 @@ CPython 3.11.7, Apache Kafka 4.3.1, two cores of a shared x86-64 machine with mu
 
 On the same machine 2 M records over 200,000 keys took 2.1 s of CPU in columns and 6.0 s in loops. Beside serving,
 300,000 records, as loaded: no turn of the cleaner took more than 6.1 ms of CPU, and 3.0 ms in another run. Commits went
-on at 83 % of the rate before in the one run and at 54 % in the other: pauses between turns are times of a clock, so that
-on cores that others take away the cleaner had 37 % of the serving thread's CPU in place of 15 %.
+on at 83 % of the rate before in the one run and at 54 % in the other: pauses between turns are times of a clock, and on
+cores that others take away the cleaner had 37 % of the serving thread's CPU in place of 15 %.
 """
 
 import argparse

@@ -98,9 +98,12 @@ def swap_in(log: "Log", cleaned: Segment, old: Sequence[Segment], transactions: 
 
     def remove_old() -> None:
         with log.file_lock:
-            if not is_closed():
-                _remove_segments(files, directory, {segment.base_offset for segment in old[1:]})
-                files.sync_directory(directory)
+            if is_closed():
+                return
+            _remove_segments(files, directory, {segment.base_offset for segment in old[1:]})
+        files.sync_directory(
+            directory
+        )  # without the lock: who deletes records meanwhile does not wait for the disk
 
     yield remove_old
     if is_closed() or not log.holds([cleaned]):
@@ -111,10 +114,11 @@ def swap_in(log: "Log", cleaned: Segment, old: Sequence[Segment], transactions: 
 
     def finish() -> None:
         with log.file_lock:
-            if not is_closed() and log.holds([cleaned]):
-                cleaned.write_index_files()
-                _write_transactions(files, directory, cleaned.base_offset, transactions)
-                files.sync_directory(directory)
+            if is_closed() or not log.holds([cleaned]):
+                return
+            cleaned.write_index_files()
+            _write_transactions(files, directory, cleaned.base_offset, transactions)
+        files.sync_directory(directory)
 
     yield finish
 

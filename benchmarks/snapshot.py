@@ -35,7 +35,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.core import BrokerCore, sync_all
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.snapshots import Done, Work
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.coordinator import stored

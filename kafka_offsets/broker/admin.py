@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.config_keys import Described
 from kafka_offsets.broker.partitions import Topic
 from kafka_offsets.broker.topic_config import TopicConfig, describe_topic
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
@@ -37,8 +37,9 @@ _MOST_PARTITIONS = 10_000
 _MOST_RECORDS = 10_000
 """The most records that one request may cost Kafka's controller: a topic, a setting, a partition are one each."""
 
-_OFFSETS_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
-"""What the offsets topic needs, unless the client that creates it says otherwise: else retention would eat it."""
+_COORDINATOR_CONFIGS = {"cleanup.policy": "compact"}
+"""What the topics of coordinators need, unless the client that creates one says otherwise: else retention would eat
+it."""
 
 _DISABLED_SINCE = 3
 """From this version of DeleteTopics on clients know TOPIC_DELETION_DISABLED (KIP-322)."""
@@ -191,8 +192,8 @@ def _plan(
         if refusal is not _FINE:
             plan.refusal = refusal
             break
-    if topic.name == OFFSETS_TOPIC:
-        plan.configs = _OFFSETS_TOPIC_CONFIGS | plan.configs
+    if topic.name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        plan.configs = _COORDINATOR_CONFIGS | plan.configs
     return plan
 
 
@@ -279,6 +280,8 @@ def _create(core: BrokerCore, plans: list[_Plan], now: Now) -> None:
         plan.topic_id = topic.topic_id
         if plan.name == OFFSETS_TOPIC:
             core.runtime.start(topic.partition_count, now, is_new=True)
+        elif plan.name == TRANSACTIONS_TOPIC:
+            core.transactions.topic_created()
 
 
 def _created(core: BrokerCore, plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
@@ -459,6 +462,11 @@ def _check_growth(
         return (
             ErrorCode.INVALID_PARTITIONS,
             "The offsets topic cannot grow: groups are found by the number of its partitions.",
+        )
+    if topic.name == TRANSACTIONS_TOPIC:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            "The topic of transactions cannot grow: their ids are found by the number of its partitions.",
         )
     if additional > room:
         return _TOO_MANY_PARTITIONS

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker import admin, admin_configs, fetch, groups, list_offsets, metadata, produce
+from kafka_offsets.broker import transaction_admin as txn_admin
+from kafka_offsets.broker import transaction_requests as txns
 from kafka_offsets.coordinator import consumer_heartbeat, join, membership, offsets, sync
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -151,9 +153,14 @@ SERVED = Apis((
     Api(19, "CreateTopics", (2, 7), BROKER, admin.create_topics, admin.fail_create_topics),
     Api(20, "DeleteTopics", (1, 6), BROKER, admin.delete_topics, admin.fail_delete_topics),
     Api(21, "DeleteRecords", (0, 2), BROKER, list_offsets.delete_records, list_offsets.fail_delete_records),
-    Api(22, "InitProducerId", (0, 5), BROKER, produce.init_producer_id, produce.fail_init_producer_id),
+    Api(22, "InitProducerId", (0, 5), BROKER, txns.init_producer_id, txns.fail_init_producer_id),
     Api(23, "OffsetForLeaderEpoch", (2, 4), BROKER,
         list_offsets.offset_for_leader_epoch, list_offsets.fail_offset_for_leader_epoch),
+    Api(24, "AddPartitionsToTxn", (0, 5), BROKER, txns.add_partitions, txns.fail_add_partitions),
+    Api(25, "AddOffsetsToTxn", (0, 4), BROKER, txns.add_offsets, txns.fail_add_offsets),
+    Api(26, "EndTxn", (0, 5), BROKER, txns.end_transaction, txns.fail_end_transaction),
+    Api(27, "WriteTxnMarkers", (1, 2), BROKER, txn_admin.write_markers, txn_admin.fail_write_markers),
+    Api(28, "TxnOffsetCommit", (0, 5), BROKER, txns.commit_offsets, txns.fail_commit_offsets),
     Api(32, "DescribeConfigs", (1, 4), BROKER, admin_configs.describe_configs, admin_configs.fail_describe_configs),
     Api(37, "CreatePartitions", (0, 3), BROKER, admin.create_partitions, admin.fail_create_partitions),
     Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, groups.fail_delete_groups),
@@ -161,6 +168,10 @@ SERVED = Apis((
         admin_configs.incremental_alter_configs, admin_configs.fail_incremental_alter_configs),
     Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
     Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),
+    Api(61, "DescribeProducers", (0, 0), BROKER, txn_admin.describe_producers, txn_admin.fail_describe_producers),
+    Api(65, "DescribeTransactions", (0, 0), BROKER,
+        txn_admin.describe_transactions, txn_admin.fail_describe_transactions),
+    Api(66, "ListTransactions", (0, 2), BROKER, txn_admin.list_transactions, txn_admin.fail_list_transactions),
     Api(68, "ConsumerGroupHeartbeat", (0, 1), GROUP, consumer_heartbeat.heartbeat, consumer_heartbeat.fail_heartbeat),
     Api(69, "ConsumerGroupDescribe", (0, 1), BROKER,
         groups.consumer_group_describe, groups.fail_consumer_group_describe),

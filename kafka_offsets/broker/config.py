@@ -333,6 +333,32 @@ class Config:
         at_least=10_000,
     )
 
+    # Transactions.
+    transaction_state_log_num_partitions: int = setting(
+        Kind.INT, 50, "Partitions of the topic of transactions; fixed once the topic exists.", at_least=1
+    )
+    transaction_state_log_replication_factor: int = setting(
+        Kind.SHORT, 3, "Replicas of that topic; capped at the number of brokers.", at_least=1
+    )
+    transaction_state_log_min_isr: int = setting(
+        Kind.INT, 2, "min.insync.replicas of that topic; capped at the number of brokers.", at_least=1
+    )
+    transaction_state_log_segment_bytes: int = setting(
+        Kind.INT, 104_857_600, "segment.bytes of that topic.", at_least=1
+    )
+    transaction_max_timeout_ms: int = setting(
+        Kind.INT, 900_000, "The longest time-out that a producer may ask for its transactions.", at_least=1
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        Kind.INT, 10_000, "How often transactions are looked for that are past their time-out.", at_least=1
+    )
+    transactional_id_expiration_ms: int = setting(
+        Kind.INT, 604_800_000, "How long a transactional id is kept that nobody uses.", at_least=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        Kind.INT, 3_600_000, "How often such transactional ids are looked for.", at_least=1
+    )
+
     # Ours.
     fsync: str = setting(
         Kind.STRING,

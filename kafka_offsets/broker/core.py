@@ -18,6 +18,7 @@ from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_api
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.connection import Connection, KnownHeader
 from kafka_offsets.broker.deadlines import Deadline, Deadlines
+from kafka_offsets.broker.durability import Durability, Sync, sync_inline
 from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.gather import Part
@@ -35,10 +36,11 @@ from kafka_offsets.broker.runtime import (
 )
 from kafka_offsets.broker.shard_loader import ShardLoader
 from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.broker.transactions import TransactionCoordinator
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import Closing, RequestContext, Result
+from kafka_offsets.coordinator.result import Closing, RequestContext, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.connection import (
@@ -77,29 +79,6 @@ _REMEMBERED_HEADER_BYTES = 256
 logger = logging.getLogger(__name__)
 
 
-Sync = Callable[[list[Log], Callable[[dict[Log, StorageError]], None]], None]
-"""(logs, done): make the logs durable, then call `done` with those that failed."""
-
-
-def sync_inline(logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
-    """Sync in the calling thread: for tests, and where there is no loop to keep free."""
-    done(sync_all(logs))
-
-
-def sync_all(logs: Iterable[Log]) -> dict[Log, StorageError]:
-    """Sync every log; return those that failed. An fsync that failed is never tried again."""
-    failed = {}
-    for log in logs:
-        if log.closed:  # its topic was deleted meanwhile
-            continue
-        try:
-            log.sync()
-        except StorageError as error:
-            if not log.closed:
-                failed[log] = error
-    return failed
-
-
 class BrokerCore:
     """One broker: topics, groups, connections.
 
@@ -128,9 +107,7 @@ class BrokerCore:
         self._deadlines = Deadlines()
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
-        self._syncing = False
-        self._sync_deadline: Deadline | None = None
-        self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
+        self._durability = Durability(self, self._unsynced)
         self._appended: dict[Partition, None] = {}
         self._answered: dict[Connection, None] = {}
         self._resumable: dict[Connection, None] = {}
@@ -162,12 +139,14 @@ class BrokerCore:
             commits_while_loading=config.offsets_commit_while_loading,
         )
         self.loader = ShardLoader(self)
+        self.transactions = TransactionCoordinator(self)
         self.last_request_ms = 0
         self.maintenance = Maintenance(self)
         self.recovery_points = RecoveryPoints(self)
         self.maintenance.on_cleaned.append(self._on_cleaned)
         try:
             left = self._load_groups()
+            self.transactions.start()
         except BaseException:
             self.directory.close(sync=False)
             raise
@@ -177,6 +156,7 @@ class BrokerCore:
         self.metrics = Metrics(self)
         self.metrics.start()
         self.loader.load(left)
+        self.transactions.carry_on()
         self.end_turn()
 
     def _load_groups(self) -> list[HostedShard]:
@@ -237,7 +217,7 @@ class BrokerCore:
         now = self.clock.now()
         for _ in range(_ROUNDS):
             self._append(now)
-            self._start_sync()
+            self._durability.start_sync()
             self._wake_fetches(now)
             self._release_answered()
             if not self._resumable:
@@ -290,6 +270,8 @@ class BrokerCore:
         self.topics.create(name, partition_count, configs)
         if name == OFFSETS_TOPIC:
             self.runtime.start(partition_count, self.clock.now(), is_new=True)
+        elif name == TRANSACTIONS_TOPIC:
+            self.transactions.topic_created()
 
     def committed(self, group_id: str) -> dict[tuple[str, int], OffsetAndMetadata]:
         """Return the committed offsets of a group by (topic, partition); empty for an unknown group."""
@@ -376,9 +358,16 @@ class BrokerCore:
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         """Answer once `logs` are as durable as the `fsync` policy says."""
         if self.config.fsync == "commit":
-            self._durable_replies.append((context, response, tuple(logs)))
+            self._durability.await_reply(context, response, logs)
         else:
             self.reply(context, response)
+
+    def when_durable(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
+        """Call back once what `logs` have now is as durable as the `fsync` policy says, or with an error."""
+        if self.config.fsync == "commit":
+            self._durability.await_call(callback, logs)
+        else:
+            callback(ErrorCode.NONE)
 
     def on_append(self, partition: Partition) -> None:
         """Note that a partition has grown: fetches that wait for it are looked at when the turn ends."""
@@ -408,6 +397,17 @@ class BrokerCore:
         hosted.decide(result)
         self._dirty_shards[hosted] = None
 
+    def decide_transactional(self, hosted: HostedShard, result: TransactionalResult) -> None:
+        """Take a batch of a transaction into this turn."""
+        hosted.decide_transactional(result)
+        self._dirty_shards[hosted] = None
+
+    def hosted_partition(self, index: int) -> HostedShard | None:
+        """Return the shard of a partition of the offsets topic; None when there is no such partition."""
+        if not 0 <= index < self.runtime.partition_count:
+            return None
+        return self.runtime.shard_at(index, self.clock.now())
+
     @property
     def offsets_topic_exists(self) -> bool:
         """Whether there is an offsets topic."""
@@ -426,6 +426,8 @@ class BrokerCore:
         if name == OFFSETS_TOPIC:
             self._dirty_shards.clear()
             self.runtime.stop()
+        elif name == TRANSACTIONS_TOPIC:
+            self.transactions.topic_deleted()
         else:
             self.expiry.topic_deleted(name)
 
@@ -627,53 +629,6 @@ class BrokerCore:
         partition = self.topics.partition(OFFSETS_TOPIC, hosted.shard.partition)
         if partition is not None and partition.parked:
             self._appended[partition] = None
-
-    def _start_sync(self) -> None:
-        """Sync everything that was appended so far, unless a sync is under way: then it is the next one's."""
-        if self._syncing or not (self._unsynced or self._durable_replies):
-            return
-        if self.config.fsync == "commit":
-            self._sync_now()
-        elif self.config.fsync == "interval" and self._sync_deadline is None:
-            due = self.clock.now().mono_ms + self.config.fsync_interval_ms
-            self._sync_deadline = self.at(due, self._sync_interval)
-        elif self.config.fsync == "never":
-            self.recovery_points.sync_ended(self._unsynced)
-            self._unsynced.clear()
-
-    def _sync_interval(self, now: Now) -> None:
-        self._sync_deadline = None
-        if self._unsynced and not self._syncing:
-            self._sync_now()
-
-    def _sync_now(self) -> None:
-        unsynced, self._unsynced = self._unsynced, {}
-        ends = {hosted: hosted.log.log_end_offset for hosted in unsynced.values() if hosted is not None}
-        replies, self._durable_replies = self._durable_replies, []
-        self._syncing = True
-        self.sync(list(unsynced), lambda failed: self._synced(ends, replies, failed))
-
-    def _synced(
-        self,
-        ends: dict[HostedShard, int],
-        replies: list[tuple[RequestContext, Any, tuple[Log, ...]]],
-        failed: dict[Log, StorageError],
-    ) -> None:
-        """Take note of a sync that has ended; an `end_turn` belongs behind it."""
-        self._syncing = False
-        for log, error in failed.items():
-            logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
-        for hosted, end in ends.items():
-            if hosted.log in failed:
-                hosted.fail(failed[hosted.log])
-            else:
-                hosted.durable_offset = end
-                hosted.take_effect()
-        for context, response, logs in replies:
-            if any(log in failed or log.failure is not None for log in logs):
-                self.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
-            else:
-                self.reply(context, response)
 
     def _wake_fetches(self, now: Now) -> None:
         if self._appended:

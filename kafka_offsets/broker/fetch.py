@@ -55,10 +55,11 @@ class ParkedFetch:
 
     plan        what it reads
     missing     bytes that its partitions must grow by
+    is_held_back  they have, but by records of open transactions: it is looked at whenever they grow
     partitions  where it is parked; each keeps how many more bytes of its own count
     """
 
-    __slots__ = ("context", "deadline", "missing", "partitions", "plan", "request")
+    __slots__ = ("context", "deadline", "is_held_back", "missing", "partitions", "plan", "request")
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class ParkedFetch:
         self.partitions = partitions
         self.missing = missing
         self.deadline: Deadline | None = None
+        self.is_held_back = False
 
 
 class _Reading(NamedTuple):
@@ -125,7 +127,13 @@ def fetch(
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
         _reply(core, context, plan, reading, now)
         return None
-    counted = [watched.readable_bytes(watched.partition.log.high_watermark) for watched in reading.watched]
+    is_committed = request.isolation_level == _READ_COMMITTED
+    counted = [
+        each.readable_bytes(
+            each.partition.last_stable_offset if is_committed else each.partition.log.high_watermark
+        )
+        for each in reading.watched
+    ]
     if sum(counted) >= least:
         _reply(core, context, plan, reading, now)
         return None
@@ -167,8 +175,19 @@ def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
             counted = min(grown, room)
             partition.parked[parked] = room - counted
             parked.missing -= counted
-            if parked.missing <= 0:
+            if (parked.missing <= 0 or parked.is_held_back) and not _waits_for_markers(core, parked):
                 _answer(core, parked, now)
+
+
+def _waits_for_markers(core: BrokerCore, parked: ParkedFetch) -> bool:
+    """Whether what has come belongs to open transactions, so that a reader of committed records has yet to wait."""
+    request = parked.request
+    if request.isolation_level != _READ_COMMITTED:
+        return False
+    reading = _read(core, request, parked.plan, parked.context.api_version, parked.partitions)
+    waits = not reading.is_final and reading.size < min(request.min_bytes, _most_bytes(core, request))
+    parked.is_held_back = parked.is_held_back or waits
+    return waits
 
 
 def topic_deleted(core: BrokerCore, name: str, now: Now) -> None:
@@ -299,10 +318,14 @@ class _Reader:
             return found
         if not start <= asked.fetch_offset <= end:
             return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        # A log that nobody has looked through for transactions is not read as a whole for a number that only
+        # readers of committed records use.
+        stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
+        readable = stable if self.aborted else end
         records = b""
-        if asked.fetch_offset < end and (self.left > 0 or self.at_least_one):
+        if asked.fetch_offset < readable and (self.left > 0 or self.at_least_one):
             limit = max(min(asked.partition_max_bytes, self.left), 0)
-            records = log.read(asked.fetch_offset, limit, at_least_one=self.at_least_one)
+            records = log.read(asked.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable)
             if records:
                 self.at_least_one = False
                 self.size += len(records)
@@ -312,9 +335,9 @@ class _Reader:
             partition_index=partition.index,
             error_code=0,
             high_watermark=end,
-            last_stable_offset=end,
+            last_stable_offset=stable,
             log_start_offset=start,
-            aborted_transactions=[] if self.aborted else None,
+            aborted_transactions=_aborted(partition, asked.fetch_offset, records) if self.aborted else None,
             records=records,
         )
 
@@ -380,6 +403,18 @@ def _read(
         else:
             without_name.append(Read(name, topic_id, _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
     return _Reading(answers + without_name + missing, reader.size, reader.watched, reader.is_final)
+
+
+def _aborted(
+    partition: Partition, fetch_offset: int, records: bytes
+) -> list[messages.FetchResponse.AbortedTransaction]:
+    """Name the aborted transactions whose records are among those that are answered."""
+    if not records or not partition.producers.aborted:
+        return []
+    end = max(header.last_offset for _, header in batch_headers(records)) + 1
+    answer = messages.FetchResponse.AbortedTransaction
+    found = partition.producers.aborted_in(fetch_offset, end)
+    return [answer(each.producer_id, each.first_offset) for each in found]
 
 
 def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionData:

@@ -26,7 +26,6 @@ _MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
     "the message was sent to an incompatible broker. See the broker logs for more details.",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactions are not served.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Share groups are not served.",
 }
 """What FindCoordinator says beside an error code; measured on Kafka 4.3.1 but for what is not served here."""
@@ -45,7 +44,7 @@ _GROUPS_SINCE = 8
 def find_coordinator(
     core: BrokerCore, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
 ) -> messages.FindCoordinatorResponse:
-    """Say which broker coordinates a group: this one, once the offsets topic exists."""
+    """Say which broker coordinates groups and transactional ids: this one, once the topic of these exists."""
     error = _coordinator_error(core, request.key_type, context.api_version, now)
     if error is not ErrorCode.NONE:
         return fail_find_coordinator(request, error, context.api_version)
@@ -67,8 +66,10 @@ def _coordinator_error(core: BrokerCore, key_type: int, api_version: int, now: N
         core.create_offsets_topic(now)
         return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
     if key_type == _TRANSACTION:
-        # Not served: clients take this as final, where COORDINATOR_NOT_AVAILABLE makes them ask until they time out.
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if core.transactions.topic_exists:
+            return ErrorCode.NONE
+        core.transactions.create_topic()
+        return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
     if key_type == _SHARE and api_version >= _SHARE_SINCE:
         return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served, and final as well
     return ErrorCode.INVALID_REQUEST

@@ -62,8 +62,7 @@ def list_offsets(
 ) -> messages.ListOffsetsResponse:
     """Answer an offset for each timestamp or mark asked.
 
-    The last stable offset of isolation level 1 is the high watermark, as long as there are no transactions. A
-    partition that is named twice is refused.
+    Isolation level 1 knows nothing behind the last stable offset. A partition that is named twice is refused.
     """
     version = context.api_version
     if request.isolation_level not in (0, 1):
@@ -77,7 +76,7 @@ def list_offsets(
         for asked in named.partitions:
             key = named.name, asked.partition_index
             if named_times[key] == 1:
-                answers.append(_list_one(core, named.name, asked, version))
+                answers.append(_list_one(core, named.name, asked, version, request.isolation_level))
             elif key not in answered:
                 answered.add(key)
                 answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
@@ -86,7 +85,11 @@ def list_offsets(
 
 
 def _list_one(
-    core: BrokerCore, topic: str, asked: messages.ListOffsetsRequest.ListOffsetsPartition, version: int
+    core: BrokerCore,
+    topic: str,
+    asked: messages.ListOffsetsRequest.ListOffsetsPartition,
+    version: int,
+    isolation_level: int,
 ) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
     index, timestamp = asked.partition_index, asked.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
@@ -94,7 +97,7 @@ def _list_one(
 
     def find(partition: Partition) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
         error = _epoch_error(asked.current_leader_epoch, partition)
-        found = _NOTHING if error else _find(partition, timestamp)
+        found = _NOTHING if error else _find(partition, timestamp, isolation_level)
         return _list_answer(
             index, error, found if version >= _EPOCH_SINCE else found._replace(leader_epoch=-1)
         )
@@ -108,17 +111,20 @@ def _list_answer(
     return messages.ListOffsetsResponse.ListOffsetsPartitionResponse(index, error, *found)
 
 
-def _find(partition: Partition, timestamp: int) -> _Found:
-    """Find what a timestamp stands for; nothing, which is no error, when no record is that late."""
+def _find(partition: Partition, timestamp: int, isolation_level: int) -> _Found:
+    """Find what a timestamp stands for; nothing, which is no error, when no readable record is that late."""
     log = partition.log
+    end = partition.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == LATEST:
-        return _Found(-1, log.high_watermark, partition.leader_epoch)
+        return _Found(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _Found(-1, log.log_start_offset, log.epoch_at(log.log_start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return _NOTHING if found is None else _Found(*found, log.epoch_at(found[1]))
+    if found is None or (isolation_level and found[1] >= end):
+        return _NOTHING
+    return _Found(*found, log.epoch_at(found[1]))
 
 
 def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:

@@ -49,8 +49,9 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_SINCE = 3
 _API_VERSIONS = 18
 _FEATURES_FROM_0_SINCE = 4
-_GROUP_FEATURE = "group.version"
-"""The feature of KIP-848 groups, of which there are the versions 0, none, and 1."""
+_FEATURES = {"group.version": 1, "transaction.version": 2}
+"""Kafka's features that are served, each from version 0, none, to this one, which is in force: KIP-848 groups, and
+transactions of KIP-890, by which clients get an epoch for each transaction."""
 
 logger = logging.getLogger(__name__)
 
@@ -311,8 +312,8 @@ def api_versions(
 ) -> messages.ApiVersionsResponse:
     """List every API that is served, with its versions.
 
-    Of Kafka's features there is the one of KIP-848 groups; the others stand for what is not served (transactions of
-    version 2, a metadata log).
+    Of Kafka's features there are those of groups and of transactions; the others stand for what is not served (share
+    and streams groups, a metadata log).
     """
     if context.api_version >= _SOFTWARE_SINCE:
         software = request.client_software_name, request.client_software_version
@@ -320,16 +321,14 @@ def api_versions(
             return fail_api_versions(request, ErrorCode.INVALID_REQUEST, context.api_version)
     answer = messages.ApiVersionsResponse
     # Older clients take a range that begins with 0 for an error (KAFKA-17011).
-    supported = (
-        [answer.SupportedFeatureKey(_GROUP_FEATURE, 0, 1)]
-        if context.api_version >= _FEATURES_FROM_0_SINCE
-        else []
-    )
+    supported = []
+    if context.api_version >= _FEATURES_FROM_0_SINCE:
+        supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
     return answer(
         api_keys=[answer.ApiVersion(api.key, api.min_version, api.max_version) for api in core.apis],
         supported_features=supported,
         finalized_features_epoch=0,
-        finalized_features=[answer.FinalizedFeatureKey(_GROUP_FEATURE, 1, 1)],
+        finalized_features=[answer.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()],
     )
 
 

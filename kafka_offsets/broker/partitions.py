@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.topic_config import TopicConfig
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol.records import encode_marker, read_batch_header
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
 from kafka_offsets.storage.log import Log, LogConfig
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, "__transaction_state", "__share_group_state"))
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
 """Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
 
 
@@ -36,7 +39,18 @@ class Partition:
     told_bytes    how many bytes had been appended when its parked fetches were last told
     """
 
-    __slots__ = ("_producers", "index", "leader_epoch", "log", "parked", "told_bytes", "topic", "topic_id")
+    __slots__ = (
+        "_is_written_elsewhere",
+        "_producers",
+        "_scanned",
+        "index",
+        "leader_epoch",
+        "log",
+        "parked",
+        "told_bytes",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(self, topic: str, topic_id: bytes, index: int, log: Log) -> None:
         self.topic = topic
@@ -48,25 +62,66 @@ class Partition:
         self.leader_epoch = log.leader_epoch
         self.parked: dict[ParkedFetch, int] = {}
         self.told_bytes = 0
-        self._producers: Producers | None = None
+        # What is not there need not be read.
+        is_empty = log.log_start_offset == log.log_end_offset == 0
+        self._producers = Producers() if is_empty else None
+        self._is_written_elsewhere = topic == OFFSETS_TOPIC
+        self._scanned = log.log_end_offset
 
     @property
     def producers(self) -> Producers:
-        """The idempotent producers that wrote here, read back from the batch headers of the log on first use.
+        """The producers that wrote here, read back from the batches of the log on first use.
 
         Raises StorageError when a batch is damaged.
         """
         if self._producers is None:
-            self._producers = Producers.of(batch.header for batch in self.log.batches(verify=False))
+            producers = Producers()
+            self._scan(producers, None)
+            self._producers = producers
+        elif self._is_written_elsewhere and self._scanned < self.log.log_end_offset:
+            self._scan(self._producers, self._scanned)
         return self._producers
+
+    @property
+    def knows_producers(self) -> bool:
+        """Whether asking for `producers` reads nothing, or next to nothing."""
+        return self._producers is not None
+
+    def _scan(self, producers: Producers, start_offset: int | None) -> None:
+        end = self.log.log_end_offset
+        batches = ((batch.header, batch.data) for batch in self.log.batches(start_offset, verify=False))
+        try:
+            producers.take(batches)
+        except ProtocolError as error:
+            raise StorageError(f"damaged transaction marker: {error}", self.log.directory) from error
+        self._scanned = end
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which every transaction has ended. Raises StorageError, as `producers` does."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None:
+            return self.log.high_watermark
+        return max(unstable, self.log.log_start_offset)
+
+    def append_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, now: Now, *, is_commit: bool
+    ) -> None:
+        """Append the marker that ends a producer's transaction here, if it has one. Raises StorageError."""
+        producers = self.producers
+        batch = encode_marker(producer_id, epoch, coordinator_epoch, now.wall_ms, is_commit=is_commit)
+        base_offset = self.log.append(batch, leader_epoch=self.leader_epoch)
+        header = read_batch_header(batch)
+        producers.end_transaction(header, base_offset, coordinator_epoch, now.wall_ms, is_commit=is_commit)
 
     def delete_records_before(self, offset: int) -> None:
         """Let the log start at `offset`; its producers stay known.
 
         After a restart only producers that still have a batch in the log are known. Raises as the log does.
         """
-        assert self.producers is not None  # read before the batches go
+        producers = self.producers  # read before the batches go
         self.log.delete_records_before(offset)
+        producers.forget_aborted_before(offset)
 
     def expire_records_before(self, offset: int) -> None:
         """Let the log start at `offset`, as `delete_records_before`; producers are not read back for it.
@@ -74,6 +129,8 @@ class Partition:
         Those that nobody has asked for yet are then known as after a restart.
         """
         self.log.delete_records_before(offset)
+        if self._producers is not None:
+            self._producers.forget_aborted_before(offset)
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"

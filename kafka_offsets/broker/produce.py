@@ -1,4 +1,4 @@
-"""Produce and InitProducerId: records into logs, once each when the producer is idempotent."""
+"""Produce: records into logs, once each when the producer is idempotent, in a transaction when it has one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.partitions import Partition, Topic
 from kafka_offsets.broker.produced_batch import Allowance, Refused, check_batch, find_batch
 from kafka_offsets.broker.producers import AppendedBatch
+from kafka_offsets.broker.transaction_requests import told_outside
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 TOPIC_IDS_SINCE = 13
 """From this version of Produce on topics are named by id (KIP-516)."""
 
-MAX_TRANSACTION_TIMEOUT_MS = 900_000
-"""Kafka's default of transaction.max.timeout.ms."""
+_ADDS_SINCE = 12
+_ABORTABLE_SINCE = 11
+"""From these versions on a batch adds its partition to the transaction by itself, and clients know
+TRANSACTION_ABORTABLE (KIP-890)."""
 
 _ACKS = (0, 1, -1)
 
@@ -35,9 +38,8 @@ def produce(
     """Append one batch to each partition; the answer leaves once they are durable.
 
     Topics are not created here, as in Kafka: a client asks for Metadata first. acks=1 and acks=-1 are the same for one
-    broker. With acks=0 there is no answer, and an error closes the connection. Transactions are not served: a
-    transactional batch is refused with INVALID_TXN_STATE, as one without a started transaction, or, when the request
-    names no transactional id, with TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+    broker. With acks=0 there is no answer, and an error closes the connection. A transactional batch needs a partition
+    that is in its producer's transaction, or, from version 12 on, adds it.
     """
     logs: list[Log] = []
     by_id = context.api_version >= TOPIC_IDS_SINCE
@@ -103,7 +105,14 @@ def _produce_one(
     try:
         partition = core.topics.partition_of(topic, data.index)
         assert partition is not None
-        return _append(core, partition, topic, data, header, logs, allowance, now)
+        if header.is_transactional:
+            error = _join_transaction(core, request, context, partition, header, now)
+            if error:
+                refusal = _refusal(data.index, error)
+                if error is ErrorCode.INVALID_TXN_STATE:
+                    refusal.error_message = "Partition was not added to the transaction"
+                return refusal
+        return _append(core, context, partition, topic, data, header, logs, allowance, now)
     except StorageError as storage_error:
         logger.error("Produce to %s-%d: %s", topic.name, data.index, storage_error)
         return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -115,15 +124,41 @@ def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHead
         return ErrorCode.INVALID_REQUIRED_ACKS
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if header.is_transactional:
-        if request.transactional_id is None:
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return ErrorCode.INVALID_TXN_STATE
+    if header.is_transactional and request.transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
+
+
+def _join_transaction(
+    core: BrokerCore,
+    request: messages.ProduceRequest,
+    context: RequestContext,
+    partition: Partition,
+    header: BatchHeader,
+    now: Now,
+) -> ErrorCode:
+    """Make sure that a partition is in the transaction of a batch that begins it there (KIP-890).
+
+    Source: ReplicaManager.maybeSendPartitionsToTransactionCoordinator, AddPartitionsToTxnManager.
+    """
+    assert request.transactional_id is not None
+    if partition.producers.has_open(header.producer_id, header.producer_epoch):
+        return ErrorCode.NONE
+    adds = context.api_version >= _ADDS_SINCE
+    place = partition.topic, partition.index
+    error = core.transactions.add_or_verify(
+        request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
+    )
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # upon which older clients ask again
+    if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return told_outside(error, knows_abortable=context.api_version >= _ABORTABLE_SINCE)
 
 
 def _append(
     core: BrokerCore,
+    context: RequestContext,
     partition: Partition,
     topic: Topic,
     data: messages.ProduceRequest.PartitionProduceData,
@@ -142,7 +177,8 @@ def _append(
         return _refusal(index, ErrorCode.RECORD_LIST_TOO_LARGE)
     is_idempotent = header.producer_id >= 0
     if is_idempotent:
-        found = partition.producers.check(header)
+        begins_at_0 = header.is_transactional and context.api_version >= _ADDS_SINCE
+        found = partition.producers.check(header, begins_at_0=begins_at_0)
         if isinstance(found, AppendedBatch):
             logs.append(log)
             return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
@@ -188,39 +224,3 @@ def fail_produce(
             for named in request.topic_data
         ]
     )
-
-
-def init_producer_id(
-    core: BrokerCore, request: messages.InitProducerIdRequest, context: RequestContext, now: Now
-) -> messages.InitProducerIdResponse:
-    """Give an idempotent producer an id that nobody had before; its epoch begins at 0.
-
-    A producer without a transactional id that names its old id gets a new one, as from Kafka. Transactions are not
-    served: TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the code that every client takes as final, where one that says
-    there is no coordinator would have it ask again until it gives up.
-    """
-    error = _init_error(request)
-    if error:
-        return fail_init_producer_id(request, error, context.api_version)
-    return messages.InitProducerIdResponse(producer_id=core.topics.new_producer_id(), producer_epoch=0)
-
-
-def _init_error(request: messages.InitProducerIdRequest) -> ErrorCode:
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return ErrorCode.INVALID_REQUEST
-    if request.transactional_id is None:
-        return ErrorCode.NONE
-    if not request.transactional_id:
-        return ErrorCode.INVALID_REQUEST
-    if not 0 < request.transaction_timeout_ms <= MAX_TRANSACTION_TIMEOUT_MS:
-        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
-def fail_init_producer_id(
-    request: messages.InitProducerIdRequest, error: ErrorCode, api_version: int
-) -> messages.InitProducerIdResponse:
-    """Refuse to give an id. A StorageError is answered COORDINATOR_NOT_AVAILABLE, upon which producers ask again."""
-    if error is ErrorCode.KAFKA_STORAGE_ERROR:
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return messages.InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)

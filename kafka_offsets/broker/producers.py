@@ -1,25 +1,36 @@
-"""Idempotent producers of one partition: which batch may come next, and which one has come already.
+"""Producers of one partition: which batch may come next, which one has come already, and which may be read.
 
 Each batch of an idempotent producer carries the producer's id and epoch and the sequence number of its first record.
 The last five batches of a producer are remembered, as many as a client may have in flight: one of them sent again is
 answered with the offset it got the first time.
 
+Batches of a transaction are not stable until its marker stands behind them, and nothing behind the first of them is:
+consumers that read committed records read up to the last stable offset, and are told which transactions were aborted.
+
 Sources: KIP-98; ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka 4.3.
 """
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol.records import BatchHeader
+from kafka_offsets.protocol.records import BatchHeader, Buffer, read_marker, read_records
 
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = 2**31 - 1
 NO_EPOCH = -1
+_GREATEST_EPOCH = 2**15 - 1
+_BUMPED_SINCE = 2
+"""Since this version of transactions each has an epoch of its own (KIP-890)."""
 
 MAX_PRODUCERS = 1 << 16
 """Producers remembered per partition; beyond it those idle for longest are forgotten. Kafka has no such bound."""
+
+_FORGOTTEN_AT_ONCE = 16
+"""At most so many producers are looked at when one comes."""
 
 EXPIRATION_MS = 86_400_000
 """A producer idle for this long is forgotten: Kafka's default of producer.id.expiration.ms."""
@@ -37,15 +48,31 @@ class AppendedBatch(NamedTuple):
     timestamp: int
 
 
-class _Producer:
-    """What is known of one producer id. `last_used_ms` is wall time, 0 since the log was opened."""
+class AbortedTransaction(NamedTuple):
+    """A transaction whose records nobody should see: its first offset, its marker, and what was stable behind that."""
 
-    __slots__ = ("batches", "epoch", "last_used_ms")
+    producer_id: int
+    first_offset: int
+    marker_offset: int
+    stable_offset: int
+
+
+class Producer:
+    """What is known of one producer id.
+
+    last_used_ms       wall time, 0 since the log was opened
+    last_timestamp     the latest of its last batch, or of its last marker
+    coordinator_epoch  of the transaction coordinator that wrote the last marker, -1 none
+    """
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "last_used_ms")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[AppendedBatch] = deque(maxlen=REMEMBERED_BATCHES)
         self.last_used_ms = 0
+        self.last_timestamp = -1
+        self.coordinator_epoch = -1
 
 
 def last_sequence(first_sequence: int, last_offset_delta: int) -> int:
@@ -58,29 +85,89 @@ class Producers:
     """The producers of one partition, by id. Checking and adding a batch cost O(1)."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, _Producer] = {}  # in the order of their last use
+        self._by_id: dict[int, Producer] = {}  # in the order of their last use
+        self._open: dict[
+            int, int
+        ] = {}  # producer id -> first offset of its transaction, in the order of these
+        self.aborted: list[AbortedTransaction] = []
 
     @classmethod
-    def of(cls, headers: Iterable[BatchHeader]) -> "Producers":
-        """Return the producers of a log, from the headers of its batches in order."""
+    def of(cls, batches: Iterable[tuple[BatchHeader, Buffer]]) -> "Producers":
+        """Return the producers of a log, from its batches in order."""
         producers = cls()
-        for header in headers:
-            if header.producer_id >= 0:
-                producers.add(header, header.base_offset, header.max_timestamp, 0)
+        producers.take(batches)
         return producers
+
+    def take(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+        """Take in further batches of the log, in order. Raises ProtocolError for a marker that does not parse."""
+        for header, data in batches:
+            if header.producer_id < 0:
+                continue
+            if not header.is_control:
+                self.add(header, header.base_offset, header.max_timestamp, 0)
+                continue
+            marker = next(map(read_marker, read_records(data, 0, header)), None)
+            if marker is not None:  # else compaction has taken it
+                is_commit, epoch = marker
+                self.end_transaction(header, header.base_offset, epoch, 0, is_commit=is_commit)
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
+    def __iter__(self) -> Iterator[tuple[int, Producer]]:
+        return iter(self._by_id.items())
+
+    def get(self, producer_id: int) -> Producer | None:
+        """Return what is known of a producer."""
+        return self._by_id.get(producer_id)
+
+    def open_from(self, producer_id: int) -> int | None:
+        """Return the first offset of a producer's open transaction, None when it has none."""
+        return self._open.get(producer_id)
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction open in this epoch."""
+        return producer_id in self._open and self._by_id[producer_id].epoch == epoch
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest open transaction, None when none is open."""
+        return next(iter(self._open.values()), None)
+
+    def aborted_in(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that have records from `start` to before `end`."""
+        first = bisect_left(self.aborted, start, key=lambda each: each.marker_offset)
+        found = []
+        for each in islice(self.aborted, first, None):
+            if each.first_offset < end:
+                found.append(each)
+            if each.stable_offset >= end:
+                break
+        return found
+
+    def forget_aborted_before(self, offset: int) -> None:
+        """Let go of aborted transactions that ended before an offset, where the log now starts."""
+        del self.aborted[: bisect_left(self.aborted, offset, key=lambda each: each.marker_offset)]
+
+    def check(self, header: BatchHeader, *, begins_at_0: bool = False) -> AppendedBatch | ErrorCode:
         """Return NONE when the batch may be appended, the batch it repeats, or why it is refused.
 
+        begins_at_0  a producer that is not known here must begin with sequence 0, as one of transaction version 2
         INVALID_PRODUCER_EPOCH for an older epoch; OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, for an old batch that is
-        no longer remembered, and for a new epoch that does not begin at 0. Of a producer that is not known here any
-        sequence is accepted: its records may have been deleted.
+        no longer remembered, and for a new epoch that does not begin at 0; INVALID_TXN_STATE for a batch outside the
+        transaction that its producer has open. Of a producer that is not known here any sequence is accepted: its
+        records may have been deleted.
         """
+        found = self._check(header, begins_at_0)
+        if found is ErrorCode.NONE and header.producer_id in self._open and not header.is_transactional:
+            return ErrorCode.INVALID_TXN_STATE
+        return found
+
+    def _check(self, header: BatchHeader, begins_at_0: bool) -> AppendedBatch | ErrorCode:
         producer = self._by_id.get(header.producer_id)
         if producer is None:
+            if begins_at_0 and header.base_sequence != 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             return ErrorCode.NONE
         first = header.base_sequence
         if header.producer_epoch == producer.epoch:
@@ -97,28 +184,69 @@ class Producers:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return ErrorCode.NONE
 
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> ErrorCode:
+        """Say whether an administrator may end the transaction of a producer.
+
+        INVALID_PRODUCER_EPOCH unless the epoch is the producer's or a later one, of transaction version 2 a later one
+        or that of a marker written again; TRANSACTION_COORDINATOR_FENCED for an older coordinator.
+        """
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            return ErrorCode.NONE
+        is_late = epoch < producer.epoch
+        if transaction_version >= _BUMPED_SINCE and epoch == producer.epoch:
+            is_late = producer_id in self._open and epoch != _GREATEST_EPOCH
+        if is_late:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if producer.coordinator_epoch > coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
     def add(self, header: BatchHeader, base_offset: int, timestamp: int, wall_ms: int) -> None:
-        """Remember a batch that was appended at `base_offset`."""
+        """Remember a batch of records that was appended at `base_offset`."""
+        producer = self._use(header, timestamp, wall_ms)
+        first = header.base_sequence
+        last = last_sequence(first, header.last_offset_delta)
+        producer.batches.append(AppendedBatch(first, last, base_offset, timestamp))
+        if header.is_transactional and header.producer_id not in self._open:
+            self._open[header.producer_id] = base_offset
+
+    def end_transaction(
+        self, header: BatchHeader, base_offset: int, coordinator_epoch: int, wall_ms: int, *, is_commit: bool
+    ) -> None:
+        """Remember a marker: it has no sequence number, and may bring a new epoch."""
+        producer = self._use(header, header.max_timestamp, wall_ms)
+        producer.coordinator_epoch = coordinator_epoch
+        first_offset = self._open.pop(header.producer_id, None)
+        if first_offset is not None and not is_commit:
+            stable = self.first_unstable_offset
+            ended = base_offset + 1 if stable is None else stable
+            self.aborted.append(AbortedTransaction(header.producer_id, first_offset, base_offset, ended))
+
+    def _use(self, header: BatchHeader, timestamp: int, wall_ms: int) -> Producer:
         producer = self._by_id.pop(header.producer_id, None)
         if producer is None:
             self._forget_idle(wall_ms)
-            producer = _Producer(header.producer_epoch)
+            producer = Producer(header.producer_epoch)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
         self._by_id[header.producer_id] = producer
-        producer.last_used_ms = wall_ms
-        if not header.is_control:  # a transaction marker has no sequence number; it may bring a new epoch
-            first = header.base_sequence
-            last = last_sequence(first, header.last_offset_delta)
-            producer.batches.append(AppendedBatch(first, last, base_offset, timestamp))
+        producer.last_used_ms, producer.last_timestamp = wall_ms, timestamp
+        return producer
 
     def _forget_idle(self, wall_ms: int) -> None:
-        """Make room for one more producer; costs what it forgets."""
-        while self._by_id:
-            oldest = next(iter(self._by_id))
+        """Make room for one more producer; costs what it forgets. Those with an open transaction stay."""
+        for _ in range(_FORGOTTEN_AT_ONCE):
+            oldest = next(iter(self._by_id), None)
+            if oldest is None:
+                return
             last_used_ms = self._by_id[oldest].last_used_ms
             is_idle = last_used_ms and wall_ms - last_used_ms >= EXPIRATION_MS
             if not is_idle and len(self._by_id) < MAX_PRODUCERS:
                 return
-            del self._by_id[oldest]
+            producer = self._by_id.pop(oldest)
+            if oldest in self._open:
+                self._by_id[oldest] = producer

@@ -9,7 +9,7 @@ clock only tells how long a log takes to load.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from kafka_offsets.broker import loading, rescue
 from kafka_offsets.broker.config import Config
@@ -17,11 +17,11 @@ from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator import rebalance, stored
 from kafka_offsets.coordinator.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.meters import Meters
-from kafka_offsets.coordinator.result import Record, RequestContext, Result
+from kafka_offsets.coordinator.result import Record, RequestContext, Result, TransactionalResult
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.protocol.records import encode_keyed_batch
+from kafka_offsets.protocol.records import encode_batch, encode_keyed_batch, encode_marker
 from kafka_offsets.storage.log import Log
 
 _TARGET_BATCH_BYTES = 1 << 20
@@ -105,6 +105,10 @@ Read = Callable[[ErrorCode], None]
 """A read that waits until the decisions before it have taken effect; called with the error when they will not."""
 
 
+_Decided = Result | Read | TransactionalResult
+"""What a turn takes in."""
+
+
 class Deadline(Protocol):
     """A tick of a shard that is due some time."""
 
@@ -144,8 +148,10 @@ class HostedShard:
         self.failed = self.knows_more_than_log = False
         self.refusals = 0
         self.deadline: Deadline | None = None
-        self._decided: list[Result | Read] = []
+        self._decided: list[_Decided] = []
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
+        self._has_transactional = False
+        self._open_offsets: dict[stored.OffsetKey, int] = {}
         self._latest: dict[bytes, Record] | None = None
         self._looked_through = 0
         shard.latest_record = self.latest_record
@@ -163,14 +169,16 @@ class HostedShard:
     @property
     def decided_end_offset(self) -> int:
         """The offset that the next decision's first record will have, unless the log refuses one before it."""
-        decided = (len(result.records) for result in self._decided if isinstance(result, Result))
-        return self.log.log_end_offset + sum(decided)
+        decided = sum(len(result.records) for result in self._decided if isinstance(result, Result))
+        if self._has_transactional:
+            decided += sum(each.size for each in self._decided if isinstance(each, TransactionalResult))
+        return self.log.log_end_offset + decided
 
     def under_way(self) -> UnderWay:
         """Return what the decisions are about that have not taken effect yet."""
         if not self.has_pending:
             return NOTHING
-        offsets, groups = set(), set()
+        offsets, groups = set(self._open_offsets), {key.group for key in self._open_offsets}
         for key in self._latest_records():
             parsed = stored.parse_key(key)
             if isinstance(parsed, stored.OffsetKey):
@@ -234,6 +242,15 @@ class HostedShard:
         """Take a decision, or a read that must see its effect, into this turn."""
         self._decided.append(result)
 
+    def decide_transactional(self, result: TransactionalResult) -> None:
+        """Take a batch of a transaction into this turn, behind what is decided already."""
+        self._has_transactional = True
+        for record in result.records:
+            if record.offset_key is not None:
+                key = stored.OffsetKey(*record.offset_key)
+                self._open_offsets[key] = self._open_offsets.get(key, 0) + 1
+        self._decided.append(result)
+
     def latest_record(self, key: bytes) -> Record | None:
         """Return the last record of a key that is decided and has not taken effect, None when there is none."""
         return self._latest_records().get(key)
@@ -257,13 +274,17 @@ class HostedShard:
         decided, self._decided = self._decided, []
         self._latest = None
         if self.failed:
+            self._has_transactional = False
             self._refuse(decided, ErrorCode.NOT_COORDINATOR)
+        elif self._has_transactional:
+            self._has_transactional = False
+            self._append_together(_apart(decided), now)
         elif len(decided) <= _FEW:
             self._append_together([decided], now)
         else:
             self._append_together(_share_batches(decided), now)
 
-    def _append_together(self, shared: Iterable[list[Result | Read]], now: Now) -> None:
+    def _append_together(self, shared: Iterable[list[_Decided]], now: Now) -> None:
         """Append a batch for each list of decisions; one that is too large for them goes in one for each."""
         batches = deque(shared)
         while batches:
@@ -272,11 +293,17 @@ class HostedShard:
                 record for result in results if isinstance(result, Result) for record in result.records
             ]
             base_offset = end_offset = self.log.log_end_offset
-            if records:
+            transactional = results[0] if results else None
+            batch: bytes | None = None
+            if isinstance(transactional, TransactionalResult):
+                end_offset += transactional.size
+                batch = self._encode_transactional(transactional, now)
+            elif records:
                 end_offset += len(records)
                 batch = encode_keyed_batch(
                     records, now.wall_ms, base_offset, self.log.leader_epoch, self._compression
                 )
+            if batch is not None:
                 size = len(batch)
                 if size > self._max_batch_bytes and len(results) > 1:
                     batches.extendleft([result] for result in reversed(results))
@@ -291,7 +318,71 @@ class HostedShard:
                     rest = [result for lost in batches for result in lost]
                     self._refuse(results + rest, coordinator_error(error))
                     return
-            self._appended.append((base_offset, end_offset, results))
+            if isinstance(transactional, TransactionalResult):
+                effects = self._effects(results, base_offset)
+            else:
+                effects = cast("list[Result | Read]", results)
+            self._appended.append((base_offset, end_offset, effects))
+
+    def _encode_transactional(self, result: TransactionalResult, now: Now) -> bytes:
+        base_offset, leader_epoch = self.log.log_end_offset, self.log.leader_epoch
+        producer_id, epoch = result.producer_id, result.producer_epoch
+        if result.is_commit is not None:
+            marker = encode_marker(
+                producer_id,
+                epoch,
+                result.coordinator_epoch,
+                now.wall_ms,
+                is_commit=result.is_commit,
+                base_offset=base_offset,
+                leader_epoch=leader_epoch,
+            )
+            return bytes(marker)
+        batch = encode_batch(
+            [(record.key, record.value, (), now.wall_ms) for record in result.records],
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            compression=self._compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        return bytes(batch)
+
+    def _effects(self, results: list[_Decided], base_offset: int) -> list[Result | Read]:
+        """Return what takes effect with a batch: a transaction's is a read that changes the shard first."""
+        effects: list[Result | Read] = []
+        for result in results:
+            if not isinstance(result, TransactionalResult):
+                effects.append(result)
+                continue
+            effects.append(self._effect_of(result, base_offset))
+            effects.append(Result(replies=result.replies))
+            if result.done is not None:
+                effects.append(result.done)
+        return effects
+
+    def _effect_of(self, result: TransactionalResult, base_offset: int) -> Read:
+        def take_effect(error: ErrorCode) -> None:
+            self._forget_open(result)
+            if error:
+                return
+            if result.is_commit is not None:
+                self.shard.end_transaction(result.producer_id, committed=result.is_commit)
+                return
+            for offset, record in enumerate(result.records, base_offset):
+                self.shard.replay(record.key, record.value, offset, result.producer_id)
+
+        return take_effect
+
+    def _forget_open(self, result: TransactionalResult) -> None:
+        for record in result.records:
+            if record.offset_key is not None:
+                key = stored.OffsetKey(*record.offset_key)
+                left = self._open_offsets.pop(key) - 1
+                if left:
+                    self._open_offsets[key] = left
 
     def take_effect(self) -> None:
         """Replay what is durable and let its replies go, in the order of the decisions."""
@@ -324,15 +415,18 @@ class HostedShard:
         self.is_loading, self.stand_in = False, None
         if self.deadline is not None:
             self.deadline.cancel()
-        lost = [result for _, _, results in self._appended for result in results] + self._decided
+        lost: list[_Decided] = [result for _, _, results in self._appended for result in results]
+        lost += self._decided
+        self._has_transactional = False
         self._appended.clear()
         self._decided.clear()
         self._refuse(lost, error)
         for context, response in rebalance.unload(self.shard).replies:
             self._replies.reply(context, response)
 
-    def _refuse(self, results: list[Result | Read], error: ErrorCode) -> None:
+    def _refuse(self, decided: Sequence[_Decided], error: ErrorCode) -> None:
         self.refusals += 1
+        results = self._effects(list(decided), -1)
         for result in reversed(results):
             if isinstance(result, Result):
                 result.undo()
@@ -344,16 +438,29 @@ class HostedShard:
                 self._replies.fail(reply.context, error)
 
 
-def _by_key(results: Iterable[Result | Read]) -> dict[bytes, Record]:
+def _apart(decided: Iterable[_Decided]) -> Iterable[list[_Decided]]:
+    """Group decisions into batches in their order, each batch of a transaction by itself."""
+    plain: list[_Decided] = []
+    for result in decided:
+        if isinstance(result, TransactionalResult):
+            yield from _share_batches(plain)
+            plain = []
+            yield [result]
+        else:
+            plain.append(result)
+    yield from _share_batches(plain)
+
+
+def _by_key(results: Iterable[_Decided]) -> dict[bytes, Record]:
     """Return the last record of each key that decisions write."""
     return {
         record.key: record for result in results if isinstance(result, Result) for record in result.records
     }
 
 
-def _share_batches(results: Iterable[Result | Read]) -> Iterable[list[Result | Read]]:
+def _share_batches(results: Iterable[_Decided]) -> Iterable[list[_Decided]]:
     """Group decisions so that each group's records make one batch of a bounded size."""
-    group: list[Result | Read] = []
+    group: list[_Decided] = []
     size = 0
     for result in results:
         records = result.records if isinstance(result, Result) else ()
@@ -484,14 +591,17 @@ class CoordinatorRuntime:
         """Return the shard of a group."""
         hosted = self.by_group.get(group_id)
         if hosted is None:
-            partition = partition_for(group_id, self.partition_count)
-            hosted = self.shards.get(partition) or self._host(partition, now)
+            hosted = self.shard_at(partition_for(group_id, self.partition_count), now)
             if hosted.is_loading:
                 return hosted
             if len(self.by_group) >= _REMEMBERED_GROUPS:
                 self.by_group.clear()
             self.by_group[group_id] = hosted
         return hosted
+
+    def shard_at(self, partition: int, now: Now) -> HostedShard:
+        """Return the shard of a partition."""
+        return self.shards.get(partition) or self._host(partition, now)
 
     def all_shards(self) -> Iterable[HostedShard]:
         """Return the shards that hold anything."""

@@ -22,7 +22,8 @@ from kafka_offsets.broker.compact_now import compact_now
 from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
-from kafka_offsets.broker.core import BrokerCore, sync_all
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.snapshots import Done, Work
 from kafka_offsets.broker.writing import Writer
 from kafka_offsets.client import commits

@@ -8,6 +8,9 @@ from kafka_offsets.storage.data_directory import LONGEST_TOPIC_NAME
 OFFSETS_TOPIC = "__consumer_offsets"
 """The topic of committed offsets and groups."""
 
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""The topic of transactional ids and what becomes of their transactions."""
+
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 

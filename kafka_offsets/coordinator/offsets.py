@@ -73,7 +73,7 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
                 group_error = _check_group(shard, request, context.api_version)
             if group_error is not _NONE:
                 refused[id(partition)] = group_error
-            elif metadata and _is_too_long(metadata, longest):
+            elif metadata and is_too_long(metadata, longest):
                 refused[id(partition)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 timestamp = partition.commit_timestamp
@@ -260,12 +260,12 @@ def _check_each(
         for partition in topic.partitions:
             if 0 <= partition.partition_index < count:
                 error = check(topic_id, partition.partition_index)
-                if error is not _NONE and not _is_too_long(partition.committed_metadata or "", longest):
+                if error is not _NONE and not is_too_long(partition.committed_metadata or "", longest):
                     return error
     return _NONE
 
 
-def _is_too_long(metadata: str, limit: int) -> bool:
+def is_too_long(metadata: str, limit: int) -> bool:
     """Whether metadata has more characters than allowed, counted as Java does: in UTF-16 code units."""
     if len(metadata) > limit:
         return True

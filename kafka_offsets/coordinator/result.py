@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.connection import Parts
 
 
@@ -93,3 +94,26 @@ def reply_with(context: RequestContext, response: Any, records: Sequence[Record]
     # Half the time of calling the classes, for each of the requests that come most often.
     new = tuple.__new__
     return new(Result, (records, (new(Reply, (context, response)),), _nothing))
+
+
+class TransactionalResult(NamedTuple):
+    """What a transaction asks of the log of a shard: a batch of its own, of its producer.
+
+    records         committed offsets, which wait for the marker
+    is_commit       None for records; else the batch is a marker, without records, which commits or aborts
+    coordinator_epoch  of the transaction coordinator, for a marker
+    done            called when the batch is durable and has taken effect, or with the error of the log
+    """
+
+    producer_id: int
+    producer_epoch: int
+    records: Sequence[Record] = ()
+    replies: tuple[Reply, ...] = ()
+    is_commit: bool | None = None
+    coordinator_epoch: int = 0
+    done: Callable[[ErrorCode], None] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many offsets the batch takes."""
+        return len(self.records) if self.is_commit is None else 1

@@ -1,7 +1,7 @@
 """Which topics does a regular expression of a consumer group match?
 
 The syntax is RE2's, as Kafka has it through RE2J: what backtracking alone could decide, back references and look
-around, is refused. Names of topics have 65 different characters, so every class of characters is a small set, and an
+around, is refused. Names consist of printable characters of ASCII, so every class of characters is a small set, and an
 expression becomes a nondeterministic automaton that reads a name in time proportional to its length, whatever a member
 sends; both its size and its depth have bounds.
 Source: RE2J 1.8, Parser; TopicRegexResolver and Utils.throwIfRegularExpressionIsInvalid of Kafka 4.3.
@@ -14,8 +14,11 @@ import string
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-_ALPHABET = frozenset(string.ascii_letters + string.digits + "._-")
-"""What names of topics consist of."""
+_ALPHABET = frozenset(map(chr, range(0x20, 0x7F)))
+"""What names may consist of: those of topics do of 65 of these, transactional ids of others besides."""
+
+_MARKS = frozenset(string.punctuation)
+_BLANK = frozenset(" ")
 
 _WORD = frozenset(string.ascii_letters + string.digits + "_")
 _NOTHING: frozenset[str] = frozenset()
@@ -29,19 +32,19 @@ _DEEPEST = 150
 _MOST_REPEATS = 1000
 _MOST_STEPS_KEPT = 10_000
 
-_PERL = {"d": frozenset(string.digits), "s": _NOTHING, "w": _WORD}
+_PERL = {"d": frozenset(string.digits), "s": _BLANK, "w": _WORD}
 _POSIX = {
     "alnum": frozenset(string.ascii_letters + string.digits),
     "alpha": frozenset(string.ascii_letters),
     "ascii": _ALPHABET,
-    "blank": _NOTHING,
+    "blank": _BLANK,
     "cntrl": _NOTHING,
     "digit": frozenset(string.digits),
-    "graph": _ALPHABET,
+    "graph": _ALPHABET - _BLANK,
     "lower": frozenset(string.ascii_lowercase),
     "print": _ALPHABET,
-    "punct": frozenset("._-"),
-    "space": _NOTHING,
+    "punct": _MARKS,
+    "space": _BLANK,
     "upper": frozenset(string.ascii_uppercase),
     "word": _WORD,
     "xdigit": frozenset(string.hexdigits),
@@ -53,12 +56,20 @@ _UNICODE = {
     "Lu": frozenset(string.ascii_uppercase),
     "N": frozenset(string.digits),
     "Nd": frozenset(string.digits),
-    "P": frozenset("._-"),
+    "P": _MARKS - frozenset("$+<=>^`|~"),
     "Pc": frozenset("_"),
     "Pd": frozenset("-"),
-    "Po": frozenset("."),
+    "Pe": frozenset(")]}"),
+    "Po": frozenset("!\"#%&'*,./:;?@\\"),
+    "Ps": frozenset("([{"),
+    "S": frozenset("$+<=>^`|~"),
+    "Sc": frozenset("$"),
+    "Sk": frozenset("^`"),
+    "Sm": frozenset("+<=>|~"),
+    "Z": _BLANK,
+    "Zs": _BLANK,
     "Latin": frozenset(string.ascii_letters),
-    "Common": frozenset(string.digits + "._-"),
+    "Common": frozenset(string.digits) | _MARKS | _BLANK,
 }
 """Categories and scripts that have some of our characters."""
 

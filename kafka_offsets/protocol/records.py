@@ -70,6 +70,8 @@ _LENGTH_LESS_CHECKED = _CHECKED_POSITION - LOG_OVERHEAD
 _MIN_RECORD_BYTES = 7
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_MARKER_KEY = struct.Struct(">hh")
+_MARKER_VALUE = struct.Struct(">hi")
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _INT32_MAX = (1 << 31) - 1
 
@@ -435,6 +437,45 @@ def encode_keyed_batch(
     return (
         _UNCHECKED.pack(base_offset, _LENGTH_LESS_CHECKED + len(checked), leader_epoch, MAGIC, crc) + checked
     )
+
+
+def encode_marker(
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    *,
+    is_commit: bool,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """Return the control batch that ends a transaction in one partition (KIP-98).
+
+    coordinator_epoch  of the transaction coordinator that has it written
+    """
+    key = _MARKER_KEY.pack(0, ControlType.COMMIT if is_commit else ControlType.ABORT)
+    return encode_batch(
+        [(key, _MARKER_VALUE.pack(0, coordinator_epoch), (), timestamp)],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_marker(record: Record) -> tuple[bool, int] | None:
+    """Return whether a control record commits its transaction, and the epoch of its coordinator; None for others.
+
+    Raises ProtocolError when it is a marker and does not parse.
+    """
+    kind = control_type(record)
+    if kind not in (ControlType.COMMIT, ControlType.ABORT):
+        return None
+    if record.value is None or len(record.value) < _MARKER_VALUE.size:
+        raise ProtocolError(f"transaction marker at offset {record.offset} has no coordinator epoch")
+    return kind is ControlType.COMMIT, _MARKER_VALUE.unpack_from(record.value)[1]
 
 
 def rewrite_batch(

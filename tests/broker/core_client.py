@@ -6,7 +6,8 @@ from typing import Any
 
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.connection import Connection
-from kafka_offsets.broker.core import BrokerCore, Sync, sync_inline
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.durability import Sync, sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages

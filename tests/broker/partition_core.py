@@ -3,11 +3,12 @@
 import itertools
 from typing import Any
 
-from kafka_offsets.broker import fetch, list_offsets, produce
+from kafka_offsets.broker import fetch, list_offsets, produce, transaction_requests
 from kafka_offsets.broker.apis import SERVED
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.partitions import Partition, Topics
+from kafka_offsets.broker.transactions import TransactionCoordinator
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol import messages
@@ -21,7 +22,7 @@ KNOWN_EPOCH = 1_700_000_000_000
 
 HANDLERS = {
     "ProduceRequest": produce.produce,
-    "InitProducerIdRequest": produce.init_producer_id,
+    "InitProducerIdRequest": transaction_requests.init_producer_id,
     "FetchRequest": fetch.fetch,
     "ListOffsetsRequest": list_offsets.list_offsets,
     "OffsetForLeaderEpochRequest": list_offsets.offset_for_leader_epoch,
@@ -56,6 +57,7 @@ class PartitionCore:
         self.silent = 0
         self._deadlines: list[Deadline] = []
         self._appended: dict[Partition, None] = {}
+        self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
         self._numbers = itertools.count()
 
     def at(self, due_ms: int, callback: Any) -> Deadline:

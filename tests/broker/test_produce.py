@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.produce import fail_init_producer_id, fail_produce
+from kafka_offsets.broker.produce import fail_produce
+from kafka_offsets.broker.transaction_requests import fail_init_producer_id
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
@@ -362,11 +363,11 @@ def test_a_missing_key_and_a_wrong_timestamp_are_both_named(core: PartitionCore)
     assert [error.batch_index for error in answer.record_errors] == [0, 1]
 
 
-def test_a_transactional_batch_is_refused(core: PartitionCore) -> None:
+def test_a_transactional_batch_outside_a_transaction_is_refused(core: PartitionCore) -> None:
     sent = batch(transactional=True, producer_id=9, producer_epoch=0, base_sequence=0)
     without = core.produce("t", sent)
     assert without.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert core.produce("t", sent, transactional_id="x").error_code == ErrorCode.INVALID_TXN_STATE
+    assert core.produce("t", sent, transactional_id="x").error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert core.produce("t", GOOD, transactional_id="x").error_code == 0
 
 
@@ -610,7 +611,7 @@ def test_no_producer_id_is_given_twice_over_restarts_and_blocks(core: PartitionC
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"transactional_id": "x", "transaction_timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ({"transactional_id": "x", "transaction_timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ({"transactional_id": "x"}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ({"transactional_id": "x"}, ErrorCode.NONE),
     ],
 )
 def test_who_gets_a_producer_id(core: PartitionCore, fields: dict[str, Any], code: ErrorCode) -> None:

@@ -5,15 +5,20 @@ import pytest
 from kafka_offsets.broker import producers as module
 from kafka_offsets.broker.producers import AppendedBatch, Producers, last_sequence
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol.records import BatchHeader, read_batch_header
+from kafka_offsets.protocol.records import BatchHeader, encode_marker, read_batch_header
 from tests.broker.partition_core import batch
 
 DAY = 86_400_000
 
 
-def header(sequence: int, *, producer: int = 1, epoch: int = 0, control: bool = False) -> BatchHeader:
-    data = batch(producer_id=producer, producer_epoch=epoch, base_sequence=sequence, control=control)
+def header(sequence: int, *, producer: int = 1, epoch: int = 0) -> BatchHeader:
+    data = batch(producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
     return read_batch_header(data)
+
+
+def marker(*, producer: int = 1, epoch: int = 0, is_commit: bool = True) -> tuple[BatchHeader, bytes]:
+    data = encode_marker(producer, epoch, 0, 1000, is_commit=is_commit)
+    return read_batch_header(data), bytes(data)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,7 @@ def test_a_producer_idle_for_a_day_is_forgotten_when_another_one_comes() -> None
 
 
 def test_a_producer_read_back_from_the_log_is_not_taken_for_idle() -> None:
-    producers = Producers.of([header(0)])
+    producers = Producers.of([(header(0), b"")])
     producers.add(header(0, producer=2), 1, 5, 10 * DAY)
     assert producers.check(header(0)) == AppendedBatch(0, 0, 0, header(0).max_timestamp)
 
@@ -52,14 +57,14 @@ def test_beyond_the_bound_the_longest_idle_is_forgotten(monkeypatch: pytest.Monk
 
 
 def test_batches_without_a_producer_are_not_counted() -> None:
-    assert len(Producers.of([read_batch_header(batch())])) == 0
+    assert len(Producers.of([(read_batch_header(batch()), b"")])) == 0
 
 
 def test_a_transaction_marker_brings_an_epoch_and_no_sequence_number() -> None:
     """Logs of a real broker hold markers: the sequence goes on behind one of the same epoch."""
-    producers = Producers.of([header(0), header(-1, control=True)])
+    producers = Producers.of([(header(0), b""), marker()])
     assert producers.check(header(1)) is ErrorCode.NONE
-    producers = Producers.of([header(0), header(-1, epoch=1, control=True)])
+    producers = Producers.of([(header(0), b""), marker(epoch=1)])
     assert producers.check(header(1)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert producers.check(header(0, epoch=1)) is ErrorCode.NONE
     assert producers.check(header(1, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -28,6 +28,9 @@ NOT_YET = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
+QUIET = "play"
+"""The client that asks what does not belong to the table."""
+
 APPEND_MS = 40
 """Kafka refuses a join before the group that it makes is to be seen by other requests."""
 
@@ -73,13 +76,12 @@ class Play:
         """Let time pass."""
         self.broker.pause(ms)
 
-    def topic(self, partitions: int = 1, name: str = "") -> str:
+    def topic(self, partitions: int = 1, name: str = "", **configs: str) -> str:
         """Create a topic of the situation's own; return its name."""
         name = name or self.slug
-        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
-        self._quietly(
-            "CreateTopics", 7, topics=[topic | {"assignments": [], "configs": []}], timeout_ms=10000
-        )
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": []}
+        given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        self._quietly("CreateTopics", 7, topics=[topic | {"configs": given}], timeout_ms=10000)
         self.until(
             lambda: (
                 len(self.learn(name).topics[0].partitions) == partitions and self._is_led(name, partitions)
@@ -102,6 +104,30 @@ class Play:
         found = self._quietly("ListOffsets", 5, replica_id=-1, isolation_level=0, topics=topics)
         return not any(partition.error_code for partition in found.topics[0].partitions)
 
+    def transactional(self, name: str = "") -> str:
+        """Return a transactional id of the situation's own, once its coordinator is at work."""
+        name = name or self.slug
+        self.until(
+            lambda: (
+                not self._quietly("FindCoordinator", 4, key_type=1, coordinator_keys=[name])
+                .coordinators[0]
+                .error_code
+            )
+        )
+        self.until(lambda: self._state_of(name).error_code not in NOT_YET)
+        # A producer id of 0, which a new broker gives first, could not be told from none.
+        asked = {"transactional_id": None, "transaction_timeout_ms": 0}
+        self.until(lambda: not self._quietly("InitProducerId", 4, **asked).error_code)
+        return name
+
+    def _state_of(self, transactional_id: str) -> Any:
+        found = self._quietly("DescribeTransactions", 0, transactional_ids=[transactional_id])
+        return found.transaction_states[0]
+
+    def settle(self, transactional_id: str) -> None:
+        """Let time pass until no transaction of an id is about to end."""
+        self.until(lambda: not self._state_of(transactional_id).transaction_state.startswith("Prepare"))
+
     def has_loaded(self, groups: Iterable[str]) -> bool:
         """Whether the coordinators of groups are at work."""
         return not any(
@@ -121,7 +147,7 @@ class Play:
 
     def _quietly(self, api: str, version: int, **fields: Any) -> Any:
         """Ask what does not belong to the table."""
-        before, client = len(self.events), Client(self, "play")
+        before, client = len(self.events), Client(self, QUIET)
         answer = client.ask(api, version, **fields)
         del self.events[before:]
         assert answer is not None, f"{api} v{version} is not answered"
@@ -269,6 +295,8 @@ class Client:
             self.member_id = answer.member_id
             if not answer.error_code:
                 self.generation, self.protocol_name = answer.generation_id, answer.protocol_name
+        elif api in ("InitProducerId", "EndTxn") and not answer.error_code and self.label != QUIET:
+            self.play.names.learn_producer(answer.producer_id)
         elif api == "ConsumerGroupHeartbeat" and not answer.error_code:
             if not self.member_id:
                 self.play.names.learn(answer.member_id)
@@ -279,6 +307,9 @@ class Client:
         if api == "ListGroups":
             own = [listed for listed in response.groups if listed.group_id.startswith(self.play.group)]
             response.groups[:] = own
+        elif api == "ListTransactions":
+            states = response.transaction_states
+            states[:] = [s for s in states if s.transactional_id.startswith(self.play.slug)]
         shown = printed(response, version, self.play.names)
         if api == "ApiVersions":
             shown = {name: value for name, value in shown.items() if "feature" not in name}

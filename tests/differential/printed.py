@@ -2,21 +2,37 @@
 
 What is normalised, and nothing else: what a broker makes up for member ids becomes "#1", "#2" … in the order of its
 appearance; topic ids are named by their topic; the port becomes "PORT", the cluster id "CLUSTER", the id of a fetch
-session "SESSION" and the broker's id 1; lists whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); of
-all groups only those of the situation are listed, and of all APIs only those that ours serves are compared.
+session "SESSION" and the broker's id 1; lists whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); the
+ids of producers that a situation has asked for are "P1", "P2" …, their batches are told by headers and values, times
+of now are "NOW"; of all groups only those of the situation are listed, and of all APIs only those that ours
+serves are compared.
 """
 
 import re
 from typing import Any
 
+from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import batch_headers, read_marker, read_records
 from kafka_offsets.protocol.schema import Field, Struct
 
 ID_BYTES = 16
 UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")
 _UUID = re.compile("[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 _BROKER_IDS = ("node_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes")
+_PRODUCER_IDS = ("producer_id", "v3_and_below_producer_id", "producer_id_filters")
+_NOW = ("transaction_start_time_ms", "last_timestamp")
 _UNORDERED = {
+    "AddPartitionsToTxnResponse": {
+        "results_by_topic_v3_and_below": ("name",),
+        "results_by_transaction": ("transactional_id",),
+        "topic_results": ("name",),
+        "results_by_partition": ("partition_index",),
+    },
+    "DescribeTransactionsResponse": {"topics": ("topic",), "partitions": ()},
+    "ListTransactionsResponse": {"transaction_states": ("transactional_id",), "unknown_state_filters": ()},
+    "DescribeProducersResponse": {"active_producers": ("producer_epoch", "last_sequence")},
+    "WriteTxnMarkersResponse": {"topics": ("name",), "partitions": ("partition_index",)},
     "JoinGroupResponse": {"members": ("member_id", "metadata")},
     "DescribeGroupsResponse": {"groups": ("group_id",), "members": ("member_id", "member_metadata")},
     "ListGroupsResponse": {"groups": ("group_id",)},
@@ -44,7 +60,35 @@ class Names:
         self._made: dict[str, str] = {}
         self._topics: dict[str, bytes] = {}
         self._former: dict[bytes, str] = {}
+        self._producers: dict[int, str] = {}
         self.broker_id = 1
+
+    def learn_producer(self, producer_id: int) -> None:
+        """Note the id of a producer."""
+        if producer_id >= 0:
+            self._producers.setdefault(producer_id, f"P{len(self._producers) + 1}")
+
+    def producer(self, producer_id: int) -> int | str:
+        """Return what a table writes for a producer id."""
+        return self._producers.get(producer_id, producer_id)
+
+    def batches(self, data: bytes) -> list[Any] | None:
+        """Return what a table writes for batches of producers that are known; None when there is none of them."""
+        try:
+            found = list(batch_headers(data))
+        except ProtocolError:
+            return None
+        if not any(header.producer_id in self._producers for _, header in found):
+            return None
+        shown = []
+        for position, header in found:
+            records = read_records(data, position, header)
+            ended = [list(read_marker(record) or ()) for record in records] if header.is_control else None
+            values = [(record.value or b"").decode("latin-1") for record in records]
+            producer = self.producer(header.producer_id), header.producer_epoch, header.base_sequence
+            kind = "transactional" if header.is_transactional else "plain"
+            shown.append([header.base_offset, header.last_offset, *producer, kind, ended or values])
+        return shown
 
     def learn_topic(self, name: str, topic_id: bytes) -> None:
         """Note the id of a topic."""
@@ -155,6 +199,12 @@ def _scalar(
         return "PORT" if value > 0 else value
     if field.name == "session_id":
         return "SESSION" if value > 0 else value
+    if field.name in _PRODUCER_IDS:
+        return names.producer(value)
+    if field.name in _NOW and value > 0:
+        return "NOW"
+    if field.type == "records" and (batches := names.batches(bytes(value))) is not None:
+        return batches
     if field.name in _BROKER_IDS:
         return 1 if value == names.broker_id else value
     if isinstance(value, bytes | bytearray | memoryview):

@@ -29,6 +29,8 @@ PARTS = (
     "fetch_sessions",
     "expiry",
     "consumer_groups",
+    "transactions",
+    "transactional_offsets",
 )
 """The modules of tests/differential/situations, in the order of the table."""
 
@@ -61,6 +63,14 @@ SETTINGS = {
         "group.consumer.min.heartbeat.interval.ms": "100",
         "group.consumer.heartbeat.interval.ms": "500",
         "group.consumer.max.size": "3",
+    },
+    "transactions": {
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+        "transaction.max.timeout.ms": "60000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     },
 }
 """What a broker is configured to beyond benchmarks/peers/kafka.sh, by the name that a situation gives."""

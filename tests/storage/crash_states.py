@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import NamedTuple
 
-from kafka_offsets.broker.core import BrokerCore, sync_inline
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.durability import sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from tests.slices import DoneSlices

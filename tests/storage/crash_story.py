@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.core import BrokerCore, sync_all
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.runtime import partition_for
 from kafka_offsets.broker.snapshots import Done, Work, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC

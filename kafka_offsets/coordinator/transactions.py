@@ -1,0 +1,369 @@
+"""Transactions: which request may begin, grow or end one, and what is written of it.
+
+A transactional id has one producer id and epoch at a time, and at most one transaction. Every decision looks at the
+last state of the id that is in the log, and returns the next one, to be written before anybody hears of it; nothing
+changes here. A transaction that ends is written twice: as prepared, upon which its markers go to all of its
+partitions, and as complete.
+
+::
+
+    EMPTY --> ONGOING --> PREPARE_COMMIT --> COMPLETE_COMMIT --.
+      ^          |  `---> PREPARE_ABORT ---> COMPLETE_ABORT ---+--> ONGOING, EMPTY
+      `----------------------------------------- InitProducerId'
+
+Clients of transaction version 2 (KIP-890) get a new epoch with each end of a transaction, may end one that is empty,
+and may ask again for an end whose answer was lost. Older ones keep their epoch until InitProducerId.
+
+Sources: KIP-98, KIP-360 (recovery), KIP-890; TransactionCoordinator and TransactionMetadata of Kafka 4.3.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import ErrorCode
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+LAST_EPOCH = 32766
+"""A producer id whose epoch is this one is used up: the next epoch is 0 of another id."""
+
+GREATEST_EPOCH = 32767
+"""The epoch of the last markers of a producer id, which no client gets."""
+
+TopicPartition = tuple[str, int]
+
+
+class State(IntEnum):
+    """What becomes of a transaction; the numbers are those of the log.
+
+    EMPTY                 the producer has its id and has not begun
+    ONGOING               has partitions; ends by EndTxn, by its time-out or by another InitProducerId
+    PREPARE_COMMIT/ABORT  decided and not to be undone: markers are being written; clients ask again
+    COMPLETE_COMMIT/ABORT all markers are written; the next transaction may begin
+    DEAD                  the transactional id is forgotten
+    PREPARE_EPOCH_FENCE   never stands in a log
+    """
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def title(self) -> str:
+        """The name as Kafka's administrators see it, PrepareCommit for PREPARE_COMMIT."""
+        return self.name.title().replace("_", "")
+
+
+_BY_TITLE = {state.title: state for state in State}
+_PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+_SETTLED = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+
+
+class Transaction(NamedTuple):
+    """One transactional id.
+
+    previous_producer_id  the id before the last change
+    next_producer_id      taken when the markers are written; -1 unless the epochs of this one are used up
+    producer_epoch        that of the client; of a prepared transaction that of its markers
+    last_producer_epoch   the epoch before, for a client that has not heard of its new one; -1 none, and after a restart
+    partitions            of the transaction, in the order in which they came
+    start_ms, updated_ms  wall time of its first partition, -1 before, and of the last change
+    client_version        of the transaction protocol: 2 since KIP-890, 0 before
+    """
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: State
+    updated_ms: int
+    start_ms: int = -1
+    partitions: tuple[TopicPartition, ...] = ()
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    last_producer_epoch: int = NO_EPOCH
+    client_version: int = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the producer id has no epoch left for a client."""
+        return self.producer_epoch >= LAST_EPOCH
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether its end is decided and its markers are not all written."""
+        return self.state in _PREPARED
+
+    @property
+    def commits(self) -> bool:
+        """Whether a transaction that ends or has ended is committed."""
+        return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+
+
+class Decision(NamedTuple):
+    """What a request is answered, and the next state of its id; None when nothing changes."""
+
+    error: ErrorCode
+    transaction: Transaction | None = None
+
+
+NewProducerId = Callable[[], int]
+"""Give a producer id that nobody had before."""
+
+
+def _refuse(error: ErrorCode) -> Decision:
+    return Decision(error)
+
+
+def _moved(transaction: Transaction, state: State, now: Now) -> Transaction:
+    """Return the same transaction in another state; the id of before is what the id has been until now."""
+    return transaction._replace(
+        state=state, updated_ms=now.wall_ms, previous_producer_id=transaction.producer_id
+    )
+
+
+# -- InitProducerId
+
+
+def init_producer_id(
+    found: Transaction | None,
+    timeout_ms: int,
+    expected: tuple[int, int] | None,
+    new_producer_id: NewProducerId,
+    now: Now,
+) -> Decision:
+    """Give a transactional id its producer id and the next epoch, which fences whoever had the one before.
+
+    expected  the id and epoch that a producer believes to have when it recovers from an error (KIP-360)
+    An open transaction is aborted first: the decision then is CONCURRENT_TRANSACTIONS with a prepared transaction, and
+    the client asks again.
+    """
+    if found is None:
+        producer_id = new_producer_id()
+        found = Transaction(producer_id, NO_EPOCH, timeout_ms, State.EMPTY, now.wall_ms)
+    if expected is not None and not _may_recover(found, *expected):
+        return _refuse(ErrorCode.PRODUCER_FENCED)
+    if found.is_prepared:
+        return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if found.state is State.ONGOING:
+        return Decision(ErrorCode.CONCURRENT_TRANSACTIONS, fence(found, new_producer_id, now))
+    fresh = _moved(found, State.EMPTY, now)._replace(timeout_ms=timeout_ms, partitions=(), start_ms=-1)
+    if found.is_exhausted and (expected is None or expected[1] == found.producer_epoch):
+        last = NO_EPOCH if expected is None else found.producer_epoch
+        fresh = fresh._replace(producer_id=new_producer_id(), producer_epoch=0, last_producer_epoch=last)
+        return Decision(ErrorCode.NONE, fresh)
+    if found.is_exhausted:
+        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which stumbles here
+    bumped = fresh._replace(producer_epoch=found.producer_epoch + 1)
+    if expected is None:
+        return Decision(ErrorCode.NONE, bumped._replace(last_producer_epoch=NO_EPOCH))
+    if expected[1] == found.producer_epoch or found.producer_epoch == NO_EPOCH:
+        return Decision(ErrorCode.NONE, bumped._replace(last_producer_epoch=found.producer_epoch))
+    if expected[1] == found.last_producer_epoch:  # asks again for an epoch that it has not heard of
+        return Decision(ErrorCode.NONE, fresh)
+    return _refuse(ErrorCode.PRODUCER_FENCED)
+
+
+def _may_recover(found: Transaction, producer_id: int, epoch: int) -> bool:
+    """Whether the id that a client names is its own, or was until its epochs were used up."""
+    return (
+        found.producer_epoch == NO_EPOCH
+        or producer_id == found.producer_id
+        or (producer_id == found.previous_producer_id and epoch >= LAST_EPOCH)
+    )
+
+
+def fence(transaction: Transaction, new_producer_id: NewProducerId, now: Now) -> Transaction:
+    """Abort an open transaction without its producer, whose epoch ends with it."""
+    return _prepare(transaction, State.PREPARE_ABORT, 2, new_producer_id, now)
+
+
+# -- partitions
+
+
+def _error_of(found: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
+    """Say whether this is the producer of a transactional id, and no transaction of it is ending."""
+    if found is None or found.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if found.producer_epoch != epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.CONCURRENT_TRANSACTIONS if found.is_prepared else ErrorCode.NONE
+
+
+def add_partitions(
+    found: Transaction | None,
+    producer_id: int,
+    epoch: int,
+    partitions: Iterable[TopicPartition],
+    client_version: int,
+    now: Now,
+) -> Decision:
+    """Add partitions to the open transaction, or begin one with them."""
+    error = _error_of(found, producer_id, epoch)
+    if error:
+        return _refuse(error)
+    assert found is not None
+    is_open = found.state is State.ONGOING
+    grown = tuple(dict.fromkeys((*found.partitions, *partitions)))
+    if is_open and len(grown) == len(found.partitions):
+        return Decision(ErrorCode.NONE)
+    ongoing = _moved(found, State.ONGOING, now)._replace(
+        partitions=grown,
+        start_ms=found.start_ms if is_open else now.wall_ms,
+        client_version=client_version,
+    )
+    return Decision(ErrorCode.NONE, ongoing)
+
+
+def verify_partitions(
+    found: Transaction | None, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Say of each partition whether it is in the open transaction; TRANSACTION_ABORTABLE when it is not."""
+    error = _error_of(found, producer_id, epoch)
+    if error:
+        return dict.fromkeys(partitions, error)
+    assert found is not None
+    absent = ErrorCode.TRANSACTION_ABORTABLE
+    return {each: ErrorCode.NONE if each in found.partitions else absent for each in partitions}
+
+
+# -- the end
+
+
+def end(
+    found: Transaction | None,
+    producer_id: int,
+    epoch: int,
+    *,
+    commit: bool,
+    client_version: int,
+    new_producer_id: NewProducerId,
+    now: Now,
+) -> Decision:
+    """Commit or abort the open transaction of a producer; what is decided is prepared, and `complete` ends it."""
+    if found is None:
+        return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if client_version < 2:
+        return _end_of_old_client(found, producer_id, epoch, commit, now)
+    asks_again = found.producer_epoch == epoch + 1
+    if found.previous_producer_id == producer_id and epoch == LAST_EPOCH and found.producer_epoch == 0:
+        asks_again = True
+    elif found.producer_id != producer_id:
+        return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if not _is_valid_epoch(found, epoch, asks_again):
+        return _refuse(ErrorCode.PRODUCER_FENCED)
+    state = found.state
+    target = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+    if state is State.ONGOING:
+        return Decision(ErrorCode.NONE, _prepare(found, target, client_version, new_producer_id, now))
+    if found.is_prepared:
+        return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS if state is target else ErrorCode.INVALID_TXN_STATE)
+    if asks_again and state is not State.EMPTY:
+        return _refuse(ErrorCode.NONE if found.commits == commit else ErrorCode.INVALID_TXN_STATE)
+    if commit:
+        return _refuse(ErrorCode.INVALID_TXN_STATE)
+    # An abort of nothing: the epoch goes on all the same, and the transaction has begun and ended now.
+    empty = _prepare(found, target, client_version, new_producer_id, now)
+    return Decision(ErrorCode.NONE, empty._replace(start_ms=now.wall_ms))
+
+
+def _is_valid_epoch(found: Transaction, epoch: int, asks_again: bool) -> bool:
+    if found.is_prepared:
+        return asks_again
+    if found.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        return asks_again or epoch == found.producer_epoch
+    return epoch == found.producer_epoch
+
+
+def _end_of_old_client(found: Transaction, producer_id: int, epoch: int, commit: bool, now: Now) -> Decision:
+    """Decide about a client that keeps its epoch: to end the same transaction twice is the same as once."""
+    if found.producer_id != producer_id:
+        return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if found.producer_epoch != epoch:
+        return _refuse(ErrorCode.PRODUCER_FENCED)
+    if found.state is State.ONGOING:
+        target = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+        prepared = _moved(found, target, now)._replace(next_producer_id=NO_PRODUCER_ID, client_version=0)
+        return Decision(ErrorCode.NONE, prepared)
+    if found.state is State.EMPTY or found.commits != commit:
+        return _refuse(ErrorCode.INVALID_TXN_STATE)
+    return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS if found.is_prepared else ErrorCode.NONE)
+
+
+def _prepare(
+    found: Transaction, target: State, client_version: int, new_producer_id: NewProducerId, now: Now
+) -> Transaction:
+    """Return a transaction whose end is decided, under the next epoch."""
+    next_id = new_producer_id() if found.is_exhausted else NO_PRODUCER_ID
+    return _moved(found, target, now)._replace(
+        producer_epoch=min(found.producer_epoch + 1, GREATEST_EPOCH),
+        last_producer_epoch=found.producer_epoch,
+        next_producer_id=next_id,
+        client_version=client_version,
+    )
+
+
+def complete(prepared: Transaction, now: Now) -> Transaction:
+    """Return what a prepared transaction is once all of its markers are written."""
+    state = State.COMPLETE_COMMIT if prepared.commits else State.COMPLETE_ABORT
+    done = _moved(prepared, state, now)._replace(partitions=(), next_producer_id=NO_PRODUCER_ID)
+    if prepared.client_version >= 2 and prepared.next_producer_id != NO_PRODUCER_ID:
+        return done._replace(producer_id=prepared.next_producer_id, producer_epoch=0)
+    return done
+
+
+# -- time
+
+
+def timed_out(transactions: Mapping[str, Transaction], now: Now) -> list[str]:
+    """Return the ids whose transaction is open for longer than its producer has allowed."""
+    return [
+        name
+        for name, found in transactions.items()
+        if found.state is State.ONGOING and found.start_ms + found.timeout_ms < now.wall_ms
+    ]
+
+
+def expired(transactions: Mapping[str, Transaction], expiration_ms: int, now: Now) -> list[str]:
+    """Return the ids that nobody has used for so long, and that have no open transaction."""
+    return [
+        name
+        for name, found in transactions.items()
+        if found.state in _SETTLED and found.updated_ms <= now.wall_ms - expiration_ms
+    ]
+
+
+# -- lists
+
+
+def known_states(titles: Iterable[str]) -> tuple[frozenset[State], list[str]]:
+    """Return the states of these names, and the names that are none."""
+    named = list(titles)
+    found = frozenset(_BY_TITLE[title] for title in named if title in _BY_TITLE)
+    return found, [title for title in dict.fromkeys(named) if title not in _BY_TITLE]
+
+
+def is_listed(
+    found: Transaction,
+    states: Collection[State] | None,
+    producer_ids: Collection[int],
+    duration_ms: int,
+    now: Now,
+) -> bool:
+    """Whether ListTransactions names an id.
+
+    states        None for any
+    producer_ids  empty for any
+    duration_ms   only what was begun longer ago; negative for any
+    """
+    if producer_ids and found.producer_id not in producer_ids:
+        return False
+    if states is not None and found.state not in states:
+        return False
+    return duration_ms < 0 or now.wall_ms - found.start_ms > duration_ms

@@ -308,7 +308,9 @@ def _on_session_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now
     session = group.sessions.get(timer.member_id)
     if session is None or session.scheduled_ms != timer.due_ms:
         return Result()
-    if session.deadline_ms > now.mono_ms:  # heartbeats came since
+    if (
+        session.deadline_ms > timer.due_ms
+    ):  # heartbeats came since; what is due before its new end comes first
         session.scheduled_ms = session.deadline_ms
         shard.timers.schedule(session.deadline_ms, SESSION_TIMER, group.group_id, timer.member_id)
         return Result()

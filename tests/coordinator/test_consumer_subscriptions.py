@@ -3,6 +3,8 @@
 import itertools
 from typing import Any
 
+import pytest
+
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import consumer_heartbeat, join, sync
 from kafka_offsets.coordinator.consumer_group import ConsumerGroup
@@ -96,6 +98,27 @@ def test_a_member_that_is_about_to_change_its_protocol_keeps_a_group_from_the_co
         None,
     )  # as real Kafka
     assert not isinstance(world.shard.groups["g"], ConsumerGroup)
+
+
+def test_after_a_standstill_sessions_end_in_their_order() -> None:
+    world = Coordinator()
+    world.beat("m0", subscribed_topic_names=["a"])
+    world.tick(1)
+    world.beat("m1", subscribed_topic_names=["b"])
+    world.tick(1000)
+    world.beat("m0", 2)
+    world.clock.advance(60_000)
+    ended = []
+    remove = ConsumerGroup.cancel_all
+
+    def noting(group: ConsumerGroup, member_id: str, *rest: Any) -> None:
+        ended.append(member_id)
+        remove(group, member_id, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConsumerGroup, "cancel_all", noting)
+        world.tick()
+    assert ended == ["m1", "m0"]
 
 
 def test_partitions_that_a_topic_has_no_more_do_not_keep_a_group_from_the_consumer_protocol() -> None:

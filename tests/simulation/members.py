@@ -357,7 +357,7 @@ class Membership(ABC):
     def tick(self, seen: Sequence[tuple[str, str, str]] = (), *, no_others: bool = False) -> None:
         """Carry out what is due, in the order of time.
 
-        seen       (kind of timer, group, member) in the order of the broker: what is due when it looks may come in any
+        seen       (kind of timer, group, member) in the order of the broker: what is due at one time may come in any
         no_others  only those, as something else has happened behind them
         """
 
@@ -367,7 +367,7 @@ class Membership(ABC):
 
         def place(timer: tuple[int, int, Group, Any]) -> tuple[int, int, int]:
             called = name(timer)
-            return seen.index(called) if called in seen else len(seen), timer[0], timer[1]
+            return timer[0], seen.index(called) if called in seen else len(seen), timer[1]
 
         while due := [
             timer

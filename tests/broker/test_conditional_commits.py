@@ -122,6 +122,30 @@ def test_a_deletion_that_was_just_decided_counts(client: CoreClient) -> None:
     assert answer.topics[0].partitions[0].error_code == 0
 
 
+def test_a_deletion_that_is_not_on_the_disk_yet_counts() -> None:
+    sync = LateSync()
+    core = make_core(sync=sync, fsync="commit")
+    core.topics.create("t", 1)
+    client = CoreClient(core)
+    client.send((commit_request(core, "g", {("t", 0): 5}, 9), 9))
+    core.end_turn()
+    sync.finish(core)
+    client.take()
+    deletion = messages.OffsetDeleteRequest
+    client.send((deletion("g", [deletion.Topic("t", [deletion.Partition(0)])]), 0))
+    core.end_turn()
+    client.send((conditional(core, {("t", 0): 6}, {("t", 0): 5}), 9))
+    client.send((conditional(core, {("t", 0): 7}, {("t", 0): -1}), 9))
+    core.end_turn()
+    while sync.waiting:
+        sync.finish(core)
+    _, refused, taken = client.take()
+    assert refused.topics[0].partitions[0].error_code == MISMATCH
+    assert conditions.read_found(refused.topics[0].partitions[0]) == -1
+    assert taken.topics[0].partitions[0].error_code == 0
+    assert client.committed("g") == {("t", 0): 7}
+
+
 def test_when_the_log_fails_nobody_is_told_of_what_it_would_have_held() -> None:
     sync = LateSync()
     core = make_core(sync=sync, fsync="commit")

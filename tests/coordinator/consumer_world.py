@@ -57,6 +57,18 @@ class ConsumerWorld(World):
         assert isinstance(self.settings, GroupSettings)
         return Shard(0, self.settings, lambda prefix: f"{prefix}-{next(self.counter)}", self.topics)
 
+    def restart(self, **settings: Any) -> "ConsumerWorld":
+        """Another broker on the same log, with the topics of the beginning."""
+        other = ConsumerWorld(**settings)
+        other.clock, other.counter = self.clock, self.counter
+        other.shard = other.new_shard()
+        for offset, record in enumerate(self.durable):
+            other.shard.replay(record.key, record.value, offset)
+            other.durable.append(record)
+        for result in other.shard.finish_loading(self.clock.now()):
+            other.take(result)
+        return other
+
     def heartbeat(self, member_id: str, epoch: int, version: int = 1, **fields: Any) -> Any:
         """Send a heartbeat; return its answer."""
         return self.heartbeat_later(member_id, epoch, version, **fields).answer

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.coordinator import consumer_records as records
+from kafka_offsets.coordinator.consumer_records import Current, MemberState
 from kafka_offsets.errors import ErrorCode
 from tests.coordinator.consumer_world import ConsumerWorld, assigned, id_of, owned
 from tests.coordinator.group_world import subscription
@@ -330,20 +332,28 @@ def test_a_restart_gives_sessions_and_rebalances_their_time_again() -> None:
     world.enter_consumer("m2", "a")
     world.heartbeat("m1", 2)
     world.advance(2000)
-    again = ConsumerWorld(consumer_session_timeout_ms=10_000)
-    again.clock = world.clock
-    again.shard = again.new_shard()
-    for offset, record in enumerate(world.durable):
-        again.shard.replay(record.key, record.value, offset)
-    again.durable += world.durable
-    for result in again.shard.finish_loading(world.clock.now()):
-        again.take(result)
+    again = world.restart(consumer_session_timeout_ms=10_000)
     again.advance(2999)
     assert [*again.members()] == ["m1", "m2"]
     again.advance(1)
     assert [*again.members()] == ["m2"]
     again.advance(7000)
     assert not again.members()
+
+
+def test_a_member_in_a_state_of_a_later_version_has_to_join_again() -> None:
+    world = ConsumerWorld()
+    world.enter_consumer("m1", "a")
+    strange = Current(2, 1, MemberState.UNKNOWN, {id_of("a"): {0: 2}}, {})
+    world.durable.append(records.record(records.CURRENT, "g", "m1", strange))
+    again = world.restart()
+    again.topics.create("a", 4)
+    answer = again.heartbeat("m1", 2, topic_partitions=owned(a=[0]))
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
+    )
+    assert assigned(again.heartbeat("m1", 2, topic_partitions=owned())) == {"a": [0, 1, 2, 3]}
 
 
 # ---- static members
@@ -489,7 +499,10 @@ def test_a_classic_member_is_given_up_with_its_session_and_when_it_does_not_sync
     world.advance(1)
     assert silent not in world.members()
     synced = world.enter(**options).answer
+    world.advance(3_999)
     assert world.sync(synced.member_id, synced.generation_id).error == 0
+    world.advance(9_999)
+    assert world.beat(synced.member_id, synced.generation_id) == 0
     world.advance(9_999)
     assert synced.member_id in world.members()
     world.advance(1)

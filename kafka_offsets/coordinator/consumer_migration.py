@@ -261,8 +261,6 @@ def downgrade(
         staying[joining.member_id] = next(iter(gone))
     for member in members:
         group.add(_to_classic(member))
-    if joining is not None:
-        group.leader = group.leader or joining.member_id
     group.become_stable(old.epoch)
     for made in group.members.values():
         target = old.targets.get(staying[made.member_id], {})

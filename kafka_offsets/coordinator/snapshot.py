@@ -347,10 +347,7 @@ class Snapshot:
         self.tail, self._groups, self._entries = self._read_tail()
 
     def _read_head(self) -> SnapshotHead:
-        tag, payload = self._sections[0]
-        if tag != b"HEAD":
-            raise UnusableSnapshotError("it has no head")
-        cursor = _Cursor(payload)
+        cursor = _Cursor(self._sections[0][1])
         partition, damaged_files, *offsets, topic_id = cursor.unpack(_HEAD)
         return SnapshotHead(cursor.text(cursor.left), topic_id, partition, damaged_files, *offsets)
 

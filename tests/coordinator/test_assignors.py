@@ -66,6 +66,13 @@ def test_keys_that_are_put_and_computed_have_the_order_of_javas_map() -> None:
         assert " ".join(keys) == order, words
 
 
+def test_a_name_is_hashed_by_its_utf_16_units() -> None:
+    assert string_hash("") == 0
+    assert string_hash("ab") == 97 * 31 + 98
+    assert string_hash("😀") == 0xD83D * 31 + 0xDE00
+    assert string_hash("\ud800") == 0xD800
+
+
 @pytest.mark.parametrize("name", ASSIGNORS)
 def test_a_group_without_members_is_assigned_nothing(name: str) -> None:
     assert ASSIGNORS[name](GroupSpec({}, True, {})) == {}

@@ -356,6 +356,30 @@ def test_a_member_in_a_state_of_a_later_version_has_to_join_again() -> None:
     assert assigned(again.heartbeat("m1", 2, topic_partitions=owned())) == {"a": [0, 1, 2, 3]}
 
 
+def test_nothing_is_timed_any_more_of_members_that_are_gone() -> None:
+    world = ConsumerWorld(consumer_session_timeout_ms=45_000)
+    first, _ = two_members(world)
+    assert first.member_epoch == 3
+    assert world.shard.next_deadline_ms == world.clock.now().mono_ms + 45_000  # a rebalance timeout is 5,000
+    world.enter_consumer("m3", "a")
+    world.heartbeat("m1", 3)
+    for member in "m1", "m2", "m3":
+        assert world.heartbeat(member, -1).error_code == 0
+    assert world.shard.next_deadline_ms is None
+
+
+def test_heartbeats_that_count_the_group_on_are_counted() -> None:
+    world = ConsumerWorld()
+    for count, fields in enumerate(({"member_id": "m1"}, {"member_id": "m2"}), 1):
+        world.enter_consumer(fields["member_id"], "a")
+        assert world.shard.meters.consumer_rebalances == count
+    world.heartbeat("m1", 2)
+    assert world.shard.meters.consumer_rebalances == 2
+    world.topics.create("a", 4)
+    world.heartbeat("m1", 2)
+    assert world.shard.meters.consumer_rebalances == 3
+
+
 # ---- static members
 
 

@@ -289,6 +289,35 @@ def test_a_commit_to_a_topic_made_anew_does_not_go_with_a_transaction_on_the_one
     assert pair.world.shard.offsets.get("a", "orders", 1) is None
 
 
+@pytest.mark.parametrize("how", ["expire", "forget", "forget pending"])
+def test_each_step_looks_anew_at_what_is_under_way(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    monkeypatch.setattr(expiry, "_STEP", 1)
+    pair = Pair()
+    groups = ["a", "b", "c"]
+    for number, group in enumerate(groups):
+        if how == "forget pending":
+            pair.commit_in_transaction(group, "orders", 0, number)
+        else:
+            pair.commit(group, "orders", 0, None)
+    pair.world.advance(RETENTION_MS)
+    busy: set[tuple[str, str, int]] = set()
+
+    def under_way() -> expiry.UnderWay:
+        return expiry.UnderWay(offsets=frozenset(busy))
+
+    shard = pair.world.shard
+    if how == "expire":
+        steps = expiry.expire(shard, pair.world.clock.now(), RETENTION_MS, under_way)
+    else:
+        steps = expiry.forget_topic(shard, "orders", len(pair.world.durable), under_way)
+    taken: set[Any] = set()
+    for step in steps:
+        taken |= {record.offset_key for record in step.result.records if record.offset_key is not None}
+        if taken:
+            busy.add(("b", "orders", 0))
+    assert taken == {("a", "orders", 0), ("c", "orders", 0)}
+
+
 # -- beside a real Kafka
 
 LOGS = DATA / "logs" / "expiry"

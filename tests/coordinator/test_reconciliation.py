@@ -86,6 +86,7 @@ def test_a_member_that_says_at_once_that_it_has_nothing_of_that_any_more_moves_o
 def test_a_member_waits_for_as_long_as_it_has_any_of_what_it_gives_up(says: list[Any] | None) -> None:
     current = Current(10, 9, UNREVOKED, {A: {0: 3}}, {A: {1: 4}, B: {5: 6}})
     assert step(current, {A: {0}}, says=says) is current
+    assert step(current, {A: {0}}, says=says, subscribed=(B,)) is current
 
 
 @pytest.mark.parametrize("says", [owned(), owned(a=[0]), owned(a=[0], c=[1, 5])])

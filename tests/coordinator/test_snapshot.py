@@ -2,7 +2,8 @@
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import google_crc32c
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator import snapshot, stored
+from kafka_offsets.coordinator import consumer_records, snapshot, stored
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.coordinator.snapshot import (
@@ -417,6 +418,66 @@ def test_what_is_of_another_format_is_told_apart(rng: random.Random) -> None:
     for other in (b"", b"KOff", bytes(100), b"0\n1\norders 0 17\n"):
         with pytest.raises(UnusableSnapshotError, match="does not begin as a snapshot"):
             Snapshot(other)
+
+
+def counted(*texts: bytes) -> bytes:
+    """The lengths of texts, then the texts."""
+    return struct.pack(f"={len(texts)}I", *map(len, texts)) + b"".join(texts)
+
+
+OF_G = consumer_records.record(consumer_records.EPOCH, "g", "", consumer_records.GroupEpoch(3))
+OF_H = consumer_records.record(consumer_records.EPOCH, "h", "", consumer_records.GroupEpoch(3))
+
+
+@pytest.mark.parametrize(
+    ("tag", "change", "said"),
+    [
+        (b"GRPS", lambda held: held * 2, "group g is in it twice"),
+        (b"GRPS", lambda held: counted(b"g", b"\0\0"), "group g in it: .* at byte"),
+        (b"GRPS", lambda held: counted(b"g", held[9:] + b"!"), "group g in it: 1 bytes too many"),
+        (b"GRPS", lambda held: counted(b"\xff", held[9:]), "a text in it does not decode: 'utf-8' codec"),
+        (b"GRPS", lambda held: held[:-1], "bytes expected in a section, .* are left"),
+        (b"CGRP", lambda held: counted(b"", b"g")[4:], "bytes expected in a section, "),
+        (b"CGRP", lambda held: struct.pack("=II", 0, 1) + b"g", "group g is in it twice"),
+        (
+            b"CGRP",
+            lambda held: struct.pack("=II", 1, 1) + b"h" + counted(OF_G.key, OF_G.value or b""),
+            "group h in it: a record that is not of it",
+        ),
+        (
+            b"CGRP",
+            lambda held: struct.pack("=II", 1, 1) + b"h" + counted(stored.group_tombstone("h").key, b""),
+            "group h in it: a record that is not of it",
+        ),
+        (
+            b"CGRP",
+            lambda held: struct.pack("=II", 1, 1) + b"h" + counted(OF_H.key, b"\0\7"),
+            "group h in it: a value of record type 3 of unknown version 7",
+        ),
+        (
+            b"CGRP",
+            lambda held: struct.pack("=II", 1, 1) + b"h" + counted(OF_H.key, OF_H.value or b""),
+            "it announces 1 groups and 1 offsets, 2 and 1 were found",
+        ),
+        (
+            b"PAGE",
+            lambda held: held.replace(b"\0\0\0\0\1\0\0\0", b"\xff\0\0\0\1\0\0\0", 1),
+            "a page of offsets in it is none",
+        ),
+        (b"TAIL", lambda held: held + b"!", "1 bytes too many in a section"),
+    ],
+)
+def test_content_that_is_none_is_said(
+    rng: random.Random, tag: bytes, change: Callable[[bytes], bytes], said: str
+) -> None:
+    pieces = {piece[:4]: piece for piece in split(small(rng))}
+    pieces.setdefault(tag, tag + bytes(8))
+    pieces[b"TAIL"] = pieces.pop(b"TAIL")
+    pieces[tag] = pieces[tag][:12] + change(pieces[tag][12:])
+    shard = make_shard()
+    with pytest.raises(UnusableSnapshotError, match=said):
+        Snapshot(sealed([*pieces.values()])).restore(shard)
+    assert state(shard) == state(make_shard())
 
 
 def test_no_step_of_a_large_shard_is_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ JUDGES = (
     "tests/broker/test_commit_options.py",
     "tests/broker/test_conditional_commits.py",
     "tests/broker/test_expiry.py",
+    "tests/broker/test_group_config.py",
     "tests/broker/test_loading.py",
     "tests/simulation/test_simulation.py",
 )

@@ -23,6 +23,7 @@ from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.group_config import GroupConfigs
+from kafka_offsets.broker.log_opener import LogOpener
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.metrics import Metrics
 from kafka_offsets.broker.partitions import Partition, Topics
@@ -150,6 +151,7 @@ class BrokerCore:
         except BaseException:
             self.directory.close(sync=False)
             raise
+        self.opener = self.topics.opener = LogOpener(self)
         self.recovery_points.start(self.clock.now())
         self.expiry = Expiry(self)
         self.expiry.start()
@@ -161,14 +163,13 @@ class BrokerCore:
 
     def _load_groups(self) -> list[HostedShard]:
         """Replay the offsets topic, if there is one; return the shards whose turn is yet to come."""
-        self.snapshots.start(self.clock.now())
+        now = self.clock.now()
+        self.snapshots.start(now)
         topic = self.topics.get(OFFSETS_TOPIC)
         if topic is None:
             return []
         at_once_bytes = self.config.offsets_load_before_listening_bytes
-        left = self.runtime.start(
-            topic.partition_count, self.clock.now(), is_new=False, at_once_bytes=at_once_bytes
-        )
+        left = self.runtime.start(topic.partition_count, now, is_new=False, at_once_bytes=at_once_bytes)
         for hosted in self.runtime.all_shards():
             self.touch(hosted)
         return left
@@ -176,6 +177,7 @@ class BrokerCore:
     def on_loaded(self) -> None:
         """Note that every shard is loaded: logs are cleaned from now on, and not while they are read as a whole."""
         self.maintenance.start()
+        self.opener.start(self.clock.now())
 
     def touch(self, hosted: HostedShard) -> None:
         """Have a shard looked at when the turn ends."""
@@ -287,8 +289,8 @@ class BrokerCore:
         """Write what is decided, close all files and give the data directory free."""
         self.sync, self.background = sync_inline, run_inline
         self.loader.abandon()
-        self.maintenance.stop()
-        self.recovery_points.stop()
+        for beside in (self.opener, self.maintenance, self.recovery_points):
+            beside.stop()
         try:
             self.end_turn()
             self.expiry.stop()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
-from kafka_offsets.broker.partitions import Partition
+from kafka_offsets.broker.partitions import NotOpenYetError, Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -298,6 +298,8 @@ class _Reader:
             partition = self.core.topics.partition_of(topic, asked.partition)
             assert partition is not None
             return self._read_log(partition, asked)
+        except NotOpenYetError:
+            return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         except StorageError as error:
             logger.error("Fetch from %s-%d: %s", topic.name, asked.partition, error)
             return self._refusal(asked, _storage_error(self.version))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafka_offsets.broker.partitions import Partition
+from kafka_offsets.broker.partitions import NotOpenYetError, Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -148,6 +148,8 @@ def _at_partition(
         if partition is None:
             return refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return decide(partition)
+    except NotOpenYetError:
+        return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
         logger.error("%s-%d: %s", topic, index, error)
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)

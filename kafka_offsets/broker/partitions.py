@@ -5,7 +5,8 @@ with thousands of partitions starts at once. This module knows no requests: prod
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,16 @@ from kafka_offsets.storage.log import Log, LogConfig
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.fetch import ParkedFetch
+    from kafka_offsets.broker.log_opener import LogOpener
 
 logger = logging.getLogger(__name__)
 
 INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
 """Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
+
+
+class NotOpenYetError(StorageError):
+    """The log of a partition is being opened."""
 
 
 class Partition:
@@ -183,6 +189,7 @@ class Topics:
 
     directory  whose catalogue they stand in
     waiting    fetches that wait for records, by their connection
+    opener     opens long logs elsewhere; None: all are opened by whoever asks for them
     version    grows whenever a topic comes, goes or gets more partitions; created_version is that of the last new one
     """
 
@@ -193,6 +200,7 @@ class Topics:
         self._by_name = {name: Topic(entry, config) for name, entry in directory.topics.items()}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
         self._producer_ids = iter(range(0))
+        self.opener: LogOpener | None = None
         self.version = self.created_version = 0
 
     def names(self) -> list[str]:
@@ -230,23 +238,40 @@ class Topics:
         partitions = topic.partitions
         if not 0 <= index < len(partitions):
             return None
-        partition = partitions[index]
-        if partition is None:
-            topic.epochs.pop(index, None)
-            log = self.directory.open_log(topic.name, index, topic.log_config)
-            if log.recovery is not None:
-                logger.warning(
-                    "%s: the last %d bytes were cut, at byte %d: %s",
-                    log.recovery.path,
-                    log.recovery.dropped_bytes,
-                    log.recovery.position,
-                    log.recovery.reason,
-                )
-            for damage in log.damages:
-                logger.error("damaged: %s", damage)
+        if partitions[index] is None and self.opener is not None:
+            self.opener.use(topic, index)
+        return partitions[index] or self.take_in(topic, index, self.opening(topic, index)())
+
+    def opening(self, topic: Topic, index: int) -> Callable[[], Log]:
+        """Return what opens the log of a partition that is not in use, in any thread; it raises StorageError."""
+        open_log = self.directory.opening(topic.name, index, topic.log_config)
+
+        def opened() -> Log:
+            log = open_log()
             if self._config.fsync != "never" and log.recovery_point < log.log_end_offset:
-                log.sync()  # a dead process left it to the system, and it is about to be served
-            partition = partitions[index] = Partition(topic.name, topic.topic_id, index, log)
+                with suppress(StorageError):  # final, and `take_in` says so
+                    log.sync()  # a dead process left it to the system, and it is about to be served
+            return log
+
+        return opened
+
+    def take_in(self, topic: Topic, index: int, log: Log) -> Partition:
+        """Make an opened log that of its partition, and tell what was found. StorageError when the log has failed."""
+        self.directory.take_in(topic.name, index, log)
+        if log.failure is not None:
+            raise log.failure
+        topic.epochs.pop(index, None)
+        if log.recovery is not None:
+            logger.warning(
+                "%s: the last %d bytes were cut, at byte %d: %s",
+                log.recovery.path,
+                log.recovery.dropped_bytes,
+                log.recovery.position,
+                log.recovery.reason,
+            )
+        for damage in log.damages:
+            logger.error("damaged: %s", damage)
+        partition = topic.partitions[index] = Partition(topic.name, topic.topic_id, index, log)
         return partition
 
     def all(self) -> list[Topic]:
@@ -294,6 +319,8 @@ class Topics:
         When StorageError comes, the topics may be gone already and their folders go later: ask `get`.
         """
         topics = [self._by_name[name] for name in names]
+        if self.opener is not None:
+            self.opener.forget({topic.name for topic in topics})
         try:
             self.directory.delete_topics(topic.name for topic in topics)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.partitions import Partition, Topic
+from kafka_offsets.broker.partitions import NotOpenYetError, Partition, Topic
 from kafka_offsets.broker.produced_batch import Allowance, Refused, check_batch, find_batch
 from kafka_offsets.broker.producers import AppendedBatch
 from kafka_offsets.broker.transaction_requests import told_outside
@@ -113,6 +113,8 @@ def _produce_one(
                     refusal.error_message = "Partition was not added to the transaction"
                 return refusal
         return _append(core, context, partition, topic, data, header, logs, allowance, now)
+    except NotOpenYetError:
+        return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as storage_error:
         logger.error("Produce to %s-%d: %s", topic.name, data.index, storage_error)
         return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -29,6 +29,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -425,27 +426,68 @@ class DataDirectory:
         A log that has failed stays so until the directory is opened again. KeyError for a topic, IndexError for a
         partition that the catalogue does not have.
         """
+        log = self.opening(topic, partition, config)()
+        self.take_in(topic, partition, log)
+        return log
+
+    def opening(self, topic: str, partition: int, config: LogConfig) -> Callable[[], Log]:
+        """Return what opens a log as `open_log` does, in any thread, or returns the one that is open.
+
+        The topic must not be deleted meanwhile, nor the log opened a second time. `take_in` makes it the directory's.
+        """
         key = topic, partition
         log = self._logs.get(key)
-        if log is None:
-            known = self.topics[topic]
-            if not 0 <= partition < known.partition_count:
-                raise IndexError(f"{topic} has {known.partition_count} partitions, no partition {partition}")
+        if log is not None:
+            return lambda: log
+        known = self.topics[topic]
+        if not 0 <= partition < known.partition_count:
+            raise IndexError(f"{topic} has {known.partition_count} partitions, no partition {partition}")
+        open_log = partial(
+            Log.open,
+            self.files,
+            f"{topic}-{partition}",
+            config,
+            topic_id=known.topic_id,
+            log_start_offset=self._log_starts.get(key, 0),
+            clean_end_offset=self._ended.get(key),
+            synced_offset=self._synced.get(key, 0),
+            keep_valid=self._keep_valid,
+        )
+
+        def opened() -> Log:
             try:
-                log = self._logs[key] = Log.open(
-                    self.files,
-                    f"{topic}-{partition}",
-                    config,
-                    topic_id=known.topic_id,
-                    log_start_offset=self._log_starts.get(key, 0),
-                    clean_end_offset=self._ended.get(key),
-                    synced_offset=self._synced.get(key, 0),
-                    keep_valid=self._keep_valid,
-                )
+                return open_log()
             except StorageError:
                 self._has_refused = True
                 raise
-        return log
+
+        return opened
+
+    def take_in(self, topic: str, partition: int, log: Log) -> None:
+        """Have an opened log closed, and its offsets checkpointed, with the others."""
+        assert self._logs.get((topic, partition), log) is log
+        self._logs[topic, partition] = log
+
+    def unopened(self) -> list[tuple[str, int]]:
+        """Return topic and partition of each folder that may hold a log, in the catalogue, that is not open."""
+        found = partition_folders(self.files.list_directory(""))
+        known = {(topic, partition) for topic, partition, _ in found if topic in self.topics}
+        return sorted(
+            key for key in known - self._logs.keys() if key[1] < self.topics[key[0]].partition_count
+        )
+
+    def log_bytes(self, topic: str, partition: int) -> int:
+        """Return how large the segments in the folder of a partition are; 0 when there is none."""
+        folder = f"{topic}-{partition}"
+        if not self.files.exists(folder):
+            return 0
+        total = 0
+        for name in self.files.list_directory(folder):
+            if LOG_SUFFIX in name:
+                file = self.files.open(join(folder, name))
+                file.close()
+                total += file.size
+        return total
 
     # --- checkpoints
 
@@ -508,8 +550,9 @@ class DataDirectory:
 
         sync  False leaves the records to the system, as long as the machine lives they are safe
         The mark of a clean stop is left only when every log closed well and all its records are on the disk: the
-        next start holds each log to its end. A log that was refused may be repaired after a crash, so there is then
-        none unless it was there before. The first StorageError is raised after all has been closed.
+        next start holds each log to its end, and Kafka looks at none of them. A log that was refused, or not opened,
+        may have to be repaired after a crash, so there is then none unless it was there before. The first
+        StorageError is raised after all has been closed.
         """
         if self._closed:
             return
@@ -526,7 +569,7 @@ class DataDirectory:
         if errors:
             raise errors[0]
         self._checkpoint()
-        is_whole = self.stopped_cleanly or not self._has_refused
+        is_whole = self.stopped_cleanly or not (self._has_refused or self.unopened())
         if is_whole and all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
             self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 

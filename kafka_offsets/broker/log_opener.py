@@ -1,0 +1,161 @@
+"""Logs of topics that are opened while the broker serves: long ones when they are asked for, the rest in time.
+
+To open a log its batch headers are read, a second for 50 MB of small ones. A thread that nobody waits for does that,
+and who asks meanwhile hears NOT_LEADER_OR_FOLLOWER, as of a Kafka broker that does not have the partition yet, and
+tries again. Short logs are opened when they are asked for. Those that nobody asks for are opened one by one, with
+pauses between them, so that retention and compaction reach them, and so that a clean stop can speak for every log.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Container
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.partitions import NotOpenYetError
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.deadlines import Deadline
+    from kafka_offsets.broker.partitions import Topic
+
+_LONG_BYTES = 256 << 10
+"""Opening so much takes some milliseconds."""
+
+_FIRST_MS = 1000
+"""After the start: clients that have waited for it come first."""
+
+_PAUSE_SHARE = 6
+"""A pause between two logs that nobody asks for is this many times as long as it took to open the one before."""
+
+Key = tuple[str, int]
+
+logger = logging.getLogger(__name__)
+
+
+class _Opening:
+    """A log that another thread opens; the lock is held while it is at it."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.lock = threading.Lock()
+        self.is_wanted = True
+
+
+class LogOpener:
+    """Opens the logs of one broker's topics beside serving, one at a time."""
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self._wanted: dict[Key, None] = {}
+        self._rest: deque[Key] = deque()
+        self._refused: dict[Key, StorageError] = {}
+        self._opening: _Opening | None = None
+        self._deadline: Deadline | None = None
+        self._stopped = False
+
+    def start(self, now: Now) -> None:
+        """Open the logs that are there and that nobody asks for, from now on."""
+        if self._core.directory.files.outlives_process:
+            self._deadline = self._core.at(now.mono_ms + _FIRST_MS, self._find_rest)
+
+    def stop(self) -> None:
+        """Open no more."""
+        self._stopped = True
+
+    def use(self, topic: Topic, index: int) -> None:
+        """Have the log of a partition that is not open opened, if that takes long.
+
+        Returns when it is open, or short. NotOpenYetError while it is under way; StorageError when it was refused.
+        """
+        key = topic.name, index
+        is_asked_for = key in self._wanted or (self._opening is not None and self._opening.key == key)
+        if not is_asked_for and key not in self._refused:
+            directory = self._core.directory
+            if self._stopped or key in directory.logs or directory.log_bytes(*key) < _LONG_BYTES:
+                return
+            self._wanted[key] = None
+            self._open_next()
+        if key in self._refused:
+            raise self._refused[key]
+        if topic.partitions[index] is None:
+            raise NotOpenYetError("the log is being opened", f"{topic.name}-{index}")
+
+    def forget(self, names: Container[str]) -> None:
+        """Leave topics alone that are about to be deleted. Waits for a log of theirs that is being opened."""
+        self._wanted = {key: None for key in self._wanted if key[0] not in names}
+        self._refused = {key: error for key, error in self._refused.items() if key[0] not in names}
+        opening = self._opening
+        if opening is not None and opening.key[0] in names:
+            opening.is_wanted = False
+            with opening.lock:
+                pass
+
+    def _find_rest(self, now: Now) -> None:
+        self._rest.extend(self._core.directory.unopened())
+        self._go_on(now)
+
+    def _go_on(self, now: Now) -> None:
+        """Open the next one that nobody has asked for."""
+        self._deadline = None
+        while self._rest and self._opening is None and not self._stopped:
+            name, index = key = self._rest.popleft()
+            topic = self._core.topics.get(name)
+            if topic is not None and topic.partitions[index] is None and key not in self._refused:
+                self._open(topic, index)
+
+    def _open_next(self) -> None:
+        """Open the next one that somebody waits for."""
+        while self._opening is None and self._wanted and not self._stopped:
+            name, index = key = next(iter(self._wanted))
+            del self._wanted[key]
+            topic = self._core.topics.get(name)
+            if topic is not None and topic.partitions[index] is None:
+                self._open(topic, index)
+
+    def _open(self, topic: Topic, index: int) -> None:
+        core = self._core
+        opening = self._opening = _Opening((topic.name, index))
+        open_log = core.topics.opening(topic, index)
+        opened: list[Log] = []
+        began_ms = core.clock.now().mono_ms
+
+        def work() -> None:
+            with opening.lock:
+                if opening.is_wanted and not self._stopped:
+                    opened.append(open_log())
+
+        def done(error: StorageError | None) -> None:
+            self._opening = None
+            for log in opened:
+                self._take_in(topic, index, log, opening)
+            if error is not None:
+                self._refuse(opening.key, error)
+            self._open_next()
+            now = core.clock.now()
+            if self._rest and self._deadline is None:
+                pause_ms = 1 + _PAUSE_SHARE * (now.mono_ms - began_ms)
+                self._deadline = core.at(now.mono_ms + pause_ms, self._go_on)
+
+        core.background(work, done)
+
+    def _take_in(self, topic: Topic, index: int, log: Log, opening: _Opening) -> None:
+        if opening.is_wanted:
+            try:
+                self._core.topics.take_in(topic, index, log)
+            except StorageError as error:
+                self._refuse(opening.key, error)
+        else:
+            with suppress(StorageError):  # its files are gone
+                log.close(sync=False)
+
+    def _refuse(self, key: Key, error: StorageError) -> None:
+        logger.error("%s-%d cannot be opened: %s", *key, error)
+        if error.position is not None:  # damaged, and not only refused by the system for now
+            self._refused[key] = error

@@ -1,0 +1,258 @@
+"""Logs that are opened while the broker serves: what clients hear meanwhile, and which logs are opened at all."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_offsets.broker import log_opener
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage import data_directory
+from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.segment import Segment
+from tests.broker.core_client import CoreClient, make_core
+from tests.broker.test_shard_loader import LateBackground
+from tests.storage.batches import batch
+
+BUSY = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.fixture(autouse=True)
+def _all_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
+
+
+def produced(client: CoreClient, index: int) -> int:
+    request = messages.ProduceRequest
+    part = request.PartitionProduceData(index, bytes(batch([b"v"])))
+    data = request.TopicProduceData("t", partition_data=[part])
+    answer = client.call(request(acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def fetched(client: CoreClient, index: int) -> int:
+    request = messages.FetchRequest
+    asked = request.FetchPartition(index, fetch_offset=0, partition_max_bytes=1000)
+    answer = client.call(request(max_wait_ms=0, topics=[request.FetchTopic("t", partitions=[asked])]), 6)
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+def listed(client: CoreClient, index: int) -> int:
+    request = messages.ListOffsetsRequest
+    asked = request.ListOffsetsPartition(index, timestamp=-1)
+    answer = client.call(request(topics=[request.ListOffsetsTopic("t", [asked])]), 4)
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+def ended(client: CoreClient, index: int) -> int:
+    request = messages.OffsetForLeaderEpochRequest
+    asked = request.OffsetForLeaderPartition(index, leader_epoch=0)
+    answer = client.call(request(topics=[request.OffsetForLeaderTopic("t", [asked])]), 2)
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+ASK = (produced, fetched, listed, ended)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory with two partitions that hold a record each, and a third one that does not."""
+    core = make_core(DiskFiles(tmp_path / "data"))
+    core.create_topic("t", 3, {})
+    client = CoreClient(core)
+    assert [produced(client, index) for index in (0, 1)] == [0, 0]
+    core.close()
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def late() -> LateBackground:
+    return LateBackground()
+
+
+def started(root: Path, late: LateBackground, **config: Any) -> CoreClient:
+    core = make_core(DiskFiles(root), clock=ManualClock(), **config)
+    core.background = late
+    return CoreClient(core)
+
+
+def is_open(core: BrokerCore, index: int) -> bool:
+    return ("t", index) in core.directory.logs
+
+
+def test_a_long_log_is_opened_elsewhere_and_clients_are_told_to_try_again(
+    root: Path, late: LateBackground
+) -> None:
+    client = started(root, late)
+    assert [ask(client, 0) for ask in ASK] == [BUSY] * len(ASK)
+    assert not is_open(client.core, 0)
+    assert len(late.waiting) == 1, "once, however often it is asked for"
+    assert produced(client, 2) == 0, "one that is not there yet has nothing to be read"
+    assert produced(client, 1) == BUSY
+    late.run(client.core)
+    assert [ask(client, 0) for ask in ASK] == [0] * len(ASK)
+    assert produced(client, 1) == BUSY
+    late.run(client.core)
+    assert produced(client, 1) == 0
+    client.core.close()
+
+
+def test_a_damaged_log_is_refused_without_being_read_again(root: Path, late: LateBackground) -> None:
+    path = root / "t-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    client = started(root, late)
+    assert produced(client, 0) == BUSY
+    late.run(client.core)
+    for _ in range(2):
+        assert [ask(client, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
+    assert not late.waiting
+    client.core.topics.delete("t")
+    client.core.create_topic("t", 1, {})
+    assert produced(client, 0) == 0
+    client.core.close()
+
+
+def test_a_log_that_the_system_refused_is_tried_again(
+    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = started(root, late)
+    with monkeypatch.context() as patched:
+
+        def refuse(*_: Any, **__: Any) -> Log:
+            raise StorageError("no descriptors", "t-0")
+
+        patched.setattr(data_directory.Log, "open", refuse)
+        assert produced(client, 0) == BUSY
+        late.run(client.core)
+    assert produced(client, 0) == BUSY
+    late.run(client.core)
+    assert produced(client, 0) == 0
+    client.core.close()
+
+
+def test_a_log_that_cannot_be_synced_when_it_is_opened_is_not_opened_again(
+    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / ".kafka_cleanshutdown").unlink()
+    (root / "recovery-point-offset-checkpoint").unlink()
+    client = started(root, late, fsync="commit")
+    assert produced(client, 0) == BUSY
+    with monkeypatch.context() as patched:
+
+        def refuse(segment: Segment) -> None:
+            raise StorageError("injected: cannot sync", segment.path)
+
+        patched.setattr(Segment, "sync", refuse)
+        late.run(client.core)
+    for _ in range(2):
+        assert produced(client, 0) == ErrorCode.KAFKA_STORAGE_ERROR, "an fsync that has failed is final"
+    assert not late.waiting
+    with pytest.raises(StorageError, match="cannot sync"):
+        client.core.close()
+
+
+def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_gone(
+    root: Path, late: LateBackground
+) -> None:
+    for is_opened in (False, True):
+        client = started(root, late)
+        assert produced(client, 0) == BUSY
+        ((work, done),) = late.waiting
+        late.waiting.clear()
+        if is_opened:
+            work()
+        client.core.topics.delete("t")
+        client.core.create_topic("t", 3, {})
+        if not is_opened:
+            work()
+        done(None)
+        assert not is_open(client.core, 0)
+        assert [produced(client, index) for index in range(2)] == [0, 0]
+        client.core.close()
+
+
+def test_the_deletion_of_a_topic_waits_for_its_log_that_is_being_opened(
+    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, go_on = threading.Event(), threading.Event()
+    open_log = Log.open
+
+    def slowly(*arguments: Any, **named: Any) -> Log:
+        opening.set()
+        assert go_on.wait(30)
+        return open_log(*arguments, **named)
+
+    client = started(root, late)
+    with monkeypatch.context() as patched:
+        patched.setattr(data_directory.Log, "open", slowly)
+        assert produced(client, 0) == BUSY
+        ((work, done),) = late.waiting
+        late.waiting.clear()
+        worker = threading.Thread(target=work)
+        worker.start()
+        assert opening.wait(30)
+        deleter = threading.Thread(target=client.core.topics.delete, args=["t"])
+        deleter.start()
+        deleter.join(0.05)
+        assert deleter.is_alive() and (root / "t-0").exists()
+        go_on.set()
+        worker.join()
+        deleter.join()
+    done(None)
+    assert not [path for path in root.iterdir() if path.name.startswith("t-")]
+    client.core.close()
+
+
+def wait(core: BrokerCore, late: LateBackground, ms: int) -> Iterator[None]:
+    assert isinstance(core.clock, ManualClock)
+    for _ in range(ms // 500):
+        core.clock.advance(500)
+        core.run_due()
+        late.run(core)
+        yield
+
+
+def test_logs_that_nobody_asks_for_are_opened_one_by_one(root: Path, late: LateBackground) -> None:
+    client = started(root, late)
+    seen = []
+    for _ in wait(client.core, late, 5000):
+        seen.append([is_open(client.core, index) for index in range(3)])
+    assert seen[0] == [False, False, False]
+    assert [True, False, False] in seen
+    assert seen[-1] == [True, True, False], "what has no folder has no log"
+    client.core.close()
+
+
+def test_retention_reaches_a_log_that_nobody_asks_for(root: Path, late: LateBackground) -> None:
+    client = started(root, late, log_retention_check_interval_ms=1000)
+    client.core.topics.set_configs("t", {"retention.ms": "1000"})
+    for _ in wait(client.core, late, 20_000):
+        pass
+    assert client.core.directory.logs["t", 0].log_start_offset == 1
+    client.core.close()
+
+
+def test_the_mark_of_a_clean_stop_waits_until_all_logs_have_been_looked_at_since_a_crash(
+    root: Path, late: LateBackground
+) -> None:
+    mark = root / ".kafka_cleanshutdown"
+    client = started(root, late)
+    client.core.close()
+    assert mark.exists(), "they are as the clean stop before left them"
+    mark.unlink()
+    torn = root / "t-0" / "00000000000000000000.log"
+    torn.write_bytes(torn.read_bytes() + b"torn")
+    for is_given_time in (False, True):
+        client = started(root, late)
+        if is_given_time:
+            for _ in wait(client.core, late, 5000):
+                pass
+        client.core.close()
+        assert mark.exists() == is_given_time, "Kafka would take the torn log for whole"
+    assert not torn.read_bytes().endswith(b"torn")

@@ -11,7 +11,7 @@ What the records of a topic mean is not known here; who knows hands in a functio
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -53,9 +53,14 @@ from kafka_offsets.storage.segment import (
     segment_name,
 )
 from kafka_offsets.storage.summary import SEGMENTS_SUMMARY
+from kafka_offsets.storage.swap import SWAP_SUFFIX
+from kafka_offsets.storage.unfinished_swaps import Swaps, replaced, verified_end
 
 _CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
+_INTERVAL_BYTES = 4096
+"""Of an index that is made in passing, and not looked at."""
+
 _LEFTOVERS = {
     TEMPORARY_SUFFIX: "a replacement that was interrupted",
     ".cleaned": "a compaction that was interrupted",
@@ -211,6 +216,9 @@ class Checker:
 
     def _leftovers(self, directory: str, names: Sequence[str]) -> Iterator[Finding]:
         for name in names:
+            if name.endswith(LOG_SUFFIX + NEW_SUFFIX):
+                meaning = "Apache Kafka does not see this segment until a start has given it its name"
+                yield _advice(join(directory, name), None, meaning)
             for suffix, meaning in _LEFTOVERS.items():
                 if name.endswith(suffix):
                     yield _advice(join(directory, name), None, meaning)
@@ -226,9 +234,14 @@ class Checker:
         self.counts.partitions += 1
         yield from self._leftovers(folder, names)
         found: list[Finding] = []
+        swapped = self._swapped(folder, names, found)
+        gone = replaced(names, *swapped)
+        kept = {segment for segment in segments if segment_name(segment.base_offset) not in gone}
+        segments = sorted({*kept, *map(Name, swapped[0].logs)})
         topic_id = self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found) or bytes(16)
         yield from found
         reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
+        reader.swapped = swapped[0].logs.keys()
         yield from reader.read()
         yield from self._epochs(folder, names, reader)
         facts = Facts(
@@ -252,6 +265,15 @@ class Checker:
                 None,
                 f"its high watermark, {expected.high_watermark}, is behind its end, {reader.end_offset}",
             )
+
+    def _swapped(self, folder: str, names: Sequence[str], found: list[Finding]) -> tuple[Swaps, int]:
+        """Return the interrupted swaps that opening the log will complete, and where the swapped segments end."""
+        swaps = Swaps.among(names)
+        try:
+            return swaps, verified_end(self._files, folder, swaps, _INTERVAL_BYTES)
+        except StorageError as error:
+            found.append(_of_error(error, folder))
+            return Swaps({}, [], []), 0
 
     def _beside(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
         """Check the files that spare a start reading the log; one in doubt is ignored."""
@@ -288,6 +310,7 @@ class _LogReader:
 
     end_offset  one more than the last offset found
     epoch_runs  the leader epochs of the batches
+    swapped     base offsets of segments that are read from a `.swap`
     """
 
     def __init__(
@@ -301,6 +324,7 @@ class _LogReader:
     ) -> None:
         self.end_offset = segments[0].base_offset if segments else 0
         self.epoch_runs: list[EpochRun] = []
+        self.swapped: Container[int] = ()
         self._files = files
         self._folder = folder
         self._segments = segments
@@ -356,8 +380,8 @@ class _LogReader:
 
     def path(self, name: Name) -> str:
         """Return the path of a segment."""
-        suffix = LOG_SUFFIX + NEW_SUFFIX if name.is_new else LOG_SUFFIX
-        return join(self._folder, segment_name(name.base_offset, suffix))
+        suffix = SWAP_SUFFIX if name.base_offset in self.swapped else NEW_SUFFIX if name.is_new else ""
+        return join(self._folder, segment_name(name.base_offset) + suffix)
 
     def _end_kind(self) -> Kind:
         """Say what something bad is where nothing whole follows it: opening cuts it off, unless it was promised."""
@@ -377,9 +401,10 @@ class _LogReader:
     def _segment(
         self, path: str, base_offset: int, limit: Limit | None, *, may_be_torn: bool
     ) -> Iterator[Finding]:
-        stem = path.removesuffix(NEW_SUFFIX).removesuffix(LOG_SUFFIX)
-        index = IndexCheck(self._files, stem + INDEX_SUFFIX, base_offset)
-        times = TimeIndexCheck(self._files, stem + TIME_INDEX_SUFFIX, base_offset)
+        swap = SWAP_SUFFIX if path.endswith(SWAP_SUFFIX) else ""
+        stem = join(self._folder, segment_name(base_offset, ""))
+        index = IndexCheck(self._files, stem + INDEX_SUFFIX + swap, base_offset)
+        times = TimeIndexCheck(self._files, stem + TIME_INDEX_SUFFIX + swap, base_offset)
         file = self._files.open(path)
         tail: list[Damage] = []  # what may be a torn tail, as long as nothing whole follows it
         try:

@@ -53,8 +53,9 @@ from kafka_offsets.storage.segment import (
     walk,
 )
 from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
-from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
+from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from kafka_offsets.storage.syncing import Unsynced, name_segments
+from kafka_offsets.storage.unfinished_swaps import complete_swaps
 
 if TYPE_CHECKING:
     from kafka_offsets.storage.columnar import RecordColumns
@@ -176,8 +177,12 @@ class Log:
         if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
             self.summary.forget()
             self.summary.resume()
+        in_swaps: list[Damage] = []
         if has_swaps:
-            complete_swaps(self._files, self.directory, names, self.config.index_interval_bytes)
+            interval_bytes, keep_valid = self.config.index_interval_bytes, self._keep_valid
+            in_swaps = complete_swaps(
+                self._files, self.directory, names, interval_bytes, keep_valid=keep_valid
+            )
         if has_swaps or self._keep_valid:
             names = self._files.list_directory(self.directory)
         found = self._tidy(names)
@@ -186,6 +191,7 @@ class Log:
             believed = self._summarized(found, promise) if SEGMENTS_SUMMARY in names else {}
             self._load_segments(found, promise, believed)
             self._name_segments()
+        self.damages = in_swaps + self.damages
         self._check_end(promise, log_start_offset)
         if not self._segments:
             self._create_segment(log_start_offset)

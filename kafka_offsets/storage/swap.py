@@ -25,7 +25,6 @@ from kafka_offsets.storage.segment import (
     LOG_SUFFIX,
     NAME_DIGITS,
     TRANSACTION_INDEX_SUFFIX,
-    Known,
     Segment,
     segment_name,
 )
@@ -39,7 +38,6 @@ SWAP_SUFFIX = ".swap"
 Job = Callable[[], None]
 """Something that waits for the disk: whoever must not wait has it done elsewhere before going on."""
 
-_VERIFIED_WHOLLY = Known(verify_from=0)
 _OF_SEGMENT = re.compile(
     rf"(\d{{{NAME_DIGITS}}})\.(log|index|timeindex|txnindex|snapshot)(\.cleaned|\.swap|\.deleted)?"
 )
@@ -138,57 +136,12 @@ def _write_transactions(files: Files, directory: str, base_offset: int, transact
 
 def _remove_segments(files: Files, directory: str, base_offsets: set[int]) -> None:
     """Remove the segments with these base offsets: index files first, which are orphans without the others."""
-    names = [name for name in files.list_directory(directory) if _base_offset(name) in base_offsets]
+    names = [name for name in files.list_directory(directory) if base_offset_of(name) in base_offsets]
     for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX)):
         files.remove(join(directory, name))
 
 
-def _base_offset(name: str) -> int | None:
+def base_offset_of(name: str) -> int | None:
+    """Return the base offset of a segment by the name of one of its files, of any suffix; None for other files."""
     match = _OF_SEGMENT.fullmatch(name)
     return int(match[1]) if match else None
-
-
-def complete_swaps(files: Files, directory: str, names: Sequence[str], interval_bytes: int) -> None:
-    """Take the swaps to their end that a crash has interrupted, ours or Kafka's, in the log directory.
-
-    Segments whose base offset lies from the first swapped segment up to the end of the last one are replaced. A swap
-    is not valid while a `.cleaned` with the same or an earlier base offset stands beside it: then Kafka was splitting a
-    segment, or had not renamed all files of one. Its originals are still there. StorageError, and nothing is changed,
-    when a swapped segment is damaged.
-    """
-    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
-    cleaned = [_base_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
-    first_cleaned = min((base for base in cleaned if base is not None), default=None)
-    valid = []
-    for name in swaps:
-        base_offset = _base_offset(name)
-        if base_offset is None or (first_cleaned is not None and base_offset >= first_cleaned):
-            files.remove(join(directory, name))
-        else:
-            valid.append(name)
-    logs = [name for name in valid if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
-    if logs:
-        _remove_replaced(files, directory, logs, interval_bytes)
-        files.sync_directory(directory)
-    for name in valid:
-        files.rename(join(directory, name), join(directory, name.removesuffix(SWAP_SUFFIX)))
-    if swaps:
-        files.sync_directory(directory)
-
-
-def _remove_replaced(files: Files, directory: str, logs: Sequence[str], interval_bytes: int) -> None:
-    """Remove the segments that these `.log.swap` files replace, those of the same name excepted."""
-    swapped = set()
-    end_offset = 0
-    for name in logs:
-        segment = Segment(files, directory, int(name[:NAME_DIGITS]), interval_bytes)
-        segment.path = join(directory, name)
-        segment.load(last=False, known=_VERIFIED_WHOLLY)  # those that it replaces may still be whole
-        swapped.add(segment.base_offset)
-        end_offset = max(end_offset, segment.end_offset)
-    for name in files.list_directory(directory):
-        base_offset = _base_offset(name)
-        if base_offset is None or not min(swapped) <= base_offset < end_offset or name.endswith(SWAP_SUFFIX):
-            continue
-        if base_offset not in swapped or name.endswith(TRANSACTION_INDEX_SUFFIX):
-            files.remove(join(directory, name))

@@ -5,9 +5,11 @@ from itertools import count
 import pytest
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.checking import Checker, Kind
 from kafka_offsets.storage.compaction import CompactionConfig, compact
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.segment import walk
 from tests.storage.batches import copy_of, write
 from tests.storage.faults import Crash, FaultyFiles
 from tests.storage.keyed import WALL, check_legal, mark, put, records, table
@@ -179,3 +181,63 @@ def test_a_damaged_swap_is_refused_before_it_replaces_anything(part: str) -> Non
     with pytest.raises(StorageError, match=rf"{path}\.swap at byte "):
         Log.open(files, "t-0", LOG_CONFIG)
     assert copy_of(files, "t-0") == before
+
+
+def interrupted(*, removed: int) -> tuple[MemoryFiles, dict[bytes, tuple[int, bytes]]]:
+    """A folder whose compaction died behind the rename to `.swap` and some removals; and what the log comes to."""
+    files, cleaned, old = kafkas_swap(".swap", ".swap", ".swap", ".swap")
+    for name in files.list_directory("t-0"):
+        if name.endswith("index.swap"):  # ours has none
+            files.remove(f"t-0/{name}")
+    for name in old[1 : 1 + removed]:
+        files.remove(f"t-0/{name}")
+    return files, table(Log.open(cleaned, "t-0", LOG_CONFIG))
+
+
+@pytest.mark.parametrize("removed", [0, 1, 9])
+@pytest.mark.parametrize("part", ["first", "last"])
+def test_keep_valid_takes_a_damaged_swap_only_where_what_it_was_made_of_is_gone(
+    removed: int, part: str
+) -> None:
+    files, expected = interrupted(removed=removed)
+    path = f"t-0/{FIRST}.log.swap"
+    file = files.open(path)
+    batches = [batch for batch, _, _ in walk(file, 0, file.size)]
+    hit = batches[1 if part == "first" else -2]
+    files._contents[path][hit.position + hit.size - 1] ^= 1
+    found = Log.open(files, "t-0", LOG_CONFIG, keep_valid=True)
+    (damage,) = found.damages
+    assert damage.path == path and damage.position == hit.position
+    assert not [name for name in files.list_directory("t-0") if name.endswith(".swap")]
+    after = table(found)
+    assert removed or not damage.kept_as
+    assert damage.kept_as or removed != 9
+    if not damage.kept_as:
+        assert after == expected, "what is gone was garbage"
+        assert "the segments that it was made of are there" in str(damage)
+    else:
+        lost = {key for key, (offset, _) in expected.items() if hit.base_offset <= offset <= hit.last_offset}
+        assert after == {key: value for key, value in expected.items() if key not in lost}
+        assert files.exists(damage.kept_as)
+    check_legal(found)
+    assert not Log.open(files, "t-0", LOG_CONFIG, keep_valid=True).damages
+
+
+@pytest.mark.parametrize("removed", [0, 1, 9])
+def test_the_check_reads_what_a_start_will_use(removed: int) -> None:
+    files, _ = interrupted(removed=removed)
+    checker = Checker(files, {})
+    findings = list(checker.check_partition("t-0"))
+    assert {finding.kind for finding in findings} <= {Kind.ADVICE}
+    Log.open(files, "t-0", LOG_CONFIG).close()
+    again = Checker(files, {})
+    assert not list(again.check_partition("t-0"))
+    assert checker.counts.as_dict() == again.counts.as_dict()
+
+
+def test_the_check_finds_damage_in_a_swap() -> None:
+    files, _ = interrupted(removed=1)
+    files._contents[f"t-0/{FIRST}.log.swap"][-1] ^= 1
+    findings = Checker(files, {}).check_partition("t-0")
+    (damage,) = (finding for finding in findings if finding.kind is Kind.DAMAGE)
+    assert damage.path == f"t-0/{FIRST}.log.swap" and damage.position is not None

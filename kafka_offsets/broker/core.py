@@ -170,8 +170,7 @@ class BrokerCore:
             return []
         at_once_bytes = self.config.offsets_load_before_listening_bytes
         left = self.runtime.start(topic.partition_count, now, is_new=False, at_once_bytes=at_once_bytes)
-        for hosted in self.runtime.all_shards():
-            self.touch(hosted)
+        self._dirty_shards |= dict.fromkeys(self.runtime.all_shards())
         return left
 
     def on_loaded(self) -> None:
@@ -289,8 +288,8 @@ class BrokerCore:
         """Write what is decided, close all files and give the data directory free."""
         self.sync, self.background = sync_inline, run_inline
         self.loader.abandon()
-        for beside in (self.opener, self.maintenance, self.recovery_points):
-            beside.stop()
+        self.maintenance.stop()
+        self.recovery_points.stop()
         try:
             self.end_turn()
             self.expiry.stop()

@@ -236,7 +236,6 @@ class Server:
             inner.abort()
         self.core.maintenance.stop()
         self.core.loader.abandon()
-        self.core.opener.stop()
         try:
             await self._disconnect_all()
         finally:  # also when the caller's task is cancelled

@@ -60,8 +60,9 @@ class ShardLoader:
         return True
 
     def abandon(self) -> None:
-        """Go on with no load: the broker stops."""
+        """Go on with no load, and open no more logs: the broker stops."""
         self._abandoned.append(True)
+        self._core.opener.stop()
 
     def _begin(self, hosted: HostedShard) -> None:
         results: list[Result] = []

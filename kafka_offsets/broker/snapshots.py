@@ -257,13 +257,12 @@ class Snapshots:
 
     def large_logs(self) -> list[Log]:
         """Return the logs that the next start should open without reading them: a snapshot says what is in them."""
-        large_bytes = min(_LARGE_LOG_BYTES, self._interval_bytes)
         return [
             hosted.log
             for hosted, covered in self._covered.items()
             if covered.snapshot_bytes
             and not (hosted.failed or hosted.is_loading or hosted.log.closed)
-            and hosted.log.size >= large_bytes
+            and hosted.log.size >= _LARGE_LOG_BYTES
         ]
 
 

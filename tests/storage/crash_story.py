@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from kafka_offsets.broker import snapshots
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.durability import sync_all
@@ -49,6 +50,7 @@ METADATA_SIZES = (0, 0, 200, 900)
 
 FIRST_INCARNATION = 10**12
 INTERVAL_MS = 1000
+LARGE_LOG_BYTES = 1000
 LOOK_MS, PAUSE_MS = 5000, 10
 SETTINGS = {
     "offsets.topic.num.partitions": SHARDS,
@@ -159,8 +161,14 @@ class LateWork:
 
 @contextmanager
 def ids_from(chance: random.Random) -> Iterator[None]:
-    """Ids of topics and clusters come from `chance`, so that a story has the same bytes whenever it is told."""
-    with patch.object(uuid, "uuid4", lambda: uuid.UUID(bytes=chance.randbytes(16))):
+    """Ids of topics and clusters come from `chance`, so that a story has the same bytes whenever it is told.
+
+    Its logs are large enough for a summary of their segments.
+    """
+    with (
+        patch.object(uuid, "uuid4", lambda: uuid.UUID(bytes=chance.randbytes(16))),
+        patch.object(snapshots, "_LARGE_LOG_BYTES", LARGE_LOG_BYTES),
+    ):
         yield
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.gather import Gather
-from kafka_offsets.broker.partitions import Partition
+from kafka_offsets.broker.partitions import NotOpenYetError, Partition
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.transactions import transactional_ids
 from kafka_offsets.clock import Now
@@ -131,6 +131,8 @@ def _describe_partition(
             message = None if core.topics.get(topic) is not None else _NOT_HERE
             return answer.PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         return answer.PartitionResponse(index, active_producers=_active_producers(partition))
+    except NotOpenYetError:
+        return answer.PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
         logger.error("%s-%d: %s", topic, index, error)
         return answer.PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -228,6 +230,8 @@ def _write_marker(
             )
             core.on_append(partition)
             logs.append(partition.log)
+    except NotOpenYetError:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     except StorageError as problem:
         logger.error("marker for %s-%d: %s", *place, problem)
         return ErrorCode.KAFKA_STORAGE_ERROR

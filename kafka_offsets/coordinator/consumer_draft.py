@@ -296,9 +296,12 @@ class ConsumerDraft:
         assignors = self.shard.settings.consumer_assignors
         spec = self._spec(new, replaced, alike)
         assigned = ASSIGNORS[name if name in ASSIGNORS else assignors[0]](spec)
+        takes_place = replaced is not None and replaced.member_id != new.member_id
         for member_id in spec.members:
             target = assigned.get(member_id, {})
             before = group.targets.get(member_id)
+            if takes_place and member_id == new.member_id:
+                before = None  # what was written for it in this decision is the one's whose place it takes
             if before is not target and before != target:
                 self.write(records.TARGET, member_id, target)
         self.write(records.TARGET_EPOCH, "", TargetEpoch(epoch, self.now.wall_ms))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.coordinator import consumer_records as records
+from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer_records import Current, MemberState
 from kafka_offsets.errors import ErrorCode
 from tests.coordinator.consumer_world import ConsumerWorld, assigned, id_of, owned
@@ -281,6 +282,62 @@ def test_a_word_that_is_no_expression_is_refused() -> None:
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+def regex_records(world: ConsumerWorld) -> list[tuple[str, set[str] | None]]:
+    """What the log says of expressions: each with its topics, None when it was deleted."""
+    found: list[tuple[str, set[str] | None]] = []
+    for record in world.durable:
+        key = stored.parse_key(record.key)
+        if isinstance(key, records.ConsumerKey) and key.type == records.REGEX:
+            value = None if record.value is None else records.parse_value(key.type, record.value)
+            found.append((key.name, {*value.topics} if isinstance(value, records.ResolvedRegex) else None))
+    return found
+
+
+def test_an_expression_is_resolved_again_when_topics_come_and_when_it_is_old() -> None:
+    world = ConsumerWorld(consumer_regex_refresh_interval_ms=20_000, consumer_regex_pause_ms=5000)
+    epoch = world.enter_consumer(
+        "m1", subscribed_topic_names=None, subscribed_topic_regex="[ab]+"
+    ).member_epoch
+    world.advance(0)
+    assert regex_records(world) == [("[ab]+", {"a", "b"})]
+    world.topics.create("ab", 1)
+    world.advance(5000)
+    epoch = world.heartbeat("m1", epoch).member_epoch
+    assert len(regex_records(world)) == 1  # it was resolved only just now
+    world.advance(1)
+    epoch = world.heartbeat("m1", epoch).member_epoch
+    world.advance(0)
+    assert regex_records(world)[1:] == [("[ab]+", {"a", "b", "ab"})]
+    epoch = world.heartbeat("m1", epoch).member_epoch
+    world.advance(20_000)
+    epoch = world.heartbeat("m1", epoch).member_epoch
+    assert len(regex_records(world)) == 2
+    world.advance(1)
+    world.heartbeat("m1", epoch)
+    world.advance(0)
+    assert regex_records(world)[2:] == [("[ab]+", {"a", "b", "ab"})]
+
+
+def test_an_expression_is_forgotten_when_nobody_uses_it_any_more() -> None:
+    world = ConsumerWorld()
+    for member in "m1", "m2":
+        world.enter_consumer(member, subscribed_topic_names=None, subscribed_topic_regex="a+")
+        world.advance(0)
+    assert regex_records(world) == [("a+", {"a"})]
+    epoch = world.members()["m1"].member_epoch
+    world.heartbeat("m1", epoch, subscribed_topic_regex="b+")
+    world.advance(20_000)
+    world.heartbeat("m1", epoch)
+    world.advance(0)
+    assert ("a+", None) not in regex_records(world)
+    world.heartbeat("m2", -1)
+    assert regex_records(world)[-1] == ("a+", None)
+    world.heartbeat(
+        "m1", world.members()["m1"].member_epoch, subscribed_topic_regex="", subscribed_topic_names=["c"]
+    )
+    assert regex_records(world)[-1] == ("b+", None)
+
+
 # ---- members that go
 
 
@@ -549,6 +606,17 @@ def test_the_group_stays_a_consumer_group_where_the_policy_says_so() -> None:
     (member,) = mixed(world, None)
     world.heartbeat("m1", -1)
     assert [*world.members()] == [member]
+
+
+@pytest.mark.parametrize(("most", "becomes_classic"), [(2, True), (1, False)])
+def test_the_group_stays_a_consumer_group_when_it_is_too_large_for_a_classic_one(
+    most: int, becomes_classic: bool
+) -> None:
+    world = ConsumerWorld(group_max_size=most)
+    members = mixed(world, None, "i")
+    world.heartbeat("m1", -1)
+    assert (world.described().error_code == ErrorCode.GROUP_ID_NOT_FOUND) == becomes_classic
+    assert [*world.members()] == ([] if becomes_classic else members)
 
 
 @pytest.mark.parametrize(

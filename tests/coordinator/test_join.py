@@ -504,3 +504,21 @@ def test_a_member_that_comes_to_others_with_a_name_too_long_leaves_them_alone() 
     assert world.join(instance="x" * 32731).error == E.UNKNOWN_SERVER_ERROR
     assert world.beat(member, 1) == 0
     assert (world.describe().group_state, len(world.durable)) == ("Stable", before)
+
+
+def test_static_members_that_do_not_join_in_time_are_waited_for_again() -> None:
+    """Kafka keeps them until their sessions end, so that a restart of all of them at once costs nothing."""
+    world = World()
+    (member,) = world.stable(1, instances=("one",), session_ms=100_000, rebalance_ms=5000)
+    joining = world.join(
+        world.join(version=9, session_ms=100_000, rebalance_ms=5000).answer.member_id, session_ms=100_000
+    )
+    assert joining.is_parked
+    newcomer = next(iter(set(world.group().members) - {member}))
+    assert world.leave(newcomer).members[0].error_code == 0
+    for _ in range(3):
+        world.advance(60_000)
+        assert world.beat(member, 1, "one") == E.REBALANCE_IN_PROGRESS
+        assert world.group().state.value == "PreparingRebalance"
+    again = world.join(member, "one", session_ms=100_000, rebalance_ms=5000)
+    assert (again.error, again.answer.generation_id, again.answer.leader) == (0, 2, member)

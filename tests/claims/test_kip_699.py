@@ -9,7 +9,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.claims.claimed import CoreClient, broker
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
 def test_several_groups_are_found_in_one_request() -> None:
@@ -50,7 +50,10 @@ def test_older_versions_ask_for_one(version: int) -> None:
 
 def test_one_request_has_keys_of_one_type() -> None:
     """Public interfaces: the key type is the request's; what is not served is refused for each key."""
-    request = messages.FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["a", "b"])
-    answer = CoreClient(broker()).call(request, 4)
-    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    request = messages.FindCoordinatorRequest
+    client = CoreClient(broker())
+    answer = client.call(request(key_type=TRANSACTION, coordinator_keys=["a", "b"]), 4)
+    assert [(c.key, c.error_code) for c in answer.coordinators] == [("a", 0), ("b", 0)]
+    answer = client.call(request(key_type=SHARE, coordinator_keys=["a", "b"]), 6)
+    refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert [c.error_code for c in answer.coordinators] == [refused] * 2

@@ -166,3 +166,28 @@ def test_deleted_records_move_the_log_start(java: Shell, names: Names) -> None:
     assert java("delete-records", topic, 0, 20) == ["20"]
     assert java.numbers("offsets", topic, "earliest") == {0: 20}
     assert java("read", topic, 20, 30)[0] == "20"
+
+
+def test_transactions_are_committed_and_aborted(java: Shell, names: Names) -> None:
+    topic, group = names.topic(), names.group()
+    java.create_topic(topic, 1)
+    java("transact", topic, topic, "commit", "a", "b")
+    java("transact", topic, topic, "abort", "c")
+    java("transact", topic, topic, "abort", topic, group, 5, "d")
+    assert java.committed(group, topic) == {}
+    java("transact", topic, topic, "commit", topic, group, 7, "e")
+    assert java.committed(group, topic) == {0: 7}
+    assert java("read-committed", topic, 3) == ["a", "b", "e"]
+    assert java("transaction", topic) == ["CompleteCommit"]
+    assert f"{topic}=CompleteCommit" in java("transactions")
+
+
+def test_the_admin_aborts_a_transaction_that_hangs(java: Shell, names: Names) -> None:
+    topic = names.topic()
+    java.create_topic(topic, 1)
+    java("transact", f"{topic}-hangs", topic, "leave", "lost")
+    java("transact", topic, topic, "commit", "kept")
+    assert java("transaction", f"{topic}-hangs") == ["Ongoing"]
+    assert java.numbers("offsets", topic, "latest") == {0: 3}
+    java("abort-transaction", topic, 0)
+    assert java("read-committed", topic, 1) == ["kept"]

@@ -14,6 +14,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -58,6 +59,7 @@ public final class Client {
     };
 
     private final String bootstrap;
+    private final List<KafkaProducer<String, String>> abandoned = new ArrayList<>();
     private final Admin admin;
 
     private Client(String bootstrap) {
@@ -208,6 +210,13 @@ public final class Client {
             case "produce": return produce(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]), words[4]);
             case "produce-at": return produceAt(words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]));
             case "read": return read(words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]));
+            case "transact": return transact(words);
+            case "read-committed": return readCommitted(words[1], Integer.parseInt(words[2]));
+            case "transaction": return String.valueOf(
+                admin.describeTransactions(List.of(words[1])).description(words[1]).get().state());
+            case "transactions": return admin.listTransactions().all().get().stream()
+                .map(found -> found.transactionalId() + "=" + found.state()).collect(Collectors.joining(" "));
+            case "abort-transaction": return abortTransaction(words[1], Short.parseShort(words[2]));
             case "time": return time(words[1], Long.parseLong(words[2]));
             case "offsets": return offsets(words[1], words[2]);
             case "delete-records": return deleteRecords(words[1], Integer.parseInt(words[2]), Long.parseLong(words[3]));
@@ -270,6 +279,58 @@ public final class Client {
             one.get();
         }
         return String.valueOf(sent.size());
+    }
+
+    /** transact ID TOPIC commit|abort|leave [SOURCE GROUP OFFSET] VALUE … : one transaction. */
+    private String transact(String[] words) throws Exception {
+        boolean hasOffsets = words.length > 7;
+        Map<String, String> more = Map.of("transactional.id", words[1], "max.block.ms", "20000");
+        KafkaProducer<String, String> producer = new KafkaProducer<>(clientSettings(bootstrap, more));
+        producer.initTransactions();
+        producer.beginTransaction();
+        for (int i = hasOffsets ? 7 : 4; i < words.length; i++) {
+            producer.send(new ProducerRecord<>(words[2], words[i])).get();
+        }
+        if (hasOffsets) {
+            Map<String, String> group = Map.of("group.id", words[5]);
+            try (KafkaConsumer<String, String> nobody = new KafkaConsumer<>(clientSettings(bootstrap, group))) {
+                producer.sendOffsetsToTransaction(
+                    Map.of(new TopicPartition(words[4], 0), new OffsetAndMetadata(Long.parseLong(words[6]))),
+                    nobody.groupMetadata());
+            }
+        }
+        switch (words[3]) {
+            case "commit": producer.commitTransaction(); break;
+            case "abort": producer.abortTransaction(); break;
+            default: abandoned.add(producer); return "";
+        }
+        producer.close();
+        return "";
+    }
+
+    private String readCommitted(String topic, int count) {
+        List<String> values = new ArrayList<>();
+        TopicPartition partition = new TopicPartition(topic, 0);
+        long deadline = System.nanoTime() + READ_DEADLINE.toNanos();
+        Map<String, String> more = Map.of("isolation.level", "read_committed");
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(clientSettings(bootstrap, more))) {
+            consumer.assign(List.of(partition));
+            consumer.seek(partition, 0);
+            long end = consumer.endOffsets(List.of(partition)).get(partition);
+            while ((values.size() < count || consumer.position(partition) < end) && System.nanoTime() < deadline) {
+                consumer.poll(POLL).forEach(record -> values.add(record.value()));
+            }
+        }
+        return String.join(" ", values);
+    }
+
+    private String abortTransaction(String topic, short epoch) throws Exception {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        var states = admin.describeProducers(List.of(partition)).partitionResult(partition).get().activeProducers();
+        var open = states.stream().filter(state -> state.currentTransactionStartOffset().isPresent()).findFirst().get();
+        admin.abortTransaction(new AbortTransactionSpec(
+            partition, open.producerId(), epoch, open.coordinatorEpoch().orElse(0))).all().get();
+        return "";
     }
 
     private String produceAt(String topic, long start, int count) throws Exception {

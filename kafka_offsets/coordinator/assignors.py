@@ -253,16 +253,16 @@ class _Balance:
                 if self._balance_topic(topic_id) or last_changed == -1:
                     last_changed = index
 
-    def _balance_topic(self, topic_id: bytes) -> int:
-        """Move partitions of a topic among its subscribers; return how many."""
+    def _balance_topic(self, topic_id: bytes) -> bool:
+        """Move partitions of a topic among its subscribers; return whether any was."""
         ranks = _Ranks(self.loads, self.subscribers[topic_id])
         if ranks.imbalance <= 1:
-            return 0
+            return False
         owners = self.owners[topic_id]
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             owned.setdefault(owner, []).append(partition)
-        moved = 0
+        has_moved = False
         while not ranks.is_balanced():
             giver = self._next_giver(ranks, owned)
             if giver is None:
@@ -274,8 +274,8 @@ class _Balance:
             self.loads[giver] -= 1
             self.loads[taker] += 1
             owners[partition] = taker
-            moved += 1
-        return moved
+            has_moved = True
+        return has_moved
 
     @staticmethod
     def _next_giver(ranks: _Ranks, owned: dict[int, list[int]]) -> int | None:

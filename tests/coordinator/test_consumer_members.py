@@ -11,6 +11,7 @@ from kafka_offsets.coordinator import consumer_records as records
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer_records import Current, MemberState
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
 from tests.coordinator.consumer_world import ConsumerWorld, assigned, id_of, owned
 from tests.coordinator.group_world import subscription
 
@@ -564,6 +565,21 @@ def test_a_classic_member_that_joins_needs_an_id_and_a_protocol_that_the_others_
     assert world.join("", instance="i", **both).error == 0
 
 
+@pytest.mark.parametrize(("version", "timeout_ms"), [(0, 7000), (1, 9000)])
+def test_a_member_that_names_no_rebalance_timeout_has_that_of_its_session(
+    version: int, timeout_ms: int
+) -> None:
+    """JoinGroup of version 0 has no field for it (KIP-62)."""
+    world = ConsumerWorld()
+    world.enter_consumer("m1", "a")
+    joined = world.join(version=version, session_ms=7000, rebalance_ms=9000, **CLASSIC).answer
+    for _ in range(2):
+        world.advance(timeout_ms // 2 - 1)
+        assert world.beat(joined.member_id, joined.generation_id) == 0
+    world.advance(2)
+    assert joined.member_id not in world.members()  # it has not asked for its assignment
+
+
 def test_nobody_joins_with_the_classic_protocol_where_groups_do_not_migrate() -> None:
     world = ConsumerWorld(consumer_migration_policy="disabled")
     world.enter_consumer("m1", "a")
@@ -665,6 +681,20 @@ def test_members_of_a_classic_group_go_on_with_what_they_have_when_it_is_upgrade
     assert (described.member_epoch, described.member_type, described.client_id) == (generation, 0, "c")
     assert [(t.topic_name, t.partitions) for t in described.assignment.topic_partitions] == [("a", [0, 1, 2])]
     assert world.beat(member, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_the_rack_of_a_classic_member_is_known_in_a_consumer_group() -> None:
+    said = messages.ConsumerProtocolSubscription(["a"], rack_id="r")
+    in_a_rack = {"range": b"\0\3" + messages.encode(said, 3)}
+    world = ConsumerWorld()
+    joined = world.enter(protocols=in_a_rack).answer
+    world.sync(joined.member_id, joined.generation_id, {joined.member_id: assignment("a", 0, 1, 2)})
+    world.enter_consumer("m1", "a")
+    assert world.members()[joined.member_id].rack_id == "r"
+    world.join(joined.member_id, **CLASSIC)  # of a version that has no racks
+    assert world.members()[joined.member_id].rack_id == "r"
+    other = world.join(version=3, protocols=in_a_rack).answer
+    assert world.members()[other.member_id].rack_id == "r"
 
 
 @pytest.mark.parametrize(

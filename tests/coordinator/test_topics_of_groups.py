@@ -100,6 +100,12 @@ def test_patterns_match_what_re2j_matches_and_are_refused_in_its_words() -> None
     assert different == []
 
 
+@pytest.mark.parametrize("pattern", ["a{1234567890}", "a{1,99999999999}", "a{1001}", "a{2,1}"])
+def test_a_count_of_any_length_is_refused_in_re2js_words(pattern: str) -> None:
+    with pytest.raises(PatternError, match=r"^invalid repeat count$"):
+        TopicPattern(pattern)
+
+
 def test_a_pattern_that_makes_backtracking_explode_is_read_in_no_time() -> None:
     name = "a" * 249
     assert TopicPattern("(a*)*(a|aa)+(a?){200}").matching([name]) == {name}

@@ -10,6 +10,8 @@ import pytest
 from kafka_offsets.coordinator import consumer_records as records
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer_records import Current, MemberState
+from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.topic_hash import group_hash, topic_hash
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.coordinator.consumer_world import ConsumerWorld, assigned, id_of, owned
@@ -337,6 +339,45 @@ def test_an_expression_is_forgotten_when_nobody_uses_it_any_more() -> None:
         "m1", world.members()["m1"].member_epoch, subscribed_topic_regex="", subscribed_topic_names=["c"]
     )
     assert regex_records(world)[-1] == ("b+", None)
+
+
+def test_the_hash_of_the_topics_follows_each_expression() -> None:
+    """A topic that two expressions match is subscribed to until neither does."""
+    world = ConsumerWorld()
+    for member, expression in (("m1", "a+"), ("m2", "a.*")):
+        said = {"subscribed_topic_names": None, "subscribed_topic_regex": expression}
+        world.enter_consumer(member, rebalance_timeout_ms=1_000_000, **said)
+    for _ in range(3):
+        world.advance(20_000)
+        for member in "m1", "m2":
+            world.heartbeat(member, world.members()[member].member_epoch)
+    hash_of_a = group_hash([("a", topic_hash("a", id_of("a"), 3))])
+
+    def stored_hash() -> int:
+        key = records.key_bytes(records.ConsumerKey(records.EPOCH, "g"))
+        value = next(record.value for record in reversed(world.durable) if record.key == key) or b""
+        epoch = records.parse_value(records.EPOCH, value)
+        assert isinstance(epoch, records.GroupEpoch)
+        return epoch.metadata_hash
+
+    assert stored_hash() == hash_of_a
+    world.heartbeat("m2", world.members()["m2"].member_epoch, subscribed_topic_regex="none")
+    world.advance(20_000)
+    assert stored_hash() == hash_of_a
+    world.heartbeat("m1", -1)
+    assert stored_hash() == 0
+
+
+def test_topics_as_old_brokers_stored_them_are_deleted_when_the_topics_are_looked_at() -> None:
+    world = ConsumerWorld()
+    world.enter_consumer("m1", "a")
+    key = records.key_bytes(records.ConsumerKey(records.PARTITION_METADATA, "g"))
+    value = b"\0\0" + messages.encode(messages.ConsumerGroupPartitionMetadataValue(), 0)
+    world.durable.append(Record(key, value))
+    again = world.restart()
+    for _ in range(2):
+        assert again.heartbeat("m1", 2).error_code == 0
+        assert [record.value for record in again.durable if record.key == key] == [value, None]
 
 
 # ---- members that go

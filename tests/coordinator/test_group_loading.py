@@ -1,6 +1,12 @@
 """Groups after a restart, and groups that are given up."""
 
+import pytest
+
+from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import rebalance, stored
+from kafka_offsets.coordinator.result import Result
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import World
@@ -111,3 +117,36 @@ def test_a_shard_that_is_given_up_answers_everybody() -> None:
     assert world.leave(follower).error_code == unavailable
     assert world.commit(follower, 2) == unavailable
     assert world.delete().error == world.delete_offset().error_code == E.GROUP_ID_NOT_FOUND
+
+
+def test_offsets_of_a_group_that_the_log_deletes_go_on_without_it() -> None:
+    world = World()
+    world.commit()
+    (member,) = world.stable()
+    world.durable.append(stored.group_tombstone("g"))
+    again = world.restart()
+    assert (again.describe().group_state, again.describe().members) == ("Empty", [])
+    assert again.beat(member, 1) == E.UNKNOWN_MEMBER_ID
+    assert again.commit() == 0
+    assert again.shard.early_deletions == 1
+
+
+def test_a_timer_that_fails_says_of_which_group_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    world.stable(group="broken", session_ms=10_000)
+    world.stable(group="whole", session_ms=20_000)
+
+    def fail(shard: Shard, timer: Timer, now: Now) -> Result:
+        if timer.group_id == "broken":
+            raise ValueError("made")
+        return on_timer(shard, timer, now)
+
+    on_timer = rebalance.on_timer
+    monkeypatch.setattr(rebalance, "on_timer", fail)
+    world.advance(20_000)
+    assert [record.getMessage() for record in caplog.records] == [
+        "group broken: what its session timer asked for failed"
+    ]
+    assert world.describe("whole").group_state == "Empty"

@@ -420,6 +420,18 @@ def test_what_is_of_another_format_is_told_apart(rng: random.Random) -> None:
             Snapshot(other)
 
 
+def test_many_consumer_groups_take_several_sections() -> None:
+    shard = make_shard()
+    epoch = consumer_records.GroupEpoch(3)
+    for number in range(1000):
+        record = consumer_records.record(consumer_records.EPOCH, f"g{number}", "", epoch)
+        shard.replay(record.key, record.value, number)
+    data = snapshot_of(shard)
+    assert [piece[:4] for piece in split(data)].count(b"CGRP") > 2
+    assert state(restored(data)) == state(shard)
+    assert {*shard.groups} == {f"g{number}" for number in range(1000)}
+
+
 def counted(*texts: bytes) -> bytes:
     """The lengths of texts, then the texts."""
     return struct.pack(f"={len(texts)}I", *map(len, texts)) + b"".join(texts)

@@ -24,10 +24,10 @@ from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.durability import sync_all
+from kafka_offsets.broker.inner_peer import InnerPeer
 from kafka_offsets.broker.snapshots import Done, Work
 from kafka_offsets.broker.writing import Writer
 from kafka_offsets.client import commits
-from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
@@ -142,35 +142,6 @@ class _Peer(asyncio.Protocol):
         self._transport.abort()
 
 
-class _InnerPeer:
-    """A client without a socket, for one request of this process."""
-
-    def __init__(self, core: BrokerCore, request: messages.MessageValue, version: int) -> None:
-        self._core = core
-        self._request, self._version = request, version
-        self._connection = core.connect("this process", "/127.0.0.1", self)
-        self.answer: Future[Any] = Future()
-
-    def send(self) -> None:
-        """Have the request decided."""
-        self._core.receive(self._connection, encode_request(self._request, self._version, 1, "this process"))
-
-    def flush(self) -> None:
-        """Take the answer, or note that there will be none."""
-        frame = self._core.drain(self._connection)
-        if frame and not self.answer.done():
-            self._core.disconnect(self._connection)
-            self.answer.set_result(decode_response(type(self._request), self._version, frame[4:], 1))
-        elif self._connection.closing:
-            self.abort()
-
-    def abort(self) -> None:
-        """Note that there will be no answer."""
-        self._core.disconnect(self._connection)
-        if not self.answer.done():
-            self.answer.set_exception(RuntimeError("this broker was stopped before the request was answered"))
-
-
 def _ports(listener: asyncio.Server) -> list[int]:
     return [listening.getsockname()[1] for listening in listener.sockets]
 
@@ -184,7 +155,7 @@ class Server:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
         self._peers: set[_Peer] = set()
-        self._inner: set[_InnerPeer] = set()
+        self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -222,7 +193,7 @@ class Server:
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
         """Have a request decided as if it had come over a connection; the future is the answer, or RuntimeError."""
-        inner = _InnerPeer(self.core, request, version)
+        inner = InnerPeer(self.core, request, version)
         self._inner.add(inner)
         inner.answer.add_done_callback(lambda _: self._inner.discard(inner))
         inner.send()

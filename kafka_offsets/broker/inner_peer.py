@@ -1,0 +1,41 @@
+"""A request of this very process, decided as if it had come over a connection."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+
+class InnerPeer:
+    """A client without a socket, for one request of this process."""
+
+    def __init__(self, core: BrokerCore, request: messages.MessageValue, version: int) -> None:
+        self._core = core
+        self._request, self._version = request, version
+        self._connection = core.connect("this process", "/127.0.0.1", self)
+        self.answer: Future[Any] = Future()
+
+    def send(self) -> None:
+        """Have the request decided."""
+        self._core.receive(self._connection, encode_request(self._request, self._version, 1, "this process"))
+
+    def flush(self) -> None:
+        """Take the answer, or note that there will be none."""
+        frame = self._core.drain(self._connection)
+        if frame and not self.answer.done():
+            self._core.disconnect(self._connection)
+            self.answer.set_result(decode_response(type(self._request), self._version, frame[4:], 1))
+        elif self._connection.closing:
+            self.abort()
+
+    def abort(self) -> None:
+        """Note that there will be no answer."""
+        self._core.disconnect(self._connection)
+        if not self.answer.done():
+            self.answer.set_exception(RuntimeError("this broker was stopped before the request was answered"))

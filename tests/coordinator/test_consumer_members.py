@@ -224,10 +224,12 @@ def test_a_description_says_what_the_log_says() -> None:
     described = world.described()
     assert [member.member_id for member in described.members] == ["m1"]
     assert (described.group_id, described.group_epoch, described.group_state) == ("g", 2, "Stable")
+    assert [(listed.group_id, listed.group_state) for listed in world.list_groups()] == [("g", "Stable")]
     world.hold = False
     world.sync_log()
     assert later.error == 0
     assert [member.member_id for member in world.described().members] == ["m1", "m2"]
+    assert [(listed.group_id, listed.group_state) for listed in world.list_groups()] == [("g", "Reconciling")]
 
 
 def test_what_the_log_refuses_has_not_happened() -> None:

@@ -32,7 +32,7 @@ from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files import DiskFiles, Files
 from kafka_offsets.storage.log import Log
 
 _PAUSE_READING_BYTES = 1 << 20
@@ -57,7 +57,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class _Peer(asyncio.Protocol):
+class Peer(asyncio.Protocol):
     """One connection between asyncio and the core."""
 
     def __init__(self, server: "Server") -> None:
@@ -68,6 +68,7 @@ class _Peer(asyncio.Protocol):
         self._aborting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have the core take the connection in, or cut it off."""
         assert isinstance(transport, asyncio.Transport)
         self._transport, self._writer = transport, Writer(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
@@ -76,6 +77,7 @@ class _Peer(asyncio.Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        """Have what has come decided; stop reading when too much waits."""
         if self.connection is None or self.connection.closing:
             return
         core = self._server.core
@@ -90,6 +92,7 @@ class _Peer(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
+        """Note that the peer does not read its answers."""
         if self.connection is not None:
             self.connection.is_blocked = True
         if self._reading:
@@ -98,6 +101,7 @@ class _Peer(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
+        """Note that the peer reads again."""
         self._writer.proceed()
         if self.connection is not None and not self._writer.is_holding:
             self.connection.is_blocked = False
@@ -106,6 +110,7 @@ class _Peer(asyncio.Protocol):
             self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Have the server forget the connection."""
         if self._aborting is not None:
             self._aborting.cancel()
         self._server.release(self)
@@ -149,12 +154,12 @@ def _ports(listener: asyncio.Server) -> list[int]:
 class Server:
     """Listens, and drives one BrokerCore from the loop it was started in."""
 
-    def __init__(self, config: Config, files: DiskFiles | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, config: Config, files: Files | None = None, clock: Clock | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock if clock is not None else SystemClock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
-        self._peers: set[_Peer] = set()
+        self._peers: set[Peer] = set()
         self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
@@ -166,7 +171,15 @@ class Server:
         self._tasks = 0
         self._told_ms = -_TELL_MS
         self._config = config
-        self.core = BrokerCore(config, files, self._clock, self._sync, self._background)
+        self.core = self.new_core(files)
+
+    def new_core(self, files: Files | None) -> BrokerCore:
+        """Make the broker that this server drives."""
+        return BrokerCore(self._config, files, self._clock, self._sync, self._background)
+
+    def new_peer(self) -> Peer:
+        """Make what stands between the core and a connection that comes in."""
+        return Peer(self)
 
     async def start(self, host: str, port: int) -> None:
         """Listen on host and port (0: any free one). Raises OSError."""
@@ -179,17 +192,18 @@ class Server:
         self._schedule_timer()
 
     async def _listen(self, host: str, port: int) -> asyncio.Server:
-        def new_peer() -> _Peer:
-            return _Peer(self)
-
-        listener = await self._loop.create_server(new_peer, host, port, backlog=_BACKLOG, reuse_address=True)
+        listener = await self._loop.create_server(
+            self.new_peer, host, port, backlog=_BACKLOG, reuse_address=True
+        )
         ports = _ports(listener)
         if len(set(ports)) == 1:
             return listener
         # Any free port of a name with several addresses: each got its own, and clients are told one.
         listener.close()
         await listener.wait_closed()
-        return await self._loop.create_server(new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True)
+        return await self._loop.create_server(
+            self.new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True
+        )
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
         """Have a request decided as if it had come over a connection; the future is the answer, or RuntimeError."""
@@ -259,7 +273,7 @@ class Server:
         if self._listener is not None:
             await self._listener.wait_closed()
 
-    def admit(self, peer: _Peer, peername: tuple[str, int]) -> Connection | None:
+    def admit(self, peer: Peer, peername: tuple[str, int]) -> Connection | None:
         """Take in a connection, or None when there are too many or the server is stopping."""
         host = peername[0]
         from_host = self._per_host.get(host, 0)
@@ -277,7 +291,7 @@ class Server:
         self._schedule_timer()
         return connection
 
-    def release(self, peer: _Peer) -> None:
+    def release(self, peer: Peer) -> None:
         """Forget a connection that is gone."""
         self._peers.discard(peer)
         self._closed.set()
@@ -533,9 +547,13 @@ class Broker:
                 raise RuntimeError("this broker is running already")
             self._in_use = True
 
-    async def _start_server(self) -> None:
+    def _new_server(self) -> Server:
+        """Make what this broker runs from its start to its stop; called in the thread of its loop."""
         files = None if self._data_directory is None else DiskFiles(self._data_directory)
-        server = Server(self.config, files, self._clock)
+        return Server(self.config, files, self._clock)
+
+    async def _start_server(self) -> None:
+        server = self._new_server()
         try:
             await server.start(self._host, self._port)
         except BaseException:

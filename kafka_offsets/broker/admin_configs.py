@@ -205,6 +205,57 @@ def incremental_alter_configs(
     return answer(responses=results)
 
 
+def alter_configs(
+    core: BrokerCore, request: messages.AlterConfigsRequest, context: RequestContext, now: Now
+) -> messages.AlterConfigsResponse:
+    """Replace what is set of each topic: keys that are not named go back to their defaults (KIP-133).
+
+    Of other resources nothing can be set, which is answered as by IncrementalAlterConfigs. A topic that is named twice
+    is refused, where Kafka does not answer at all.
+    """
+    answer = messages.AlterConfigsResponse
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    results = []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        result = answer.AlterConfigsResourceResponse(ErrorCode.NONE, None, kind, name)
+        try:
+            if times[kind, name] > 1:
+                raise _invalid("Each resource must appear at most once.")
+            changes = [
+                messages.IncrementalAlterConfigsRequest.AlterableConfig(each.name, Operation.SET, each.value)
+                for each in resource.configs
+            ]
+            topic = core.topics.get(name) if kind == Resource.TOPIC else None
+            named = {each.name for each in changes}
+            changes += [
+                messages.IncrementalAlterConfigsRequest.AlterableConfig(key, Operation.DELETE, None)
+                for key in (() if topic is None else topic.configs)
+                if key not in named
+            ]
+            _alter(core, kind, name, changes, validate_only=request.validate_only)
+        except _RefusedError as refused:
+            result.error_code, result.error_message = refused.error, refused.message
+        except StorageError as error:
+            logger.error("the configuration of %s is as before: %s", name, error)
+            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        results.append(result)
+    return answer(responses=results)
+
+
+def fail_alter_configs(
+    request: messages.AlterConfigsRequest, error: ErrorCode, api_version: int
+) -> messages.AlterConfigsResponse:
+    """Answer every resource with `error`."""
+    answer = messages.AlterConfigsResponse
+    return answer(
+        responses=[
+            answer.AlterConfigsResourceResponse(error, None, resource.resource_type, resource.resource_name)
+            for resource in request.resources
+        ]
+    )
+
+
 def _alter(
     core: BrokerCore, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
 ) -> None:

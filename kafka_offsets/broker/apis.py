@@ -8,7 +8,16 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker import admin, admin_configs, fetch, groups, list_offsets, metadata, produce
+from kafka_offsets.broker import (
+    admin,
+    admin_cluster,
+    admin_configs,
+    fetch,
+    groups,
+    list_offsets,
+    metadata,
+    produce,
+)
 from kafka_offsets.broker import transaction_admin as txn_admin
 from kafka_offsets.broker import transaction_requests as txns
 from kafka_offsets.coordinator import consumer_heartbeat, join, membership, offsets, sync
@@ -161,11 +170,20 @@ SERVED = Apis((
     Api(26, "EndTxn", (0, 5), BROKER, txns.end_transaction, txns.fail_end_transaction),
     Api(27, "WriteTxnMarkers", (1, 2), BROKER, txn_admin.write_markers, txn_admin.fail_write_markers),
     Api(28, "TxnOffsetCommit", (0, 5), BROKER, txns.commit_offsets, txns.fail_commit_offsets),
+    Api(29, "DescribeAcls", (1, 3), BROKER, admin_cluster.describe_acls, admin_cluster.fail_describe_acls),
+    Api(30, "CreateAcls", (1, 3), BROKER, admin_cluster.create_acls, admin_cluster.fail_create_acls),
+    Api(31, "DeleteAcls", (1, 3), BROKER, admin_cluster.delete_acls, admin_cluster.fail_delete_acls),
     Api(32, "DescribeConfigs", (1, 4), BROKER, admin_configs.describe_configs, admin_configs.fail_describe_configs),
+    Api(33, "AlterConfigs", (0, 2), BROKER, admin_configs.alter_configs, admin_configs.fail_alter_configs),
+    Api(35, "DescribeLogDirs", (1, 5), BROKER,
+        admin_cluster.describe_log_dirs, admin_cluster.fail_describe_log_dirs),
     Api(37, "CreatePartitions", (0, 3), BROKER, admin.create_partitions, admin.fail_create_partitions),
     Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, groups.fail_delete_groups),
+    Api(43, "ElectLeaders", (0, 2), BROKER, admin_cluster.elect_leaders, admin_cluster.fail_elect_leaders),
     Api(44, "IncrementalAlterConfigs", (0, 1), BROKER,
         admin_configs.incremental_alter_configs, admin_configs.fail_incremental_alter_configs),
+    Api(46, "ListPartitionReassignments", (0, 0), BROKER,
+        admin_cluster.list_partition_reassignments, admin_cluster.fail_list_partition_reassignments),
     Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
     Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),
     Api(61, "DescribeProducers", (0, 0), BROKER, txn_admin.describe_producers, txn_admin.fail_describe_producers),
@@ -175,6 +193,8 @@ SERVED = Apis((
     Api(68, "ConsumerGroupHeartbeat", (0, 1), GROUP, consumer_heartbeat.heartbeat, consumer_heartbeat.fail_heartbeat),
     Api(69, "ConsumerGroupDescribe", (0, 1), BROKER,
         groups.consumer_group_describe, groups.fail_consumer_group_describe),
+    Api(74, "ListConfigResources", (0, 1), BROKER,
+        admin_cluster.list_config_resources, admin_cluster.fail_list_config_resources),
     Api(75, "DescribeTopicPartitions", (0, 0), BROKER,
         metadata.describe_topic_partitions, metadata.fail_describe_topic_partitions),
 ))

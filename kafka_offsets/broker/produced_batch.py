@@ -416,7 +416,7 @@ def _as_kept(
     log_append_time = now.wall_ms if config.message_timestamp_type == "LogAppendTime" else -1
     max_timestamp = log_append_time
     if log_append_time < 0:
-        max_timestamp = header.base_timestamp + seen.max_timestamp_delta
+        max_timestamp = max(NO_TIMESTAMP, header.base_timestamp + seen.max_timestamp_delta)
         if header.is_log_append_time:
             max_timestamp = header.max_timestamp
     compression = _COMPRESSIONS.get(config.compression_type, header.attributes & 7)

@@ -2,10 +2,10 @@
 
 What is normalised, and nothing else: what a broker makes up for member ids becomes "#1", "#2" … in the order of its
 appearance; topic ids are named by their topic; the port becomes "PORT", the cluster id "CLUSTER", the id of a fetch
-session "SESSION" and the broker's id 1; lists whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); the
-ids of producers that a situation has asked for are "P1", "P2" …, their batches are told by headers and values, times
-of now are "NOW"; of all groups only those of the situation are listed, and of all APIs only those that ours
-serves are compared.
+session "SESSION", what is said of a disk the name of its field, and the broker's id 1; lists whose order Kafka leaves
+to its hash maps are sorted (`_UNORDERED`); the ids of producers that a situation has asked for are "P1", "P2" …, their
+batches are told by headers and values, times of now are "NOW"; of all groups only those of the situation are listed, of
+all APIs only those that ours serves are compared, and of the words about a refused batch none.
 """
 
 import re
@@ -22,6 +22,7 @@ _UUID = re.compile("[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 _BROKER_IDS = ("node_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes")
 _PRODUCER_IDS = ("producer_id", "v3_and_below_producer_id", "producer_id_filters")
 _NOW = ("transaction_start_time_ms", "last_timestamp")
+_OF_A_DISK = ("log_dir", "total_bytes", "usable_bytes")
 _UNORDERED = {
     "AddPartitionsToTxnResponse": {
         "results_by_topic_v3_and_below": ("name",),
@@ -33,6 +34,11 @@ _UNORDERED = {
     "ListTransactionsResponse": {"transaction_states": ("transactional_id",), "unknown_state_filters": ()},
     "DescribeProducersResponse": {"active_producers": ("producer_epoch", "last_sequence")},
     "WriteTxnMarkersResponse": {"topics": ("name",), "partitions": ("partition_index",)},
+    "DescribeLogDirsResponse": {"topics": ("name",), "partitions": ("partition_index",)},
+    "DescribeConfigsResponse": {"configs": ("name",)},
+    "ElectLeadersResponse": {"replica_election_results": ("topic",), "partition_result": ("partition_id",)},
+    "AlterConfigsResponse": {"responses": ("resource_type", "resource_name")},
+    "ListConfigResourcesResponse": {"config_resources": ("resource_type", "resource_name")},
     "JoinGroupResponse": {"members": ("member_id", "metadata")},
     "DescribeGroupsResponse": {"groups": ("group_id",), "members": ("member_id", "member_metadata")},
     "ListGroupsResponse": {"groups": ("group_id",)},
@@ -197,6 +203,8 @@ def _scalar(
         return names.topic_text(value)
     if field.name == "port":
         return "PORT" if value > 0 else value
+    if field.name in _OF_A_DISK:
+        return field.name.upper()
     if field.name == "session_id":
         return "SESSION" if value > 0 else value
     if field.name in _PRODUCER_IDS:

@@ -144,9 +144,12 @@ def compare(address: str, shown: bool) -> None:
 
 
 def comparable(events: list[Event]) -> list[Event]:
-    """Return events without the APIs that ours does not serve."""
+    """Return events without the APIs that ours does not serve, and without words about refused batches."""
     kept = []
     for *front, last in events:
+        for topic in last.get("responses", ()) if isinstance(last, dict) else ():
+            for partition in topic.get("partition_responses", ()):
+                partition["error_message"] = None
         if isinstance(last, dict) and "api_keys" in last:
             rows = [row for row in last["api_keys"] if row["api_key"] in SERVED.by_key]
             last = last | {"api_keys": rows}

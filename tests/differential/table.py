@@ -27,6 +27,8 @@ PARTS = (
     "clusters",
     "records",
     "fetch_sessions",
+    "produced",
+    "administration",
     "expiry",
     "consumer_groups",
     "transactions",

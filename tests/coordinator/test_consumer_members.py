@@ -519,6 +519,21 @@ def test_a_static_member_that_does_not_come_back_is_given_up_with_its_session() 
     assert not world.members()
 
 
+def test_a_member_that_takes_a_static_members_place_under_its_own_id_has_one_target() -> None:
+    world = ConsumerWorld()
+    world.enter_consumer("m1", "a")
+    world.enter_consumer("m2", "b", instance_id="i")
+    world.heartbeat("m2", -2, instance_id="i")
+    came = world.enter_consumer("m1", "a", instance_id="i")
+    assert (came.error_code, assigned(came)) == (0, {})  # what it had as the other one is released now
+    assert assigned(world.heartbeat("m1", came.member_epoch, instance_id="i")) == {"a": [0, 1, 2]}
+    for broker in world, world.restart():
+        (member,) = broker.described().members
+        targets = {topic.topic_name: topic.partitions for topic in member.target_assignment.topic_partitions}
+        assert (member.member_id, member.instance_id, targets) == ("m1", "i", {"a": [0, 1, 2]})
+        assert assigned(member) == {"a": [0, 1, 2]}
+
+
 # ---- members that speak the classic protocol
 
 

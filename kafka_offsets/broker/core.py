@@ -221,7 +221,7 @@ class BrokerCore:
             self._durability.start_sync()
             self._wake_fetches(now)
             self._release_answered()
-            if not self._resumable:
+            if not self._resumable and not self._durability.is_awaited:
                 break
             resumable, self._resumable = self._resumable, {}
             for connection in resumable:
@@ -294,6 +294,7 @@ class BrokerCore:
             self.end_turn()
             self.expiry.stop()
             self.snapshots.stop()
+            self.topics.leave_producers()
         finally:
             self.topics.close()
             self.directory.close()

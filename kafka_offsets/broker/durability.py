@@ -60,6 +60,11 @@ class Durability:
         self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
         self._durable_calls: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]] = []
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for a sync that has not begun."""
+        return bool(self._durable_replies or self._durable_calls) and not self._syncing
+
     def await_reply(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         """Answer a request when the next sync has made `logs` durable."""
         self._durable_replies.append((context, response, tuple(logs)))

@@ -21,6 +21,7 @@ from kafka_offsets.protocol.records import encode_marker, read_batch_header
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
 from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.producer_state import append_aborted, leave_producer_state
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.fetch import ParkedFetch
@@ -42,6 +43,7 @@ class Partition:
     topic         name of its topic
     leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
     parked        fetches that wait for it to grow, and how many more bytes of it count for each
+    joining       requests that wait until it is on the disk that it takes part in their transaction
     told_bytes    how many bytes had been appended when its parked fetches were last told
     """
 
@@ -50,6 +52,7 @@ class Partition:
         "_producers",
         "_scanned",
         "index",
+        "joining",
         "leader_epoch",
         "log",
         "parked",
@@ -68,6 +71,7 @@ class Partition:
         self.leader_epoch = log.leader_epoch
         self.parked: dict[ParkedFetch, int] = {}
         self.told_bytes = 0
+        self.joining = 0
         # What is not there need not be read.
         is_empty = log.log_start_offset == log.log_end_offset == 0
         self._producers = Producers() if is_empty else None
@@ -118,7 +122,20 @@ class Partition:
         batch = encode_marker(producer_id, epoch, coordinator_epoch, now.wall_ms, is_commit=is_commit)
         base_offset = self.log.append(batch, leader_epoch=self.leader_epoch)
         header = read_batch_header(batch)
-        producers.end_transaction(header, base_offset, coordinator_epoch, now.wall_ms, is_commit=is_commit)
+        aborted = producers.end_transaction(
+            header, base_offset, coordinator_epoch, now.wall_ms, is_commit=is_commit
+        )
+        if aborted is not None:
+            try:
+                append_aborted(self.log, aborted)
+            except StorageError as error:  # it is for Kafka alone, and is made again when the log stops
+                logger.error("%s: an aborted transaction is not in the index: %s", self.log.directory, error)
+
+    def leave_producers(self, *, keep_index: bool) -> None:
+        """Leave what is known of producers beside the log, for Kafka. Raises StorageError."""
+        producers = self._producers
+        if producers is not None and (len(producers) or producers.aborted) and self.log.failure is None:
+            leave_producer_state(self.log, producers.entries(), producers.aborted, keep_index=keep_index)
 
     def delete_records_before(self, offset: int) -> None:
         """Let the log start at `offset`; its producers stay known.
@@ -366,6 +383,16 @@ class Topics:
             self._producer_ids = iter(self.directory.allocate_producer_ids())
             producer_id = next(self._producer_ids)
         return producer_id
+
+    def leave_producers(self) -> None:
+        """Leave what is known of producers beside their logs, for Kafka; what the disk refuses is told."""
+        for topic in self._by_name.values():
+            keep_index = "compact" in topic.config.cleanup_policy
+            for partition in topic.open_partitions:
+                try:
+                    partition.leave_producers(keep_index=keep_index)
+                except StorageError as error:
+                    logger.error("%s: its producers are not written down: %s", partition, error)
 
     def close(self) -> None:
         """Forget what waits; the logs are the data directory's to close."""

@@ -32,15 +32,69 @@ _ACKS = (0, 1, -1)
 logger = logging.getLogger(__name__)
 
 
-def produce(
-    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now
-) -> messages.ProduceResponse | None:
+def produce(core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
     """Append one batch to each partition; the answer leaves once they are durable.
 
     Topics are not created here, as in Kafka: a client asks for Metadata first. acks=1 and acks=-1 are the same for one
     broker. With acks=0 there is no answer, and an error closes the connection. A transactional batch needs a partition
-    that is in its producer's transaction, or, from version 12 on, adds it.
+    that is in its producer's transaction, or, from version 12 on, adds it; when answers wait for the disk, so does the
+    batch until that is on the disk.
     """
+    joining = _joining(core, request, context, now)
+    if not joining:
+        _append_all(core, request, context, now)
+        return
+    assert request.transactional_id is not None
+    for partition in joining:
+        partition.joining += 1
+
+    def joined(error: ErrorCode) -> None:
+        for partition in joining:
+            partition.joining -= 1
+        if error:
+            core.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
+        else:
+            _append_all(core, request, context, core.clock.now())
+
+    core.transactions.when_durable(request.transactional_id, joined)
+    return
+
+
+def _joining(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now
+) -> list[Partition]:
+    """Return the partitions whose place in the transaction is not on the disk yet, where it has to be.
+
+    A batch behind one that waits for this waits as well, so that their order stays.
+    """
+    if core.config.fsync != "commit" or request.transactional_id is None:
+        return []
+    joining = []
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    for named in request.topic_data:
+        topic = core.topics.by_id(named.topic_id) if by_id else core.topics.get(named.name)
+        for data in named.partition_data:
+            header = find_batch(data.records, context.api_version)
+            if topic is None or isinstance(header, Refused) or _forbidden(request, topic, header):
+                continue
+            try:
+                partition = core.topics.partition_of(topic, data.index)
+                if partition is None or not header.is_transactional:
+                    continue
+                is_open = partition.producers.has_open(header.producer_id, header.producer_epoch)
+                if partition.joining or (
+                    not is_open and not _join_transaction(core, request, context, partition, header, now)
+                ):
+                    joining.append(partition)
+            except StorageError:
+                continue  # told by the append
+    return joining
+
+
+def _append_all(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now
+) -> None:
+    """Append the batches of a request, and answer it."""
     logs: list[Log] = []
     by_id = context.api_version >= TOPIC_IDS_SINCE
     topics = core.topics
@@ -63,7 +117,6 @@ def produce(
         _finish_unanswered(core, context, responses)
     else:
         core.reply_when_durable(context, response_class(responses), logs)
-    return None
 
 
 def _finish_unanswered(

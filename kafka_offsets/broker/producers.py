@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.records import BatchHeader, Buffer, read_marker, read_records
+from kafka_offsets.storage.producer_state import AbortedEntry, ProducerEntry
 
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = 2**31 - 1
@@ -46,15 +47,6 @@ class AppendedBatch(NamedTuple):
     last_sequence: int
     base_offset: int
     timestamp: int
-
-
-class AbortedTransaction(NamedTuple):
-    """A transaction whose records nobody should see: its first offset, its marker, and what was stable behind that."""
-
-    producer_id: int
-    first_offset: int
-    marker_offset: int
-    stable_offset: int
 
 
 class Producer:
@@ -89,7 +81,7 @@ class Producers:
         self._open: dict[
             int, int
         ] = {}  # producer id -> first offset of its transaction, in the order of these
-        self.aborted: list[AbortedTransaction] = []
+        self.aborted: list[AbortedEntry] = []
 
     @classmethod
     def of(cls, batches: Iterable[tuple[BatchHeader, Buffer]]) -> "Producers":
@@ -134,7 +126,7 @@ class Producers:
         """The first offset of the oldest open transaction, None when none is open."""
         return next(iter(self._open.values()), None)
 
-    def aborted_in(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_in(self, start: int, end: int) -> list[AbortedEntry]:
         """Return the aborted transactions that have records from `start` to before `end`."""
         first = bisect_left(self.aborted, start, key=lambda each: each.marker_offset)
         found = []
@@ -148,6 +140,22 @@ class Producers:
     def forget_aborted_before(self, offset: int) -> None:
         """Let go of aborted transactions that ended before an offset, where the log now starts."""
         del self.aborted[: bisect_left(self.aborted, offset, key=lambda each: each.marker_offset)]
+
+    def entries(self) -> Iterator[ProducerEntry]:
+        """Give what a snapshot of Kafka's holds of each producer."""
+        for producer_id, producer in self._by_id.items():
+            last = producer.batches[-1] if producer.batches else None
+            size = 0 if last is None else (last.last_sequence - last.first_sequence) & MAX_SEQUENCE
+            yield ProducerEntry(
+                producer_id=producer_id,
+                epoch=producer.epoch,
+                last_sequence=-1 if last is None else last.last_sequence,
+                last_offset=-1 if last is None else last.base_offset + size,
+                offset_delta=size,
+                timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_first_offset=self._open.get(producer_id, -1),
+            )
 
     def check(self, header: BatchHeader, *, begins_at_0: bool = False) -> AppendedBatch | ErrorCode:
         """Return NONE when the batch may be appended, the batch it repeats, or why it is refused.
@@ -215,15 +223,20 @@ class Producers:
 
     def end_transaction(
         self, header: BatchHeader, base_offset: int, coordinator_epoch: int, wall_ms: int, *, is_commit: bool
-    ) -> None:
-        """Remember a marker: it has no sequence number, and may bring a new epoch."""
+    ) -> AbortedEntry | None:
+        """Remember a marker: it has no sequence number, and may bring a new epoch.
+
+        Returns the transaction that it has aborted, if there was one.
+        """
         producer = self._use(header, header.max_timestamp, wall_ms)
         producer.coordinator_epoch = coordinator_epoch
         first_offset = self._open.pop(header.producer_id, None)
         if first_offset is not None and not is_commit:
             stable = self.first_unstable_offset
             ended = base_offset + 1 if stable is None else stable
-            self.aborted.append(AbortedTransaction(header.producer_id, first_offset, base_offset, ended))
+            self.aborted.append(AbortedEntry(header.producer_id, first_offset, base_offset, ended))
+            return self.aborted[-1]
+        return None
 
     def _use(self, header: BatchHeader, timestamp: int, wall_ms: int) -> Producer:
         producer = self._by_id.pop(header.producer_id, None)

@@ -268,12 +268,19 @@ def commit_offsets(
     if error:
         told = told_outside(error, knows_abortable=version >= _ABORTABLE_SINCE)
         return transactional_offsets.answer(request, known, told)
-    decided = transactional_offsets.commit(hosted.shard, request, known, context, now)
-    if decided.records:
-        core.decide_transactional(hosted, decided)
-        return None
-    (reply,) = decided.replies
-    core.reply(context, reply.response)
+
+    def added(failed: ErrorCode) -> None:
+        if failed:
+            core.reply(context, transactional_offsets.answer(request, known, failed))
+            return
+        decided = transactional_offsets.commit(hosted.shard, request, known, context, core.clock.now())
+        if decided.records:
+            core.decide_transactional(hosted, decided)
+            return
+        (reply,) = decided.replies
+        core.reply(context, reply.response)
+
+    core.transactions.when_durable(request.transactional_id, added)
     return None
 
 

@@ -135,6 +135,14 @@ class TransactionCoordinator:
         index = partition_for(transactional_id, len(self.ids))
         return ErrorCode.NOT_COORDINATOR if self._partitions[index].log.failure is not None else index
 
+    def when_durable(self, transactional_id: str, callback: Callable[[ErrorCode], None]) -> None:
+        """Call back when what is decided of an id is durable: other logs may not hold what rests on it before."""
+        index = self.partition_of(transactional_id)
+        if isinstance(index, ErrorCode):
+            callback(index)
+        else:
+            self._core.when_durable([self._partitions[index].log], callback)
+
     def find(self, transactional_id: str) -> Transaction | ErrorCode | None:
         """Return the state of an id, None for an unknown one."""
         index = self.partition_of(transactional_id)

@@ -271,6 +271,62 @@ def test_markers_wait_until_the_decision_is_on_the_disk_and_completion_until_the
     assert states_of(core)[-1] is State.COMPLETE_COMMIT
 
 
+def test_records_wait_until_their_transaction_is_on_the_disk_and_keep_their_order() -> None:
+    """Without it a power failure could leave records that no coordinator would ever end."""
+    sync = HeldSync()
+    core = make_core(sync=sync, fsync="commit", transaction_state_log_num_partitions=1)
+    core.create_topic(TOPIC, 1, {})
+    producer = Producer(core)
+    producer.init()
+    partition = core.topics.partition(TOPIC, 0)
+    state = core.topics.partition(STATE_TOPIC, 0)
+    assert partition is not None
+    assert state is not None
+    sync.is_held = True
+    client = producer.client
+    for number in range(3):
+        client.send((producer.produce_request(TOPIC, b"%d" % number, sequence=number), 12))
+        client.turn()
+        assert partition.log.log_end_offset == 0
+    assert sync.end() == [state.log]
+    client.turn()
+    assert partition.log.log_end_offset == 1
+    client.send((producer.produce_request(TOPIC, b"3", sequence=3), 12))
+    client.turn()
+    assert partition.log.log_end_offset == 1
+    while sync.waiting:
+        sync.end()
+        client.turn()
+    answers = [answer.responses[0].partition_responses[0] for answer in client.take()]
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, n) for n in range(4)]
+
+
+def test_offsets_wait_until_their_transaction_is_on_the_disk() -> None:
+    sync = HeldSync()
+    core = make_core(sync=sync, fsync="commit", offsets_topic_num_partitions=1)
+    core.create_topic(IN, 1, {})
+    producer = Producer(core)
+    producer.init()
+    CoreClient(core).committed("g")
+    log = core.runtime.shards[0].log
+    request = messages.TxnOffsetCommitRequest
+    named = request.Topic(IN, [request.Partition(0, 5, committed_metadata="")])
+    commit = request("x", "g", producer.id, producer.epoch, -1, "", None, [named])
+    sync.is_held = True
+    client = producer.client
+    client.send((commit, 5))
+    client.turn()
+    assert log.log_end_offset == 0
+    sync.end()
+    client.turn()
+    assert log.log_end_offset == 1
+    assert client.take() == []
+    sync.end()
+    client.turn()
+    (answer,) = client.take()
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
 def states_of(core: BrokerCore) -> list[State]:
     partition = core.topics.partition(STATE_TOPIC, 0)
     assert partition is not None

@@ -28,9 +28,12 @@ class Producer:
             self.sequences.clear()
         return int(answer.error_code)
 
-    def produce(self, topic: str, *values: bytes, partition: int = 0, version: int = 12) -> int:
+    def produce_request(
+        self, topic: str, *values: bytes, partition: int = 0, sequence: int | None = None
+    ) -> messages.ProduceRequest:
         request = messages.ProduceRequest
-        sequence = self.sequences.get((topic, partition), 0)
+        if sequence is None:
+            sequence = self.sequences.get((topic, partition), 0)
         batch = encode_batch(
             [(None, value, (), NOW_MS) for value in values],
             producer_id=self.id,
@@ -41,10 +44,13 @@ class Producer:
         data = request.TopicProduceData(
             topic, bytes(16), [request.PartitionProduceData(partition, bytes(batch))]
         )
-        answer = self.client.call(request(self.name, -1, 1000, [data]), version)
+        return request(self.name, -1, 1000, [data])
+
+    def produce(self, topic: str, *values: bytes, partition: int = 0, version: int = 12) -> int:
+        answer = self.client.call(self.produce_request(topic, *values, partition=partition), version)
         error = int(answer.responses[0].partition_responses[0].error_code)
         if not error:
-            self.sequences[topic, partition] = sequence + len(values)
+            self.sequences[topic, partition] = self.sequences.get((topic, partition), 0) + len(values)
         return error
 
     def commit_offset(self, group: str, topic: str, offset: int, partition: int = 0) -> int:

@@ -15,6 +15,7 @@ from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log import LogConfig
 from tests.broker.core_client import CoreClient, make_core
+from tests.broker.transactional_core import Producer
 from tests.conftest import DATA, REPOSITORY
 from tests.storage.batches import batch
 
@@ -101,6 +102,21 @@ def test_a_record_of_the_offsets_topic_that_does_not_parse_is_damage(
     code, lines = run(capsys, directory)
     assert code == 1
     assert "damage: batch of offsets 3 to 3: record 3: it has no key" in lines[0]
+
+
+def test_a_record_of_the_topic_of_transactions_that_does_not_parse_is_damage(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    core = make_core(DiskFiles(directory), transaction_state_log_num_partitions=1)
+    assert Producer(core).init() == 0
+    core.close()
+    assert run(capsys, directory)[0] == 0
+    data = DataDirectory(DiskFiles(directory))
+    data.open_log("__transaction_state", 0, LogConfig()).append(batch([b"no key"]))
+    data.close()
+    code, lines = run(capsys, directory)
+    assert code == 1
+    assert "damage: batch of offsets 1 to 1: record 1: it has no key" in lines[0]
 
 
 def test_advice_alone_leaves_exit_code_0(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

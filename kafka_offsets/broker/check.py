@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
-from kafka_offsets.coordinator import consumer_records, stored
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.coordinator import consumer_records, stored, transaction_records
 from kafka_offsets.coordinator.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -35,6 +35,15 @@ def check_offsets_record(record: Record) -> None:
         stored.parse_group_value(record.value)
     elif isinstance(key, ConsumerKey):
         consumer_records.parse_value(key.type, record.value)
+
+
+def check_transaction_record(record: Record) -> None:
+    """Raise ProtocolError unless a record of the topic of transactions parses; one of an unknown version does."""
+    if record.key is None:
+        raise ProtocolError("it has no key")
+    transaction_records.parse_key(record.key)
+    if record.value is not None:
+        transaction_records.parse_value(record.value)
 
 
 def check_snapshot(data: bytes, facts: Facts) -> str | None:
@@ -79,7 +88,8 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     files = ReadOnlyFiles(directory.parent if is_folder else directory)
     lock = files.lock(LOCK)
     try:
-        checker = Checker(files, {OFFSETS_TOPIC: check_offsets_record}, {SNAPSHOT_FILE: check_snapshot})
+        records = {OFFSETS_TOPIC: check_offsets_record, TRANSACTIONS_TOPIC: check_transaction_record}
+        checker = Checker(files, records, {SNAPSHOT_FILE: check_snapshot})
         findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
         found = dict.fromkeys(Kind, 0)
         for finding in findings:

@@ -55,7 +55,7 @@ class TransactionCoordinator:
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
         self.ids: list[dict[str, Transaction]] = []
-        self._partitions: list[Partition] = []
+        self._partitions: list[Partition | None] = []
 
     # -- the topic and its logs
 
@@ -97,7 +97,8 @@ class TransactionCoordinator:
             "unclean.leader.election.enable": "false",
             "internal.segment.bytes" if small else "segment.bytes": str(segment_bytes),
         }
-        self._core.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
+        if self._core.topics.get(TRANSACTIONS_TOPIC) is None:  # else it could not be read when it was made
+            self._core.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
         self.topic_created()
 
     def topic_created(self) -> None:
@@ -112,13 +113,22 @@ class TransactionCoordinator:
         self._partitions.clear()
 
     def _open(self, partition_count: int) -> None:
-        partitions, ids = [], []
+        """Read the partitions that hold anything; the others are opened when they are first used."""
+        directory = self._core.topics.directory
+        self._partitions = [None] * partition_count
+        ids: list[dict[str, Transaction]] = [{} for _ in range(partition_count)]
         for index in range(partition_count):
-            partition = self._core.topics.partition(TRANSACTIONS_TOPIC, index)
-            assert partition is not None
-            partitions.append(partition)
-            ids.append(_load(partition.log))
-        self._partitions, self.ids = partitions, ids
+            if directory.may_hold_records(TRANSACTIONS_TOPIC, index):
+                ids[index] = _load(self._partition(index).log)
+        self.ids = ids
+
+    def _partition(self, index: int) -> Partition:
+        """Return a partition of the topic, its log opened. Raises StorageError."""
+        found = self._partitions[index]
+        if found is None:
+            found = self._partitions[index] = self._core.topics.partition(TRANSACTIONS_TOPIC, index)
+            assert found is not None
+        return found
 
     # -- decisions
 
@@ -129,11 +139,12 @@ class TransactionCoordinator:
         try:
             if not self.ids:
                 self.create_topic()
+            index = partition_for(transactional_id, len(self.ids))
+            log = self._partition(index).log
         except StorageError as error:
             logger.error("the topic of transactions cannot be used: %s", error)
             return ErrorCode.NOT_COORDINATOR
-        index = partition_for(transactional_id, len(self.ids))
-        return ErrorCode.NOT_COORDINATOR if self._partitions[index].log.failure is not None else index
+        return ErrorCode.NOT_COORDINATOR if log.failure is not None else index
 
     def when_durable(self, transactional_id: str, callback: Callable[[ErrorCode], None]) -> None:
         """Call back when what is decided of an id is durable: other logs may not hold what rests on it before."""
@@ -141,7 +152,7 @@ class TransactionCoordinator:
         if isinstance(index, ErrorCode):
             callback(index)
         else:
-            self._core.when_durable([self._partitions[index].log], callback)
+            self._core.when_durable([self._partition(index).log], callback)
 
     def find(self, transactional_id: str) -> Transaction | ErrorCode | None:
         """Return the state of an id, None for an unknown one."""
@@ -158,7 +169,7 @@ class TransactionCoordinator:
         index = self.partition_of(transactional_id)
         if isinstance(index, ErrorCode):
             return index, None, ()
-        log = self._partitions[index].log
+        log = self._partition(index).log
         error, following = decide(self.ids[index].get(transactional_id))
         if following is None:
             return error, None, (log,)  # what it rests on may not be durable yet
@@ -195,7 +206,7 @@ class TransactionCoordinator:
 
     def _store(self, index: int, transactional_id: str, following: Transaction | None, now: Now) -> ErrorCode:
         """Append the next state of an id, None to forget it; return why not when the log refuses."""
-        partition = self._partitions[index]
+        partition = self._partition(index)
         try:
             key = transaction_records.encode_key(transactional_id)
             value = None if following is None else transaction_records.encode_value(following)
@@ -219,7 +230,7 @@ class TransactionCoordinator:
     def _write_markers(self, index: int, name: str, prepared: Transaction, now: Now) -> None:
         """Write the markers of a transaction once its end is durable, and that it is complete once they are."""
         complete = partial(self._complete, index)
-        _Ending(self._core, name, prepared, self._partitions[index], complete).begin()
+        _Ending(self._core, name, prepared, self._partition(index), complete).begin()
 
     def _complete(self, index: int, name: str, prepared: Transaction) -> bool:
         """Note that all markers of a transaction are durable; False when the log refuses that."""

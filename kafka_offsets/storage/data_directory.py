@@ -380,6 +380,20 @@ class DataDirectory:
         if topics != self.topics:
             self._store_topics(topics)
 
+    def may_hold_records(self, topic: str, partition: int) -> bool:
+        """Whether a log has anything to read; much cheaper than to open it. Raises StorageError."""
+        directory = f"{topic}-{partition}"
+        if not self.files.is_directory(directory):
+            return False
+        names = [name for name in self.files.list_directory(directory) if LOG_SUFFIX in name]
+        if len(names) != 1 or not names[0].endswith(LOG_SUFFIX):
+            return bool(names)
+        file = self.files.open(join(directory, names[0]))
+        try:
+            return file.size > 0
+        finally:
+            file.close()
+
     def _holds_log(self, directory: str) -> bool:
         if not self.files.is_directory(directory):
             return False

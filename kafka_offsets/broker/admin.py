@@ -232,7 +232,7 @@ def _check_assignments(core: BrokerCore, topic: messages.CreateTopicsRequest.Cre
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {index}",
             )
-        refusal = _check_replicas(core, assignment.broker_ids)
+        refusal = check_replicas(core, assignment.broker_ids)
         if refusal is not _FINE:
             return refusal
         seen.add(index)
@@ -244,7 +244,7 @@ def _check_assignments(core: BrokerCore, topic: messages.CreateTopicsRequest.Cre
     return _FINE
 
 
-def _check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
+def check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
     """Check the brokers that a client wants a partition on."""
     assignment = "The manual partition assignment includes"
     if not broker_ids:
@@ -476,7 +476,7 @@ def _check_growth(
         wants = f"Attempted to add {additional} additional partition(s)"
         given = f"only {len(wanted.assignments)} assignment(s) were specified."
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {given}"
-    checked = (_check_replicas(core, assignment.broker_ids) for assignment in wanted.assignments)
+    checked = (check_replicas(core, assignment.broker_ids) for assignment in wanted.assignments)
     return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
 
 

@@ -2,10 +2,11 @@
 
 What is normalised, and nothing else: what a broker makes up for member ids becomes "#1", "#2" … in the order of its
 appearance; topic ids are named by their topic; the port becomes "PORT", the cluster id "CLUSTER", the id of a fetch
-session "SESSION", what is said of a disk the name of its field, and the broker's id 1; lists whose order Kafka leaves
-to its hash maps are sorted (`_UNORDERED`); the ids of producers that a situation has asked for are "P1", "P2" …, their
-batches are told by headers and values, times of now are "NOW"; of all groups only those of the situation are listed, of
-all APIs only those that ours serves are compared, and of the words about a refused batch none.
+session "SESSION", what is said of a disk and of the controllers the name of its field, and the broker's id 1; lists
+whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); the ids of producers that a situation has asked
+for are "P1", "P2" …, their batches are told by headers and values, times of now are "NOW"; of all groups only those
+of the situation are listed, of all APIs only those that ours serves are compared, and of the words about a refused
+batch none.
 """
 
 import re
@@ -23,6 +24,15 @@ _BROKER_IDS = ("node_id", "leader_id", "controller_id", "replica_nodes", "isr_no
 _PRODUCER_IDS = ("producer_id", "v3_and_below_producer_id", "producer_id_filters")
 _NOW = ("transaction_start_time_ms", "last_timestamp")
 _OF_A_DISK = ("log_dir", "total_bytes", "usable_bytes")
+_OF_A_QUORUM = (
+    "host",
+    "leader_epoch",
+    "high_watermark",
+    "replica_directory_id",
+    "log_end_offset",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+)
 _UNORDERED = {
     "AddPartitionsToTxnResponse": {
         "results_by_topic_v3_and_below": ("name",),
@@ -36,6 +46,8 @@ _UNORDERED = {
     "WriteTxnMarkersResponse": {"topics": ("name",), "partitions": ("partition_index",)},
     "DescribeLogDirsResponse": {"topics": ("name",), "partitions": ("partition_index",)},
     "DescribeConfigsResponse": {"configs": ("name",)},
+    "AlterReplicaLogDirsResponse": {"results": ("topic_name",), "partitions": ("partition_index",)},
+    "DescribeUserScramCredentialsResponse": {"results": ("user",)},
     "ElectLeadersResponse": {"replica_election_results": ("topic",), "partition_result": ("partition_id",)},
     "AlterConfigsResponse": {"responses": ("resource_type", "resource_name")},
     "ListConfigResourcesResponse": {"config_resources": ("resource_type", "resource_name")},
@@ -68,6 +80,7 @@ class Names:
         self._former: dict[bytes, str] = {}
         self._producers: dict[int, str] = {}
         self.broker_id = 1
+        self.log_dir = "LOG_DIR"
 
     def learn_producer(self, producer_id: int) -> None:
         """Note the id of a producer."""
@@ -164,7 +177,19 @@ def printed(message: messages.MessageValue, version: int, names: Names) -> dict[
     result = _struct(message, message.SCHEMA.struct, version, names, _UNORDERED.get(name, {}))
     if result.get("cluster_id"):
         result["cluster_id"] = "CLUSTER"
-    return result
+    return _without_own(result) if name == "DescribeQuorumResponse" else result
+
+
+def _without_own(value: Any) -> Any:
+    """Replace what is the controllers' own, their log and their address, by the name of its field."""
+    if isinstance(value, list):
+        return [_without_own(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: name.upper() if name in _OF_A_QUORUM and each != -1 else _without_own(each)
+        for name, each in value.items()
+    }
 
 
 def _struct(
@@ -203,8 +228,12 @@ def _scalar(
         return names.topic_text(value)
     if field.name == "port":
         return "PORT" if value > 0 else value
+    if field.name == "log_dir":
+        names.log_dir = value or names.log_dir
     if field.name in _OF_A_DISK:
         return field.name.upper()
+    if field.name == "path":
+        return value.replace(names.log_dir, "LOG_DIR")
     if field.name == "session_id":
         return "SESSION" if value > 0 else value
     if field.name in _PRODUCER_IDS:

@@ -118,3 +118,113 @@ def resources(w: Play, version: int) -> None:
     a = w.client("a")
     for kinds in ([BROKER], [METRICS], [GROUP], [8], [77], [METRICS, BROKER]):
         a.ask("ListConfigResources", version, resource_types=kinds)
+
+
+@situation("partitions are moved", (0, 1))
+def moved(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(2)
+
+    def move(*wanted: tuple[str, int, list[int] | None], **fields: Any) -> None:
+        topics = [
+            {"name": topic, "partitions": [{"partition_index": index, "replicas": replicas}]}
+            for topic, index, replicas in wanted
+        ]
+        a.ask("AlterPartitionReassignments", version, topics=topics, timeout_ms=5000, **fields)
+
+    own = w.names.broker_id
+    move((name, 0, [own]), (name, 1, [own]))
+    move((name, 0, [own]), (name, 7, [own]), (name, -1, [own]), (NOWHERE, 0, [own]))
+    move((name, 0, None), (name, 7, None), (NOWHERE, 0, None))
+    move((name, 0, [9]))
+    move((name, 0, [own, 9]))
+    move((name, 0, [own, own]))
+    move((name, 0, []))
+    move((name, 0, [-1]))
+    move((name, 0, [own]), (name, 0, [own]))
+    move()
+    if version:
+        move((name, 0, [own]), allow_replication_factor_change=False)
+        move((name, 0, [own, 9]), allow_replication_factor_change=False)
+        move((name, 0, None), allow_replication_factor_change=False)
+
+
+@situation("logs are moved to other directories", (1, 2))
+def other_directories(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(2)
+    home = a.ask("DescribeLogDirs", 4, topics=[{"topic": name, "partitions": [0]}]).results[0].log_dir
+
+    def move(*wanted: tuple[str, str, list[int]]) -> None:
+        dirs = [
+            {"path": path, "topics": [{"name": topic, "partitions": indexes}]}
+            for path, topic, indexes in wanted
+        ]
+        a.ask("AlterReplicaLogDirs", version, dirs=dirs)
+
+    move((home, name, [0, 1]))
+    move((home, name, [0, 7, -1]), (home, NOWHERE, [0]))
+    move(("/nowhere", name, [0]))
+    move(("/nowhere", name, [7]), ("/nowhere", NOWHERE, [0]))
+    move(("nowhere", name, [1]))
+    move(("", name, [1]))
+    move((home + "/", name, [1]))
+    move((home, name, []))
+    move()
+    a.ask("DescribeLogDirs", 4, topics=[{"topic": name, "partitions": [0, 1]}])
+
+
+@situation("the quorum of the controllers", (0, 1, 2))
+def quorum(w: Play, version: int) -> None:
+    a, metadata = w.client("a"), "__cluster_metadata"
+    for name, indexes in (
+        (metadata, [0]),
+        (metadata, [1]),
+        (metadata, [0, 0]),
+        (metadata, []),
+        ("orders", [0]),
+        (NOWHERE, [0]),
+        ("", [0]),
+    ):
+        partitions = [{"partition_index": index} for index in indexes]
+        a.ask("DescribeQuorum", version, topics=[{"topic_name": name, "partitions": partitions}])
+    a.ask("DescribeQuorum", version, topics=[])
+    one = {"topic_name": metadata, "partitions": [{"partition_index": 0}]}
+    a.ask("DescribeQuorum", version, topics=[one, one])
+
+
+@situation("quotas of clients that have none", (0, 1))
+def quotas(w: Play, version: int) -> None:
+    a = w.client("a")
+
+    def describe(*components: tuple[str, int, str | None], strict: bool = False) -> None:
+        wanted = [{"entity_type": kind, "match_type": how, "match": name} for kind, how, name in components]
+        a.ask("DescribeClientQuotas", version, components=wanted, strict=strict)
+
+    describe()
+    describe(strict=True)
+    describe(("user", 0, "alice"), ("client-id", 1, None))
+    describe(("user", 2, None), strict=True)
+    describe(("ip", 0, "127.0.0.1"))
+    describe(("ip", 0, "nonsense"))
+    describe(("ip", 2, None), ("user", 2, None))
+    describe(("nonsense", 2, None))
+    describe(("", 2, None))
+    describe(("user", 2, None), ("user", 1, None))
+    describe(("user", 7, None))
+    describe(("user", -1, None))
+    describe(("user", 0, None))
+    describe(("user", 1, "alice"))
+    describe(("user", 2, "alice"))
+
+
+@situation("passwords of users that have none")
+def passwords(w: Play) -> None:
+    a = w.client("a")
+    for users in (
+        None,
+        [],
+        [{"name": "alice"}],
+        [{"name": "alice"}, {"name": "bob"}],
+        [{"name": "alice"}] * 2,
+        [{"name": ""}],
+    ):
+        a.ask("DescribeUserScramCredentials", 0, users=users)

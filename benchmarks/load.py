@@ -9,20 +9,17 @@ alone: the log is open, its headers have been read. With --kafka the segments ar
 Apache Kafka, which is started again, and whose own log says how long its loader took. CPU seconds are those of the
 process; Kafka's are not known, its loader is one thread.
 
-CPython 3.11.7, Apache Kafka 4.3.1, two cores of a shared x86-64 machine with other work on it (load 6 to 12), 10 M
-records over 1 M keys, twice, and once more columns, Kafka and columns in turn:
+CPython 3.11.7, Apache Kafka 4.3.1, two cores of an x86-64 machine without other work, 2 M records over 200,000 keys:
 
-       columns    19.39 s   0.52 M records/s   cpu 6.27 s, 1.59 M records/cpu-s, 999,947 keys, peak +318 MiB
-       records   114.76 s   0.09 M records/s   cpu 26.91 s, 0.37 M records/cpu-s, 999,947 keys, peak +44 MiB
-         Kafka    81.52 s   0.12 M records/s   as its own log says
+   columns     1.13 s   1.78 M records/s   cpu 1.11 s, 1.80 M records/cpu-s, 199,995 keys, peak +81 MiB
+   records     3.23 s   0.62 M records/s   cpu 3.23 s, 0.62 M records/cpu-s, 199,995 keys, peak +8 MiB
+     Kafka     2.34 s   0.85 M records/s   as its own log says
 
-       columns    18.67 s   0.54 M records/s   cpu 6.58 s, 1.52 M records/cpu-s, 999,947 keys, peak +319 MiB
-       records    82.57 s   0.12 M records/s   cpu 28.01 s, 0.36 M records/cpu-s, 999,947 keys, peak +44 MiB
-         Kafka    29.08 s   0.34 M records/s   as its own log says
+With other work on it (load 6 to 12), 10 M records over 1 M keys, columns and Kafka in turn:
 
-       columns    11.76 s   0.85 M records/s   cpu 6.32 s, 1.58 M records/cpu-s
-         Kafka    34.56 s   0.29 M records/s   as its own log says
-       columns    12.32 s   0.81 M records/s   cpu 6.12 s, 1.63 M records/cpu-s
+   columns    11.76 s   0.85 M records/s   cpu 6.32 s, 1.58 M records/cpu-s
+     Kafka    34.56 s   0.29 M records/s   as its own log says
+   columns    12.32 s   0.81 M records/s   cpu 6.12 s, 1.63 M records/cpu-s
 """
 
 import argparse

@@ -9,17 +9,17 @@ kill -9, in the middle of serving, after its recovery points were written; the t
 from the opening of the directory to the moment when requests are answered, imports not included. The last line is
 the longest time that taking and writing a snapshot kept the loop while serving.
 
-CPython 3.11.7 with numpy, two cores of a shared x86-64 machine, load 12 to 15 from other work:
+CPython 3.11.7 with numpy, two cores of an x86-64 machine without other work:
 
     10000000 records, 1000000 keys, 769 MB
-    replay                      27.90 s   CPU 5.47 s
-    snapshot                     0.54 s   CPU 0.09 s
-    after kill -9                0.46 s   CPU 0.09 s
-    quicker                      51.3 times
-    stop with a snapshot         0.01 s
-    longest turn, writing         3.4 ms of CPU
+    replay                       4.09 s   CPU 4.18 s
+    snapshot                     0.07 s   CPU 0.07 s
+    after kill -9                0.12 s   CPU 0.12 s
+    quicker                      56.3 times
+    stop with a snapshot         0.00 s
+    longest turn, writing         1.4 ms of CPU
 
-With --partitions 10, 830 MB, at load 8 to 12: replay 34.27 s, snapshot 0.78 s, stop 1.00 s.
+With other work on the machine (load 12 to 15): replay 27.90 s, snapshot 0.54 s, after kill -9 0.46 s.
 """
 
 import argparse

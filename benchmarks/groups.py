@@ -24,8 +24,8 @@ CPython 3.11.7, two cores of an x86-64 machine without other work:
 
 With other work on it (load 11) the groups formed in 1588 and 6918 ms, and with Kafka's
 group.consumer.assignment.interval.ms of 1000 the second in 2792 ms, with 0.60 s of CPU.
-Apache Kafka 4.3.1 under that load: 1707 ms and 2662 ms for the two groups, described in 65 ms and 204 ms; 10.7 s to make
-10,000 groups, 259 ms to list, 625 ms to describe and 1092 ms to delete them.
+Apache Kafka 4.3.1 under that load: 1707 ms and 2662 ms for the two groups, described in 65 ms and 204 ms; 10.7 s to
+make 10,000 groups, 259 ms to list, 625 ms to describe and 1092 ms to delete them.
 """
 
 import argparse

@@ -179,7 +179,7 @@ def _serve(options: argparse.Namespace) -> int:
     from kafka_offsets.broker.config import Config
 
     config = Config.load(dict(options.set), options.config)
-    from kafka_offsets.broker.server import serve  # after the configuration: a mistake is told at once
+    from kafka_offsets.broker.serving import serve  # after the configuration: a mistake is told at once
 
     listener = config.listener()
     host = options.host if options.host is not None else listener.host

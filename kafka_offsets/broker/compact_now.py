@@ -74,7 +74,7 @@ class _Demand:
         self._later(1)
 
     def _later(self, after_ms: int = _RETRY_MS) -> None:
-        self._core.at(self._core.clock.now().mono_ms + after_ms, self.go_on)
+        self._core.pause(after_ms, self.go_on)
 
 
 class _Rounds:
@@ -125,7 +125,7 @@ class _Rounds:
             partition, now, config=config, until=until, ended=self._round_ended
         )
         if not begun:
-            self._core.at(self._core.clock.now().mono_ms + _RETRY_MS, self._round)
+            self._core.pause(_RETRY_MS, self._round)
 
     def _round_ended(
         self, partition: Partition, error: StorageError | None, result: CompactionResult | None
@@ -133,7 +133,7 @@ class _Rounds:
         if result is not None and error is None:
             self._results.append(result)
             if not result.is_complete:
-                self._core.at(self._core.clock.now().mono_ms + 1, self._round)
+                self._core.pause(1, self._round)
                 return
         self._end(error)
 

@@ -77,6 +77,9 @@ _PRODUCE = 0
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
+Standing = Callable[[int, Deadline, bool], None]
+"""(ms, deadline, whether it is a pause in work): told of what must not wait for a clock that stands still."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -105,6 +108,7 @@ class BrokerCore:
         self.apis: Apis = served_apis(config.profile)
         self.sync = sync
         self.background = background
+        self.standing: Standing | None = None
         self._deadlines = Deadlines()
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
@@ -234,6 +238,13 @@ class BrokerCore:
         """Whether another turn has something to do."""
         return bool(self._resumable or self._dirty_shards or self._appended)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the turn has nothing to end: no request, record or answer has come since the last one."""
+        return not (
+            self.has_work or self._answered or self._writable or self._unsynced or self._durability.is_awaited
+        )
+
     def take_output(self) -> Iterable[Connection]:
         """Return the connections that have something in `output`, and forget them."""
         writable, self._writable = self._writable, {}
@@ -304,6 +315,23 @@ class BrokerCore:
     def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call `callback` at a monotonic time, unless it is cancelled before."""
         return self._deadlines.add(due_ms, callback)
+
+    def pause(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
+        """Call back between two steps of work: nothing in it depends on how much time has passed.
+
+        When the clock is moved by hand this passes in the machine's time as well, as does `patience`.
+        """
+        deadline = self._deadlines.add(self.clock.now().mono_ms + ms, callback)
+        if self.standing is not None:
+            self.standing(ms, deadline, True)
+        return deadline
+
+    def patience(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
+        """Call back when a client, or something to be tried again, has waited for as long as it will."""
+        deadline = self._deadlines.add(self.clock.now().mono_ms + ms, callback)
+        if self.standing is not None:
+            self.standing(ms, deadline, False)
+        return deadline
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Let the answer to a request go when the turn ends, in the order of its connection's requests."""

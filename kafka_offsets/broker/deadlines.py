@@ -25,6 +25,16 @@ class Deadline:
         """Forget the callback."""
         self.callback = None
 
+    def fire(self, now: Now) -> None:
+        """Call back now, unless that has been done or was cancelled; one that fails is logged."""
+        callback, self.callback = self.callback, None
+        if callback is None:
+            return
+        try:
+            callback(now)
+        except Exception:  # whatever it has missed: all others wait for theirs
+            logger.exception("what was due at %d ms failed", self.due_ms)
+
 
 class Deadlines:
     """The callbacks that wait, by monotonic time; those of equal time in the order in which they were added."""
@@ -62,9 +72,4 @@ class Deadlines:
         """Call what is due, each once; one that fails is logged and costs the others nothing."""
         while self._heap and self._heap[0][0] <= now.mono_ms:
             _, _, deadline = heapq.heappop(self._heap)
-            if deadline.callback is not None:
-                callback, deadline.callback = deadline.callback, None
-                try:
-                    callback(now)
-                except Exception:  # whatever it has missed: all others wait for theirs
-                    logger.exception("what was due at %d ms failed", deadline.due_ms)
+            deadline.fire(now)

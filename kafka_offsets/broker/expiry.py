@@ -90,7 +90,7 @@ class _Task:
         if self._core.last_request_ms >= now_ms - _IDLE_MS:
             took_ms = max(now_ms - self._began_ms, 1)
             pause_ms = min(took_ms * _PAUSE_SHARE, _LONGEST_PAUSE_MS)
-        self._deadline = self._core.at(now_ms + pause_ms, self._run)
+        self._deadline = self._core.pause(pause_ms, self._run)
 
     def _next(self) -> Step | None:
         if self.hosted.failed or self.hosted.log.closed:

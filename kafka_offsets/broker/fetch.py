@@ -139,11 +139,11 @@ def fetch(
         return None
     partitions = [watched.partition for watched in reading.watched]
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted))
-    _park(core, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)], now)
+    _park(core, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
     return None
 
 
-def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int], now: Now) -> None:
+def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
     for partition, room in zip(parked.partitions, rooms, strict=True):
         appended = partition.log.appended_bytes
         if not partition.parked:
@@ -153,9 +153,7 @@ def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int], now: Now) -> 
         parked.missing += read_already
         partition.parked[parked] = room + read_already
     core.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
-    parked.deadline = core.at(
-        now.mono_ms + parked.request.max_wait_ms, lambda then: _answer(core, parked, then)
-    )
+    parked.deadline = core.patience(parked.request.max_wait_ms, lambda then: _answer(core, parked, then))
 
 
 def _most_bytes(core: BrokerCore, request: messages.FetchRequest) -> int:

@@ -141,7 +141,7 @@ class LogOpener:
             now = core.clock.now()
             if self._rest and self._deadline is None:
                 pause_ms = 1 + _PAUSE_SHARE * (now.mono_ms - began_ms)
-                self._deadline = core.at(now.mono_ms + pause_ms, self._go_on)
+                self._deadline = core.pause(pause_ms, self._go_on)
 
         core.background(work, done)
 

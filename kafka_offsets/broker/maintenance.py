@@ -115,7 +115,7 @@ class _Task:
             self._steps.close()
 
     def _schedule(self, after_ms: int) -> None:
-        self._deadline = self._core.at(self._core.clock.now().mono_ms + after_ms, self._run)
+        self._deadline = self._core.pause(after_ms, self._run)
 
     def _run(self, now: Now) -> None:
         idle = self._core.last_request_ms < now.mono_ms - _IDLE_MS

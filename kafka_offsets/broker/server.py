@@ -6,18 +6,15 @@ appends and answers; one write a connection carries all its answers. fsync runs 
 
 import asyncio
 import errno
-import gc
 import logging
-import signal
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kafka_offsets.broker import prometheus
 from kafka_offsets.broker.compact_now import compact_now
 from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.config import Config, Listener
@@ -26,9 +23,10 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.inner_peer import InnerPeer
 from kafka_offsets.broker.snapshots import Done, Work
+from kafka_offsets.broker.stepping import Stepper
 from kafka_offsets.broker.writing import Writer
 from kafka_offsets.client import commits
-from kafka_offsets.clock import Clock, SystemClock
+from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
 from kafka_offsets.protocol import messages
@@ -40,9 +38,6 @@ _PAUSE_READING_BYTES = 1 << 20
 
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
-
-_READ_SECONDS = 10.0
-"""How long Prometheus waits for its numbers."""
 
 _BACKLOG, _HIGHEST_PORT = 1024, 65535
 
@@ -171,11 +166,19 @@ class Server:
         self._tasks = 0
         self._told_ms = -_TELL_MS
         self._config = config
+        self._stepper: Stepper | None = None
+        if isinstance(self._clock, ManualClock):
+            submit = partial(asyncio.run_coroutine_threadsafe, loop=self._loop)
+            self._stepper = Stepper(
+                self._clock, self, submit, self._loop.call_later, partial(asyncio.sleep, 0)
+            )
         self.core = self.new_core(files)
 
     def new_core(self, files: Files | None) -> BrokerCore:
         """Make the broker that this server drives."""
-        return BrokerCore(self._config, files, self._clock, self._sync, self._background)
+        core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
+        core.standing = None if self._stepper is None else self._stepper.standing
+        return core
 
     def new_peer(self) -> Peer:
         """Make what stands between the core and a connection that comes in."""
@@ -217,6 +220,8 @@ class Server:
     async def stop(self) -> None:
         """Stop listening, cut all connections, write what is decided and close the files."""
         self._stopping = True
+        if self._stepper is not None:
+            self._stepper.stop()
         for inner in list(self._inner):
             inner.abort()
         self.core.maintenance.stop()
@@ -330,17 +335,32 @@ class Server:
         self._timer_due_ms = due
         if due is not None:
             delay = max(0, due - self._clock.now().mono_ms) / 1000
-            self._timer = self._loop.call_later(delay, self._run_due)
+            if self._stepper is None or not delay:
+                self._timer = self._loop.call_later(delay, self._run_due)
 
     def _run_due(self) -> None:
         self._timer = self._timer_due_ms = None
         self.core.run_due()
-        self._end_turn_now()
+        self.end_turn_now()
 
-    def _end_turn_now(self) -> None:
+    def end_turn_now(self) -> None:
+        """Append and answer what has been decided."""
         if self._turn is not None:
             self._turn.cancel()
         self._end_turn()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a turn is to end, or a thread is at work."""
+        return self._turn is not None or self._tasks > 0
+
+    async def work(self) -> None:
+        """End the turn; if there is none, return when a thread has done something."""
+        if self._turn is None and self._tasks:
+            self._closed.clear()
+            await self._closed.wait()
+        else:
+            self.end_turn_now()
 
     def _sync(self, logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
         """Sync logs in the worker thread; `done` is called in the loop."""
@@ -637,53 +657,3 @@ class Broker:
         if not is_other_thread:
             call()
         return result.result()
-
-
-def serve(
-    config: Config, host: str, port: int, data_directory: Path | None, metrics_port: int | None = None
-) -> None:
-    """Run a broker in this thread until SIGINT or SIGTERM; says where it listens on standard error.
-
-    metrics_port  where Prometheus finds its numbers, on the same host; 0 takes a free one, None is nowhere
-    Raises StorageError or OSError when it cannot start, ConfigError when prometheus-client is needed and missing.
-    """
-    if metrics_port is not None:
-        prometheus.check_installed()
-
-    async def main() -> None:
-        endpoint = None
-        server = Server(config, None if data_directory is None else DiskFiles(data_directory))
-        try:
-            await server.start(host, port)
-            if metrics_port is not None:
-                endpoint = _listen_for_prometheus(server, host, metrics_port)
-            stopped = asyncio.Event()
-            asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-            # What is loaded now lives as long as the process. Requests make much garbage and hardly a cycle, so looking
-            # for cycles every 700 objects, Python's default, would cost a twentieth of the time.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(20_000, 20, 20)
-            sys.stderr.write(f"listening on {server.core.host}:{server.core.port}\n")
-            sys.stderr.flush()
-            await stopped.wait()
-        finally:
-            if endpoint is not None:
-                await asyncio.to_thread(endpoint.close)
-            await server.stop()
-
-    asyncio.run(main())
-
-
-def _listen_for_prometheus(server: Server, host: str, port: int) -> prometheus.Endpoint:
-    """Answer Prometheus from what the loop's thread reads. Raises OSError that names the address."""
-    loop = asyncio.get_running_loop()
-
-    async def read() -> dict[str, float]:
-        return server.core.metrics.read()
-
-    return prometheus.listen(
-        host, port, lambda: asyncio.run_coroutine_threadsafe(read(), loop).result(_READ_SECONDS)
-    )

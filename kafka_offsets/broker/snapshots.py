@@ -338,7 +338,7 @@ class _Job:
             if not self._abandoned and self._may_go_on():
                 callback(now)
 
-        self._core.at(self._core.clock.now().mono_ms + _PAUSE_MS, call)
+        self._core.pause(_PAUSE_MS, call)
 
     def _may_go_on(self) -> bool:
         """Whether all that the shard has seen is in its log or may still get there; else it ends here."""

@@ -65,6 +65,10 @@ class PartitionCore:
         self._deadlines.append(Deadline(due_ms, callback))
         return self._deadlines[-1]
 
+    def patience(self, ms: int, callback: Any) -> Deadline:
+        """Call back after `ms`."""
+        return self.at(self.clock.now().mono_ms + ms, callback)
+
     def reply(self, context: RequestContext, response: Any) -> None:
         """Keep an answer, after making sure that it can be encoded."""
         messages.encode(response, context.api_version)

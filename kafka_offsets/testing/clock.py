@@ -1,0 +1,18 @@
+"""The clock that a test moves, for `Broker(clock=ManualClock())` with real clients."""
+
+import time
+
+from kafka_offsets import clock
+
+
+class ManualClock(clock.ManualClock):
+    """A clock that moves only when told to, and begins at the machine's time.
+
+    Clients stamp records with the machine's time, and a broker refuses records that are an hour ahead of its own
+    (`log.message.timestamp.after.max.ms`); so that is where it begins.
+
+    wall_ms  where it begins instead, in milliseconds since the epoch
+    """
+
+    def __init__(self, wall_ms: int | None = None) -> None:
+        super().__init__(time.time_ns() // 1_000_000 if wall_ms is None else wall_ms)

@@ -431,6 +431,14 @@ class Config:
         at_least=0,
         is_ours=True,
     )
+    auto_create_topics_at_once: bool = setting(
+        Kind.BOOLEAN,
+        True,
+        "Whether the Metadata that creates topics describes them; Kafka answers it UNKNOWN_TOPIC_OR_PARTITION (3), "
+        "upon which clients ask again.",
+        kafka_default=False,
+        is_ours=True,
+    )
     coordinator_warm: bool = setting(
         Kind.BOOLEAN,
         True,

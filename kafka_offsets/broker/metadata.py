@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker import admin
@@ -61,7 +61,8 @@ def metadata(
 ) -> messages.MetadataResponse:
     """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
 
-    Kafka answers the request that creates a topic with an error first. A topic is here at once, and so described.
+    Kafka answers the request that creates a topic with an error. It is here at once, and so described, unless
+    auto.create.topics.at.once says otherwise.
     """
     version = context.api_version
     if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
@@ -101,12 +102,15 @@ def _asked_topics(
         return None
     asked = [name for name in names if name is not None]
     failed: dict[str, ErrorCode] = {}
+    absent: list[str] = []
     if request.allow_auto_topic_creation and core.config.auto_create_topics_enable:
-        failed = _create(core, [name for name in asked if core.topics.get(name) is None], now)
+        absent = [name for name in asked if core.topics.get(name) is None]
+        failed = _create(core, absent, now)
+    untold: Container[str] = () if core.config.auto_create_topics_at_once else frozenset(absent)
     found = []
     for name in asked:
         topic = core.topics.get(name)
-        if topic is None:
+        if topic is None or name in untold:
             found.append(_unknown_topic(name, failed.get(name)))
         else:
             found.append(_known_topic(core, topic))

@@ -526,12 +526,6 @@ SCENARIOS = {"default": DEFAULT, "refusing": REFUSING}
 
 DIFFERENT = {
     ("ApiVersions", "a named client is answered"): "none of Kafka's features is served, so none is told",
-    ("Metadata", "topics of old requests are created"): "what Metadata creates is described at once",
-    ("Metadata", "an unknown topic is created"): "what Metadata creates is described at once",
-    (
-        "Metadata",
-        "an unknown topic is created by every old request",
-    ): "what Metadata creates is described at once",
     ("CreateTopics", "the offsets topic is created"): "it is compacted unless the client says otherwise",
     ("CreateTopics", "defaults that the cluster cannot keep"): "a configured replication factor is capped",
     ("CreatePartitions", "10,001 more partitions"): "Kafka fails with UNKNOWN_SERVER_ERROR, without a word",

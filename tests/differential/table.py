@@ -29,6 +29,7 @@ PARTS = (
     "fetch_sessions",
     "produced",
     "administration",
+    "creations",
     "expiry",
     "consumer_groups",
     "transactions",
@@ -41,6 +42,10 @@ SETTINGS = {
         "group.min.session.timeout.ms": "100",
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "4",
+    },
+    "creating": {
+        "offsets.topic.num.partitions": "4",
+        "num.partitions": "3",
     },
     "delayed": {
         "group.min.session.timeout.ms": "100",

@@ -4,6 +4,7 @@
 # bench  the benchmarks, beside their peers
 # stress the long forms of the tests that crash, mutate and search
 # kill-loop     kill -9 under load, 1,000 times for each policy of fsync; goes on where it stopped, in .crash
+# exactly-once  kill -9 of broker and copier in the middle of transactions, 100 times for each policy; goes on where it stopped, in .crash
 # kfake-loss    the proof that the test of torn tails can fail: it finds that kfake loses commits; needs Go
 # crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash
 # torn-tails    the log cut at each of its last 65,536 bytes, four fillings behind; goes on where it stopped, in .crash
@@ -29,7 +30,7 @@ PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test lint bench stress kill-loop crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation differential stub clean tools
+.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation differential stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -65,11 +66,14 @@ bench: $(VENV)/test.stamp
 	if [ -n "$$failed" ]; then echo "make bench: failed:$$failed" >&2; exit 1; fi
 
 stress: $(VENV)/test.stamp tools
-	KAFKA_OFFSETS_COMPACTION_ROUNDS=1000 KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
+	KAFKA_OFFSETS_COMPACTION_ROUNDS=1000 KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_COPY_ROUNDS=20 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
 
 kill-loop: $(VENV)/test.stamp
 	$(BIN)/python -m tests.interop.kill_loop $(CRASH_ARGS)
+
+exactly-once: $(VENV)/test.stamp
+	$(BIN)/python -m tests.interop.exactly_once $(CRASH_ARGS)
 
 kfake-loss: $(VENV)/test.stamp
 	@command -v go >/dev/null || { echo "make: Go is missing; install it from https://go.dev/dl" >&2; exit 1; }

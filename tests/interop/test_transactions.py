@@ -1,10 +1,7 @@
 """Transactional producers and readers of committed records: confluent-kafka, kafka-python, aiokafka."""
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +14,6 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PyPartition
 from kafka.structs import OffsetAndMetadata
 
-from tests.interop.broker_process import BrokerProcess
 from tests.interop.names import Names
 from tests.interop.waiting import until
 
@@ -171,71 +167,3 @@ def test_aiokafka_commits_aborts_and_commits_offsets(bootstrap: str, names: Name
             return committed, [(await asyncio.wait_for(consumer.getone(), PATIENCE_S)).value]
 
     assert asyncio.run(run()) == (7, [b"7"])
-
-
-def _copy(address: Callable[[], str], source: str, target: str, group: str, stopped: threading.Event) -> None:
-    """Copy records one by one, each in a transaction with its offset; start again whenever something fails."""
-    while not stopped.is_set():
-        bootstrap = address()
-        settings = {"bootstrap.servers": bootstrap, "log_level": 0}
-        consumer = Consumer(settings | {"group.id": group, "enable.auto.commit": False})
-        producer = Producer(settings | {"transactional.id": target, "message.timeout.ms": 3000})
-        try:
-            producer.init_transactions(5)
-            (place,) = consumer.committed([TopicPartition(source, 0)], 5)
-            position = max(place.offset, 0)
-            consumer.assign([TopicPartition(source, 0, position)])
-            while not stopped.is_set() and address() == bootstrap:
-                message = consumer.poll(0.1)
-                if message is None:
-                    continue
-                if message.error():
-                    break
-                producer.begin_transaction()
-                producer.produce(target, message.value())
-                position = TopicPartition(source, 0, message.offset() + 1)
-                metadata = consumer.consumer_group_metadata()
-                producer.send_offsets_to_transaction([position], metadata, 3)
-                producer.commit_transaction(3)
-        except KafkaException:
-            continue
-        finally:
-            producer.purge()
-            consumer.close()
-
-
-def test_a_copy_goes_on_exactly_once_when_the_broker_is_killed(tmp_path: Path, names: Names) -> None:
-    target, group = names.topic(), names.group()
-    source = f"{target}-in"
-    broker = BrokerProcess(tmp_path)
-    broker.start()
-    make_topics(broker.address, source, target)
-    sender = Producer({"bootstrap.servers": broker.address})
-    for number in range(150):
-        sender.produce(source, str(number))
-    assert sender.flush(PATIENCE_S) == 0
-    del sender
-    stopped = threading.Event()
-    copier = threading.Thread(target=_copy, args=(lambda: broker.address, source, target, group, stopped))
-    copier.start()
-    try:
-        for _ in range(2):
-            time.sleep(0.4)
-            broker.kill()
-            broker.start()
-        until(lambda: committed(broker.address, source, group) == 150, "everything is copied")
-    finally:
-        stopped.set()
-        copier.join()
-    assert read(broker.address, target, 150) == [str(number) for number in range(150)]
-    broker.stop()
-
-
-def committed(bootstrap: str, topic: str, group: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
-    try:
-        return int(consumer.committed([TopicPartition(topic, 0)], 5)[0].offset)
-    except KafkaException:
-        return -1
-    finally:
-        consumer.close()

@@ -279,7 +279,7 @@ def _create(core: BrokerCore, plans: list[_Plan], now: Now) -> None:
     for plan, topic in zip(plans, topics, strict=True):
         plan.topic_id = topic.topic_id
         if plan.name == OFFSETS_TOPIC:
-            core.runtime.start(topic.partition_count, now, is_new=True)
+            core.runtime.start(topic.partition_count, now)
         elif plan.name == TRANSACTIONS_TOPIC:
             core.transactions.topic_created()
 

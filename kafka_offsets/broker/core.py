@@ -173,7 +173,8 @@ class BrokerCore:
         if topic is None:
             return []
         at_once_bytes = self.config.offsets_load_before_listening_bytes
-        left = self.runtime.start(topic.partition_count, now, is_new=False, at_once_bytes=at_once_bytes)
+        logged = [index for name, index in self.directory.unopened() if name == OFFSETS_TOPIC]
+        left = self.runtime.start(topic.partition_count, now, logged, at_once_bytes)
         self._dirty_shards |= dict.fromkeys(self.runtime.all_shards())
         return left
 
@@ -281,7 +282,7 @@ class BrokerCore:
             raise ValueError(f"topic {name!r}: {message or error.name}")
         self.topics.create(name, partition_count, configs)
         if name == OFFSETS_TOPIC:
-            self.runtime.start(partition_count, self.clock.now(), is_new=True)
+            self.runtime.start(partition_count, self.clock.now())
         elif name == TRANSACTIONS_TOPIC:
             self.transactions.topic_created()
 
@@ -448,7 +449,7 @@ class BrokerCore:
         config = self.config
         configs = offsets_topic_configs(config)
         topic = self.topics.create(OFFSETS_TOPIC, config.offsets_topic_num_partitions, configs)
-        self.runtime.start(topic.partition_count, now, is_new=True)
+        self.runtime.start(topic.partition_count, now)
 
     def on_topic_deleted(self, name: str) -> None:
         """Note that a topic is gone: fetches are answered and offsets go; groups go with the offsets topic."""

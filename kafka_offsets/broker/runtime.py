@@ -520,16 +520,17 @@ class CoordinatorRuntime:
         self.by_group: dict[str, HostedShard] = {}
 
     def start(
-        self, partition_count: int, now: Now, *, is_new: bool, at_once_bytes: int = 0
+        self, partition_count: int, now: Now, logged: Iterable[int] = (), at_once_bytes: int = 0
     ) -> list[HostedShard]:
         """Take charge of the offsets topic; return the shards that are yet to be loaded.
 
-        is_new         the topic was just created, so there is nothing to load: shards are made when they are first used
+        logged         the partitions that have a log; the others have nothing to load, and get their shards when they
+                       are first used
         at_once_bytes  so many bytes of logs are loaded here and now
         """
         self.partition_count = partition_count
         left: list[HostedShard] = []
-        for partition in range(0 if is_new else partition_count):
+        for partition in logged:
             hosted = self._new_hosted(partition)
             if hosted.log.size <= at_once_bytes:
                 at_once_bytes -= hosted.log.size

@@ -297,7 +297,7 @@ class BrokerCore:
         return {(topic, partition): entry for topic, partition, entry in shard.offsets.items(group_id)}
 
     def close(self) -> None:
-        """Write what is decided, close all files and give the data directory free."""
+        """Write what is decided, close all files and give the data directory free; nothing is due any more."""
         self.sync, self.background = sync_inline, run_inline
         self.loader.abandon()
         self.maintenance.stop()
@@ -308,6 +308,7 @@ class BrokerCore:
             self.snapshots.stop()
             self.topics.leave_producers()
         finally:
+            self._deadlines.cancel_all()
             self.topics.close()
             self.directory.close()
 

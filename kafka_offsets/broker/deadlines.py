@@ -60,6 +60,12 @@ class Deadlines:
         heapq.heappush(self._heap, (due_ms, self._order, deadline))
         return deadline
 
+    def cancel_all(self) -> None:
+        """Have nothing called any more of what waits now, also by whoever holds a deadline of it."""
+        for _, _, deadline in self._heap:
+            deadline.cancel()
+        self._heap.clear()
+
     @property
     def next_ms(self) -> int | None:
         """When the first is due, in monotonic time; None when nothing waits."""

@@ -478,6 +478,13 @@ class MemoryFiles(Files):
         self._contents: dict[str, bytearray] = {}
         self._locks: set[str] = set()
 
+    def copy(self) -> "MemoryFiles":
+        """Return a tree of the same content that goes its own way; nobody holds a lock in it."""
+        copied = MemoryFiles()
+        copied._directories = {path: set(names) for path, names in self._directories.items()}
+        copied._contents = {path: bytearray(content) for path, content in self._contents.items()}
+        return copied
+
     def _names(self, path: str, action: str) -> set[str]:
         names = self._directories.get(path)
         if names is None:

@@ -1,4 +1,76 @@
-"""What tests of other projects import. Each module is imported by its name, so that none costs anything before its use.
+"""What tests of other projects import: names that are loaded when they are first used; none costs anything before.
 
-strategies  Hypothesis strategies for messages, records and record batches; needs `hypothesis`
+Broker          a broker inside the test's process, with seeding, assertions, waiting, snapshots and recorded requests
+group_stable …  what `Broker.wait_for` waits for: `kafka_offsets.testing.events`
+ManualClock     for `Broker(clock=)`: time passes when the test says so
+strategies      Hypothesis strategies for messages, records and record batches; needs `hypothesis`
+plugin          the fixtures for pytest, which finds them by itself
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.broker import Broker, Snapshot
+    from kafka_offsets.testing.clock import ManualClock
+    from kafka_offsets.testing.events import (
+        Event,
+        committed,
+        group_empty,
+        group_stable,
+        member_joined,
+        record_produced,
+        topic_created,
+    )
+    from kafka_offsets.testing.groups import GroupView, MemberView
+    from kafka_offsets.testing.recording import RecordedRequest, Requests
+    from kafka_offsets.testing.seeding import ConsumedRecord
+
+_HOMES = {
+    "broker": ("Broker", "Snapshot"),
+    "clock": ("ManualClock",),
+    "events": (
+        "Event",
+        "committed",
+        "group_empty",
+        "group_stable",
+        "member_joined",
+        "record_produced",
+        "topic_created",
+    ),
+    "groups": ("GroupView", "MemberView"),
+    "recording": ("RecordedRequest", "Requests"),
+    "seeding": ("ConsumedRecord",),
+}
+
+__all__ = [
+    "Broker",
+    "ConsumedRecord",
+    "Event",
+    "GroupView",
+    "ManualClock",
+    "MemberView",
+    "RecordedRequest",
+    "Requests",
+    "Snapshot",
+    "committed",
+    "group_empty",
+    "group_stable",
+    "member_joined",
+    "record_produced",
+    "topic_created",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name."""
+    home = next((module for module, held in _HOMES.items() if name in held), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

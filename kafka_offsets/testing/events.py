@@ -1,0 +1,125 @@
+"""What a test waits for: things that come about in the broker, looked at whenever a turn of it has ended.
+
+    broker.wait_for(group_stable("billing", members=2))
+
+An :class:`Event` is a question about the state of a broker, so one that has come about before is seen as well. Nothing
+sleeps or polls: as long as somebody waits, the broker's own thread asks behind each of its turns.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.testing.groups import GroupView, MemberView, Place, group_view, log_ends
+
+
+class Event(NamedTuple):
+    """Something to wait for.
+
+    what  a sentence: what shall be the case
+    look  what is returned to whoever waits, None as long as it is not the case
+    tell  what is the case instead, for whoever has waited in vain
+    """
+
+    what: str
+    look: Callable[[BrokerCore], Any]
+    tell: Callable[[BrokerCore], str]
+
+
+def group_stable(group: str, *, members: int | None = None) -> Event:
+    """A group is stable, with so many members, or any but none, that all know their assignment; gives its GroupView."""
+
+    def look(core: BrokerCore) -> GroupView | None:
+        view = group_view(core, group)
+        if view is None or not view.is_settled:
+            return None
+        return view if members is None or len(view.members) == members else None
+
+    many = "" if members is None else f" with {members} member{'' if members == 1 else 's'}"
+    return Event(f"group {group!r} is stable{many}", look, lambda core: _told(core, group))
+
+
+def group_empty(group: str) -> Event:
+    """A group is there and has no members, because they left or their sessions ended; gives its GroupView."""
+
+    def look(core: BrokerCore) -> GroupView | None:
+        view = group_view(core, group)
+        return view if view is not None and view.state == "Empty" and not view.members else None
+
+    return Event(f"group {group!r} is empty", look, lambda core: _told(core, group))
+
+
+def member_joined(group: str, *, client_id: str | None = None) -> Event:
+    """A group has a member, with that client id if one is given; gives its MemberView."""
+
+    def look(core: BrokerCore) -> MemberView | None:
+        view = group_view(core, group)
+        found = () if view is None else view.members
+        return next((each for each in found if client_id is None or each.client_id == client_id), None)
+
+    who = "a member" if client_id is None else f"a member with the client id {client_id!r}"
+    return Event(f"group {group!r} has {who}", look, lambda core: _told(core, group))
+
+
+def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event:
+    """A group has committed these offsets or later ones, any offset when none are given.
+
+    Gives the committed offsets by (topic, partition).
+    """
+
+    def look(core: BrokerCore) -> dict[Place, int] | None:
+        found = _offsets(core, group)
+        if offsets is None:
+            return found or None
+        behind = [place for place, offset in offsets.items() if found.get(place, -1) < offset]
+        return None if behind else found
+
+    wanted = "an offset" if offsets is None else _names(offsets)
+    return Event(f"group {group!r} has committed {wanted}", look, lambda core: _names(_offsets(core, group)))
+
+
+def record_produced(topic: str, partition: int | None = None, *, count: int = 1) -> Event:
+    """A topic, or one partition, holds so many records; gives how many.
+
+    They are counted by offsets, so markers of transactions count, as do records that compaction has taken away.
+    """
+
+    def number(core: BrokerCore) -> int:
+        ends = log_ends(core, topic)
+        return sum(end - start for (_, index), (start, end) in ends.items() if partition in (None, index))
+
+    def look(core: BrokerCore) -> int | None:
+        found = number(core)
+        return found if found >= count else None
+
+    where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
+    what = f"{where} holds {count} record{'' if count == 1 else 's'}"
+    return Event(what, look, lambda core: f"{number(core)}")
+
+
+def topic_created(topic: str) -> Event:
+    """A topic is there; gives its number of partitions."""
+
+    def look(core: BrokerCore) -> int | None:
+        found = core.topics.get(topic)
+        return None if found is None else found.partition_count
+
+    return Event(
+        f"topic {topic} is there",
+        look,
+        lambda core: f"the topics {', '.join(core.topics.names()) or '(none)'}",
+    )
+
+
+def _offsets(core: BrokerCore, group: str) -> dict[Place, int]:
+    return {place: entry.offset for place, entry in core.committed(group).items()}
+
+
+def _names(offsets: Mapping[Place, int]) -> str:
+    said = ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
+    return said or "no offset"
+
+
+def _told(core: BrokerCore, group: str) -> str:
+    view = group_view(core, group)
+    return "there is no such group" if view is None else f"{view}"

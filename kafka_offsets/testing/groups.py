@@ -1,0 +1,148 @@
+"""What a broker knows of its groups at a moment, in values that stay as they are: for assertions and reports."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.group import ClassicGroup, GroupState
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+class MemberView(NamedTuple):
+    """One member of a group.
+
+    partitions  what it is assigned, as (topic, partition), sorted; empty when that is not known
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    group_instance_id: str | None
+    partitions: tuple[Place, ...]
+
+
+class GroupView(NamedTuple):
+    """One group.
+
+    type        `classic` or `consumer` (KIP-848)
+    state       as DescribeGroups shows it: Empty, PreparingRebalance, CompletingRebalance, Stable; of the other type
+                Empty, Assigning, Reconciling, Stable
+    generation  the group epoch of a consumer group
+    members     in the order of joining
+    is_settled  whether it is stable and every member has heard its assignment
+    """
+
+    group_id: str
+    type: str
+    state: str
+    generation: int
+    members: tuple[MemberView, ...]
+    is_settled: bool
+
+    def __str__(self) -> str:
+        count = len(self.members)
+        return f"{self.state} in generation {self.generation} with {count} member{'' if count == 1 else 's'}"
+
+
+def group_ids(core: BrokerCore) -> list[str]:
+    """Return the groups of a broker, sorted."""
+    return sorted(
+        group_id
+        for hosted in core.runtime.all_shards()
+        if not hosted.is_loading
+        for group_id in hosted.shard.groups
+    )
+
+
+def group_view(core: BrokerCore, group_id: str) -> GroupView | None:
+    """Return what is known of a group; None when there is none, or when its shard is being loaded."""
+    if not core.offsets_topic_exists:
+        return None
+    hosted = core.runtime.shard_of(group_id, core.clock.now())
+    group = None if hosted.is_loading else hosted.shard.groups.get(group_id)
+    if isinstance(group, ClassicGroup):
+        return _classic(group)
+    return None if group is None else _consumer(core, group.committed())
+
+
+def _classic(group: ClassicGroup) -> GroupView:
+    members = tuple(
+        MemberView(
+            member.member_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            member.group_instance_id,
+            _places(group.owned_partitions(member.member_id) or {}),
+        )
+        for member in group.members.values()
+    )
+    is_settled = group.state is GroupState.STABLE and not group.unsynced
+    return GroupView(
+        group.group_id, group.type_name, group.state.value, group.generation, members, is_settled
+    )
+
+
+def _consumer(core: BrokerCore, group: ConsumerGroup) -> GroupView:
+    members = tuple(
+        MemberView(
+            member.member_id,
+            member.subscription.client_id,
+            member.subscription.client_host.removeprefix("/"),
+            member.subscription.instance_id,
+            _places(group.owned_partitions(member.member_id, core.topics.topic_name) or {}),
+        )
+        for member in group.members()
+    )
+    state = group.state.value
+    return GroupView(group.group_id, group.type_name, state, group.epoch, members, state == "Stable")
+
+
+def _places(owned: Mapping[str, Collection[int]]) -> tuple[Place, ...]:
+    return tuple(sorted((topic, index) for topic, indexes in owned.items() for index in indexes))
+
+
+def log_ends(core: BrokerCore, topic: str) -> dict[Place, tuple[int, int]]:
+    """Return log start offset and high watermark of each partition of a topic; empty when there is no such topic."""
+    found = core.topics.get(topic)
+    ends = {}
+    for index in range(0 if found is None else found.partition_count):
+        partition = core.topics.partition(topic, index)
+        assert partition is not None
+        ends[topic, index] = partition.log.log_start_offset, partition.log.high_watermark
+    return ends
+
+
+def lag(core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = None) -> dict[Place, int]:
+    """Return by how much each partition is ahead of a group: of these topics, else of those it has committed for.
+
+    Where nothing is committed all records count.
+    """
+    committed = core.committed(group_id)
+    names = {topic for topic, _ in committed} if topics is None else set(topics)
+    behind = {}
+    for name in sorted(names):
+        for place, (start, end) in log_ends(core, name).items():
+            entry = committed.get(place)
+            behind[place] = end - (start if entry is None else entry.offset)
+    return behind
+
+
+def describe_state(core: BrokerCore) -> list[str]:
+    """Return the groups, their members and their offsets in lines for a report."""
+    lines = []
+    for group_id in group_ids(core):
+        view = group_view(core, group_id)
+        assert view is not None
+        lines.append(f"group {group_id!r} ({view.type}): {view}")
+        for member in view.members:
+            owned = ", ".join(f"{topic}-{index}" for topic, index in member.partitions) or "nothing"
+            lines.append(f"  {member.client_id or member.member_id} at {member.client_host} has {owned}")
+        behind = lag(core, group_id)
+        for (topic, index), entry in sorted(core.committed(group_id).items()):
+            late = behind.get((topic, index))
+            more = "the topic is gone" if late is None else f"lag {late}"
+            lines.append(f"  {topic}-{index} committed {entry.offset}, {more}")
+    return lines or ["no groups"]

@@ -1,0 +1,373 @@
+"""What clients said and what they were answered: recorded as bytes where it passes, decoded when somebody asks.
+
+A :class:`Recorder` keeps the last requests of a broker within bounds. Each connection has a tape on it, between socket
+and core, which cuts frames as the core does; a broker that does not record has no tapes. What the process asks of its
+own broker (`Broker.commit`, `Broker.produce`) passes no socket and is not recorded.
+"""
+
+import gzip
+import json
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka_offsets.broker.apis import API_VERSIONS, SERVED
+from kafka_offsets.client.frames import decode_response
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import FrameReader, read_api_key_and_version, read_request_header
+from kafka_offsets.protocol.schema import Field, Struct
+
+MAX_REQUESTS = 10_000
+"""So many requests are kept, the last ones."""
+
+MAX_BYTES = 16 << 20
+"""So many bytes of their frames and of the answers'; the oldest go first."""
+
+_LARGEST_FRAME = 2**31 - 1
+_WAITING = 1 << 16
+"""So many requests of a connection may wait for an answer; a producer with acks=0 leaves all of its waiting."""
+
+_GROUP_FIELDS = frozenset({"group_id", "group_ids", "groups_names"})
+_TOPIC_LISTS = frozenset(
+    {"topics", "topic_data", "v3_and_below_topics", "topic_partitions", "forgotten_topics_data"}
+)
+_TOPIC_FIELDS = frozenset({"name", "topic"})
+_FIND_COORDINATOR, _DESCRIBE_GROUPS, _GROUP_KEY_TYPE = 10, 15, 0
+_TOPIC_NAMES = frozenset({"topic_names", "subscribed_topic_names"})
+
+
+class _Moment(NamedTuple):
+    """When something passed: in seconds of a clock that never goes back, and as the how-manieth event."""
+
+    seconds: float
+    number: int
+
+
+class RecordedRequest:
+    """One request of a client and its answer.
+
+    number          of the request, from 1 on, since the broker started
+    wall_ms         when it came, by the broker's clock
+    peer            the client's address
+    client_id       as the client calls itself
+    api, version    such as OffsetCommit and 8; `API 99` when no such API is known
+    correlation_id  by which the client finds the answer
+    latency_ms      real time until the answer left; None when there is none yet, or never (acks=0)
+    """
+
+    def __init__(self, tape: "Tape", frame: bytes, wall_ms: int, came: _Moment) -> None:
+        key, version = read_api_key_and_version(frame)
+        served = SERVED.by_key.get(key)
+        self.number = came.number
+        self.wall_ms = wall_ms
+        self.peer = tape.peer
+        self.api = f"API {key}" if served is None else served.name
+        self.version = version
+        self._tape, self._key, self._frame = tape, key, frame
+        self._request_class = None if served is None else served.request
+        self._came, self._left = came, came
+        self._answer: bytes | None = None
+        tagged = self._request_class is not None and version >= self._request_class.SCHEMA.flexible.first
+        self.correlation_id, self.client_id, self._body = read_request_header(frame, tagged)
+
+    @property
+    def latency_ms(self) -> float | None:
+        """Milliseconds until the answer left, None without one."""
+        return None if self._answer is None else (self._left.seconds - self._came.seconds) * 1000
+
+    @cached_property
+    def request(self) -> Any:
+        """The request as a value class of `kafka_offsets.protocol.messages`; None when it does not decode."""
+        cls = self._request_class
+        if cls is None or self.version not in cls.SCHEMA.versions:
+            return None
+        try:
+            return messages.decode(cls, self._frame, self.version, self._body)[0]
+        except ProtocolError:
+            return None  # the broker closed the connection for it, and says so in its log
+
+    @property
+    def response(self) -> Any:
+        """The answer as a value class; None as long as there is none, and when it does not decode."""
+        return None if self._answer is None else self._response
+
+    @cached_property
+    def _response(self) -> Any:
+        assert self._answer is not None
+        cls = self._request_class
+        if cls is None:
+            return None
+        version = self.version
+        if self._key == API_VERSIONS and version not in cls.SCHEMA.versions:
+            version = 0  # KIP-511: so is a version answered that the broker does not know
+        try:
+            return decode_response(cls, version, self._answer, self.correlation_id)
+        except ProtocolError:
+            return None  # a fault may have cut it
+
+    @cached_property
+    def groups(self) -> frozenset[str]:
+        """The groups that the request names."""
+        found: set[str] = set()
+        for _, field, value in self._fields():
+            if field.name in _GROUP_FIELDS and value is not None:
+                found.update([value] if isinstance(value, str) else value)
+        request = self.request
+        if self._key == _DESCRIBE_GROUPS and request is not None:
+            found.update(request.groups)
+        if self._key == _FIND_COORDINATOR and request is not None and request.key_type == _GROUP_KEY_TYPE:
+            found.update(request.coordinator_keys or [request.key])
+        return frozenset(found)
+
+    @cached_property
+    def topics(self) -> frozenset[str]:
+        """The topics that the request names, by name or by id; a Fetch in a session names only what has changed."""
+        found: set[str] = set()
+        for above, field, value in self._fields():
+            if field.name in _TOPIC_NAMES and value is not None:
+                found.update(value)
+            elif above in _TOPIC_LISTS and field.name in _TOPIC_FIELDS:
+                found.add(value)
+            elif field.name == "topic_id":
+                found.add(self._tape.topic_names.get(value, ""))
+        return frozenset(found - {"", None})
+
+    @property
+    def errors(self) -> Mapping[str, int]:
+        """The error codes in the answer other than NONE, by name, and how often each."""
+        found: Counter[str] = Counter()
+        response = self.response
+        if response is not None:
+            for _, field, value in _walk(response, response.SCHEMA.struct, None):
+                if field.name == "error_code" and value:
+                    found[_error_name(value)] += 1
+        return found
+
+    def _fields(self) -> Iterator[tuple[str, Field, Any]]:
+        request = self.request
+        return iter(()) if request is None else _walk(request, request.SCHEMA.struct, self.version)
+
+    def __str__(self) -> str:
+        seconds, ms = divmod(self.wall_ms, 1000)
+        clock = time.strftime("%H:%M:%S", time.localtime(seconds))
+        latency = "" if self.latency_ms is None else f"{self.latency_ms:.1f} ms"
+        names = [f"group {name!r}" for name in sorted(self.groups)]
+        names += [f"topic {name}" for name in sorted(self.topics)]
+        errors = [f"{name} x{count}" if count > 1 else name for name, count in self.errors.items()]
+        api = f"{self.api} v{self.version}"
+        said = "; ".join((", ".join(names), ", ".join(errors))) if errors else ", ".join(names)
+        return (
+            f"{clock}.{ms:03} {latency or 'unanswered':>10}  {self.client_id:<20} {api:<26} {said}".rstrip()
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+class Requests(tuple[RecordedRequest, ...]):
+    """Recorded requests, the oldest first; `of` chooses among them, and `str` gives a line for each."""
+
+    __slots__ = ()
+
+    def of(
+        self,
+        api: str | None = None,
+        *,
+        client_id: str | None = None,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | None = None,
+    ) -> "Requests":
+        """Return those of one API, of one client, that name one group or topic, that were answered one error.
+
+        ValueError for an API that Kafka does not have, so that a slip of the pen does not choose nothing for ever.
+        """
+        if api is not None and api not in _api_names():
+            raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_api_names()))}")
+        chosen: Iterable[RecordedRequest] = self
+        if api is not None:
+            chosen = [each for each in chosen if each.api == api]
+        if client_id is not None:
+            chosen = [each for each in chosen if each.client_id == client_id]
+        if group is not None:
+            chosen = [each for each in chosen if group in each.groups]
+        if topic is not None:
+            chosen = [each for each in chosen if topic in each.topics]
+        if error is not None:
+            chosen = [each for each in chosen if error in each.errors]
+        return Requests(chosen)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+
+class Tape:
+    """What passes on one connection.
+
+    peer         the client's address
+    topic_names  id -> name, of all topics that have been
+    """
+
+    def __init__(self, recorder: "Recorder", number: int, peer: str) -> None:
+        self.number = number
+        self.peer = peer
+        self.topic_names = recorder.topic_names
+        self.opened = recorder.moment()
+        self.closed: _Moment | None = None
+        self._recorder = recorder
+        self._requests: FrameReader | None = FrameReader(_LARGEST_FRAME)
+        self._answers = FrameReader(_LARGEST_FRAME)
+        self._waiting: deque[tuple[int, int]] = deque(maxlen=_WAITING)
+
+    def received(self, data: bytes, wall_ms: int) -> None:
+        """Note bytes of the client."""
+        if self._requests is None:
+            return
+        try:
+            self._requests.feed(data)
+            while (frame := self._requests.next_frame()) is not None:
+                recorded = RecordedRequest(self, frame, wall_ms, self._recorder.moment())
+                self._waiting.append((recorded.correlation_id, recorded.number))
+                self._recorder.add(recorded, len(frame))
+        except ProtocolError:
+            self._requests = None  # the core refuses these bytes as well, and closes the connection
+
+    def sent(self, pieces: Iterable[bytes | bytearray]) -> None:
+        """Note bytes for the client: answers, in the order of the requests but for those that want none."""
+        self._answers.feed(b"".join(pieces))
+        while (frame := self._answers.next_frame()) is not None:
+            correlation_id = int.from_bytes(frame[:4], signed=True)
+            waiting = self._waiting
+            if not any(asked == correlation_id for asked, _ in waiting):
+                continue
+            while True:
+                asked, number = waiting.popleft()
+                if asked == correlation_id:
+                    break
+            self._recorder.answered(number, frame)
+
+    def close(self) -> None:
+        """Note that the connection is gone."""
+        self.closed = self._recorder.moment()
+
+
+class Recorder:
+    """The last requests of one broker: written by its thread, read by any.
+
+    topic_names  id -> name, of all topics that have been
+    seen_topics  the state of the topics that `topic_names` was last brought up to
+    """
+
+    def __init__(self, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
+        self.topic_names: dict[bytes, str] = {}
+        self.seen_topics: object = None
+        self._max_requests, self._max_bytes = max_requests, max_bytes
+        self._lock = threading.Lock()
+        self._kept: dict[int, RecordedRequest] = {}
+        self._bytes = 0
+        self._tapes = 0
+        self._events = 0
+
+    def moment(self) -> _Moment:
+        """Return this moment; each call gives a later one."""
+        self._events += 1
+        return _Moment(time.perf_counter(), self._events)
+
+    def open(self, peer: str) -> Tape:
+        """Put a tape on a new connection."""
+        self._tapes += 1
+        return Tape(self, self._tapes, peer)
+
+    def add(self, recorded: RecordedRequest, size: int) -> None:
+        """Keep a request of `size` bytes, and let go of the oldest that there is no more room for."""
+        with self._lock:
+            self._kept[recorded.number] = recorded
+            self._bytes += size
+            self._make_room()
+
+    def answered(self, number: int, frame: bytes) -> None:
+        """Keep the answer to a request, if that is still kept."""
+        with self._lock:
+            recorded = self._kept.get(number)
+            if recorded is not None:
+                recorded._left, recorded._answer = self.moment(), frame
+                self._bytes += len(frame)
+                self._make_room()
+
+    def _make_room(self) -> None:
+        kept = self._kept
+        while len(kept) > self._max_requests or (self._bytes > self._max_bytes and len(kept) > 1):
+            oldest = kept.pop(next(iter(kept)))
+            self._bytes -= len(oldest._frame) + len(oldest._answer or b"")
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last event; requests that come from now on have higher ones."""
+        return self._events
+
+    def requests(self, after: int = 0) -> Requests:
+        """Return what is kept, of it what came behind the event with that number."""
+        with self._lock:
+            return Requests(each for each in self._kept.values() if each.number > after)
+
+    def save(self, path: str | Path) -> int:
+        """Write what is kept as a capture that `kafka-offsets inspect` reads; return how many lines.
+
+        path  of a new file; one that ends in .jsonl.gz is compressed
+        ValueError for a name that `inspect` would not take for a capture's. Raises OSError.
+        """
+        name = str(path)
+        if not name.endswith((".jsonl", ".jsonl.gz")):
+            raise ValueError(f"{name}: the name of a capture ends in .jsonl or .jsonl.gz")
+        lines = [json.dumps(line) + "\n" for line in _capture(self.requests())]
+        opened: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
+        with opened(name, "wt", encoding="utf-8") as file:
+            file.writelines(lines)
+        return len(lines)
+
+
+def _capture(requests: Requests) -> Iterator[dict[str, object]]:
+    """Give the lines of a capture, in the order of the events, times from the first of them on."""
+    events: list[tuple[_Moment, dict[str, object]]] = []
+    for tape in dict.fromkeys(each._tape for each in requests):
+        events.append((tape.opened, {"conn": tape.number, "dir": "open"}))
+        if tape.closed is not None:
+            events.append((tape.closed, {"conn": tape.number, "dir": "close"}))
+    for each in requests:
+        what = {"conn": each._tape.number, "apiName": each.api, "apiVersion": each.version}
+        events.append((each._came, what | {"dir": "request", "hex": each._frame.hex()}))
+        if each._answer is not None:
+            events.append((each._left, what | {"dir": "response", "hex": each._answer.hex()}))
+    events.sort(key=lambda event: event[0].number)
+    for moment, line in events:
+        yield {"ms": round((moment.seconds - events[0][0].seconds) * 1000, 3), **line}
+
+
+def _walk(
+    value: Any, struct: Struct, version: int | None, above: str = ""
+) -> Iterator[tuple[str, Field, Any]]:
+    """Give (name of the list or struct around it, field, value) of a message's fields, depth first.
+
+    version  only of those that it has; None for all
+    """
+    for field in struct.fields:
+        if version is not None and version not in field.versions:
+            continue
+        found = getattr(value, field.name)
+        yield above, field, found
+        if field.struct is not None and found is not None:
+            for each in found if field.array else (found,):
+                yield from _walk(each, field.struct, version, field.name)
+
+
+def _api_names() -> frozenset[str]:
+    return frozenset(api.name for api in SERVED)
+
+
+def _error_name(code: int) -> str:
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"

@@ -1,0 +1,177 @@
+"""Records in and out of a broker without a client: from whatever a test has at hand, and back as values.
+
+`records_of` takes many shapes and makes one of them; `choose_partitions` places records as Java's producer does;
+`read_all` is what a consumer that reads committed records would see of a partition.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka_offsets.broker.partitions import Partition
+from kafka_offsets.protocol.records import read_records
+
+Data = bytes | None
+_COLUMNS = ("key", "value", "headers", "partition", "timestamp")
+
+_MURMUR_SEED, _MURMUR_M, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
+
+
+class NewRecord(NamedTuple):
+    """A record to be produced; `partition` None is chosen, `timestamp` None is now."""
+
+    key: Data
+    value: Data
+    headers: tuple[tuple[str, Data], ...] = ()
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+class ConsumedRecord(NamedTuple):
+    """A record of a topic; key, value and values of headers are bytes or None, the timestamp is in ms."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Data
+    value: Data
+    headers: tuple[tuple[str, Data], ...]
+
+
+def records_of(given: Any) -> list[NewRecord]:
+    """Return the records that a test has given, in its order.
+
+    A mapping is keys to values. Of an iterable each element is a value, a pair of key and value, or a mapping with
+    `value` and, if wanted, `key`, `headers` (a mapping or pairs), `partition` and `timestamp` (ms). A pandas DataFrame
+    has these as columns. Keys and values: bytes as they are, text in UTF-8, None for null, all else as JSON.
+    Raises ValueError or TypeError, naming the record, for what is none of that.
+    """
+    if hasattr(given, "to_dict") and hasattr(given, "columns"):
+        return _of_frame(given)
+    if isinstance(given, Mapping):
+        return [NewRecord(_bytes(key), _bytes(value)) for key, value in given.items()]
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"records are wanted, a list of them or the like, not {given!r}")
+    return [_record(number, each) for number, each in enumerate(given)]
+
+
+def _of_frame(frame: Any) -> list[NewRecord]:
+    """Return the rows of a DataFrame; what is missing in it is null."""
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [_of_mapping(f"row {number}", row) for number, row in enumerate(rows)]
+
+
+def _record(number: int, given: Any) -> NewRecord:
+    if isinstance(given, NewRecord):
+        return given
+    if isinstance(given, ConsumedRecord):
+        return NewRecord(given.key, given.value, given.headers, None, given.timestamp)
+    if isinstance(given, Mapping):
+        return _of_mapping(f"record {number}", given)
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise ValueError(f"record {number}: a pair of key and value is wanted, not {given!r}")
+        return NewRecord(_bytes(given[0]), _bytes(given[1]))
+    return NewRecord(None, _bytes(given))
+
+
+def _of_mapping(what: str, given: Mapping[Any, Any]) -> NewRecord:
+    unknown = [name for name in given if name not in _COLUMNS]
+    if unknown or "value" not in given:
+        wrong = f"{unknown[0]!r} is none of {', '.join(_COLUMNS)}" if unknown else "it has no value"
+        raise ValueError(f'{what}: {wrong}; a value that is a dict is written {{"value": {{…}}}}')
+    headers = given.get("headers") or ()
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    partition, timestamp = given.get("partition"), given.get("timestamp")
+    return NewRecord(
+        _bytes(given.get("key")),
+        _bytes(given["value"]),
+        tuple((str(name), _bytes(value)) for name, value in pairs),
+        None if partition is None else int(partition),
+        None if timestamp is None else _milliseconds(timestamp),
+    )
+
+
+def _milliseconds(timestamp: Any) -> int:
+    """Take ms as a number, or a datetime or pandas Timestamp."""
+    return round(timestamp.timestamp() * 1000) if hasattr(timestamp, "timestamp") else int(timestamp)
+
+
+def _bytes(given: Any) -> Data:
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, (bytearray, memoryview)):
+        return bytes(given)
+    if isinstance(given, str):
+        return given.encode()
+    if hasattr(given, "item"):  # a number of numpy, as a DataFrame has them
+        given = given.item()
+    return json.dumps(given).encode()
+
+
+def choose_partitions(records: Sequence[NewRecord], partition_count: int) -> dict[int, list[NewRecord]]:
+    """Return the records by partition, in their order.
+
+    A key is hashed as by Java's producer and kafka-python; records without a key go round, from partition 0 on.
+    """
+    placed: dict[int, list[NewRecord]] = {}
+    turn = 0
+    for record in records:
+        index = record.partition
+        if index is None and record.key is not None:
+            index = (murmur2(record.key) & 0x7FFFFFFF) % partition_count
+        elif index is None:
+            index = turn % partition_count
+            turn += 1
+        placed.setdefault(index, []).append(record)
+    return placed
+
+
+def murmur2(data: bytes) -> int:
+    """Return the 32 bit hash of a key, unsigned. Source: org.apache.kafka.common.utils.Utils.murmur2."""
+    hashed = _MURMUR_SEED ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * _MURMUR_M & _MASK
+        word = (word ^ word >> 24) * _MURMUR_M & _MASK
+        hashed = (hashed * _MURMUR_M & _MASK) ^ word
+    if whole < len(data):
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * _MURMUR_M & _MASK
+    hashed = (hashed ^ hashed >> 13) * _MURMUR_M & _MASK
+    return hashed ^ hashed >> 15
+
+
+def committed_batches(partition: Partition) -> list[bytes]:
+    """Return the batches of a partition that consumers of committed records see, in the thread of the broker.
+
+    Left out are markers, aborted transactions and all from the first open one on. Raises StorageError.
+    """
+    log, end = partition.log, partition.last_stable_offset
+    aborted = partition.producers.aborted_in(log.log_start_offset, end)
+    batches = []
+    for stored in log.batches(verify=False):
+        header = stored.header
+        if header.base_offset >= end:
+            break
+        is_aborted = header.is_transactional and any(
+            each.producer_id == header.producer_id
+            and each.first_offset <= header.base_offset < each.marker_offset
+            for each in aborted
+        )
+        if not header.is_control and not is_aborted:
+            batches.append(bytes(stored.data))
+    return batches
+
+
+def read_all(
+    topic: str, partition: int, log_start: int, batches: Iterable[bytes]
+) -> Iterator[ConsumedRecord]:
+    """Read the records of batches, from the log start offset on."""
+    for batch in batches:
+        for record in read_records(batch):
+            if record.offset >= log_start:
+                headers = tuple((header.key, header.value) for header in record.headers)
+                yield ConsumedRecord(
+                    topic, partition, record.offset, record.timestamp, record.key, record.value, headers
+                )

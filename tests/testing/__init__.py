@@ -1,0 +1,1 @@
+"""Tests of what tests of other projects import."""

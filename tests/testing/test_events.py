@@ -1,0 +1,182 @@
+"""`Broker.wait_for`: woken by the broker itself, and told what was the case instead."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer
+
+from kafka_offsets import ConfigError
+from kafka_offsets.testing import (
+    Broker,
+    Event,
+    committed,
+    group_empty,
+    group_stable,
+    member_joined,
+    record_produced,
+    topic_created,
+)
+
+
+@pytest.fixture
+def broker():
+    with Broker() as running:
+        yield running
+
+
+def waiting(broker: Broker, event: Event) -> Callable[[], object]:
+    """Begin to wait in another thread; return what gives the outcome once it is there."""
+    found: list[object] = []
+
+    def wait() -> None:
+        try:
+            found.append(broker.wait_for(event, 30))
+        except Exception as error:  # noqa: BLE001 - given to the test
+            found.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until_watched(broker)
+
+    def outcome() -> object:
+        thread.join(40)
+        return found[0]
+
+    return outcome
+
+
+def until_watched(broker: Broker) -> None:
+    """Return once somebody waits, as the broker's own thread sees it."""
+    while not broker._call(lambda server: server._watched or None):  # type: ignore[attr-defined]
+        pass
+
+
+def test_what_is_the_case_already_is_not_waited_for(broker: Broker) -> None:
+    broker.create_topic("orders", 3)
+    broker.produce("orders", ["a", "b"])
+    broker.commit("billing", {("orders", 0): 1})
+    assert broker.wait_for(topic_created("orders"), 0) == 3
+    assert broker.wait_for(record_produced("orders", count=2), 0) == 2
+    assert broker.wait_for(record_produced("orders", 1), 0) == 1
+    assert broker.wait_for(committed("billing"), 0) == {("orders", 0): 1}
+    assert broker.wait_for(committed("billing", {("orders", 0): 0}), 0) == {("orders", 0): 1}
+    assert broker.wait_for(group_empty("billing"), 0).state == "Empty"
+
+
+@pytest.mark.parametrize(
+    ("event", "cause", "given"),
+    [
+        (topic_created("orders"), lambda broker: broker.create_topic("orders", 2), 2),
+        (record_produced("t", count=3), lambda broker: broker.produce("t", ["a", "b", "c"]), 3),
+        (committed("g", {("t", 0): 5}), lambda broker: broker.commit("g", {("t", 0): 5}), {("t", 0): 5}),
+    ],
+    ids=["topic", "record", "commit"],
+)
+def test_who_waits_is_woken_by_what_comes_about(broker: Broker, event: Event, cause, given) -> None:
+    broker.produce("t", [])
+    broker.create_topic("t")
+    outcome = waiting(broker, event)
+    broker.create_topic("unrelated")
+    cause(broker)
+    assert outcome() == given
+
+
+def consumer(broker: Broker, client_id: str) -> Consumer:
+    made = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "billing",
+            "client.id": client_id,
+            "heartbeat.interval.ms": 100,
+        }
+    )
+    made.subscribe(["orders"])
+    return made
+
+
+def test_a_group_comes_together_and_parts(broker: Broker) -> None:
+    broker.create_topic("orders", 2)
+    stable = waiting(broker, group_stable("billing", members=1))
+    one = consumer(broker, "one")
+    try:
+        one.poll(0)
+        view = stable()
+        (member,) = view.members
+        assert (member.client_id, member.partitions) == ("one", (("orders", 0), ("orders", 1)))
+        assert view == broker.group("billing")
+        joined = waiting(broker, member_joined("billing", client_id="two"))
+        two = consumer(broker, "two")
+        try:
+            two.poll(0)
+            assert joined().client_id == "two"
+            both = waiting(broker, group_stable("billing", members=2))
+            for _ in range(100):  # a consumer gives up partitions when it polls
+                one.poll(0.05), two.poll(0.05)
+                if broker.group("billing").is_settled:
+                    break
+            assert [len(each.partitions) for each in both().members] == [1, 1]
+        finally:
+            two.close()
+        empty = waiting(broker, group_empty("billing"))
+    finally:
+        one.close()
+    assert empty().members == ()
+
+
+def test_who_waits_in_vain_hears_what_is_the_case(broker: Broker) -> None:
+    broker.produce("orders", ["a"])
+    broker.commit("billing", {("orders", 0): 1})
+    for event, said in [
+        (group_stable("nobody"), "group 'nobody' is stable; it is: there is no such group"),
+        (group_stable("billing", members=1), "with 1 member; it is: Empty in generation 0 with 0 members"),
+        (committed("billing", {("orders", 0): 9}), "has committed orders-0 at 9; it is: orders-0 at 1"),
+        (committed("nobody"), "has committed an offset; it is: no offset"),
+        (record_produced("orders", 0, count=2), "orders-0 holds 2 records; it is: 1"),
+        (topic_created("x"), "topic x is there; it is: the topics __consumer_offsets, orders"),
+        (member_joined("billing", client_id="c"), "has a member with the client id 'c'; it is: Empty"),
+    ]:
+        with pytest.raises(TimeoutError, match="after 0.01 s it is not so that .*" + said):
+            broker.wait_for(event, 0.01)
+    assert not broker._call(lambda server: server._watched)  # type: ignore[attr-defined]
+
+
+def test_stopping_the_broker_wakes_who_waits() -> None:
+    broker = Broker()
+    broker.start()
+    outcome = waiting(broker, topic_created("x"))
+    broker.stop()
+    assert str(outcome()) == "this broker was stopped while somebody waited: topic x is there"
+    with pytest.raises(RuntimeError, match="not running"):
+        broker.wait_for(topic_created("x"))
+
+
+def test_an_event_that_fails_fails_who_waits_and_nobody_else(broker: Broker) -> None:
+    def look(core: object) -> None:
+        raise ConfigError("broken")
+
+    with pytest.raises(ConfigError, match="broken"):
+        broker.wait_for(Event("nothing", look, str))
+    broker.create_topic("orders")
+
+
+def test_waiting_costs_a_broker_nothing_once_it_is_over(broker: Broker) -> None:
+    looked = []
+    event = Event("never", looked.append, lambda core: "no")
+    with pytest.raises(TimeoutError):
+        broker.wait_for(event, 0.01)
+    before = len(looked)
+    broker.create_topic("orders")
+    assert len(looked) == before
+
+
+def test_no_thread_is_busy_while_somebody_waits(broker: Broker) -> None:
+    outcome = waiting(broker, topic_created("orders"))
+    looked = Event("looks", lambda core: None, lambda core: "")
+    began = time.process_time()
+    with pytest.raises(TimeoutError):
+        broker.wait_for(looked, 0.3)
+    assert time.process_time() - began < 0.2
+    broker.create_topic("orders")
+    assert outcome() == 1

@@ -1,0 +1,157 @@
+"""The plugin for pytest: a Kafka broker for each test, or one for all of them, and what it knows when a test fails.
+
+pytest finds it by the entry point `pytest11`, so every run of pytest in the environment imports this module: it
+imports nothing but pytest, and the broker when a test asks for one.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.broker import Broker
+
+MARKER = (
+    "kafka(topics=None, config=None): how the broker of the fixture kafka_broker is made. topics: a list of names, or "
+    "a dict of names to numbers of partitions; config: a dict of Kafka's keys to values"
+)
+
+_SHOWN_REQUESTS = 30
+"""So many of the last requests are shown when a test fails."""
+
+
+_broker = pytest.StashKey["Broker"]()
+_session_broker = pytest.StashKey["Broker"]()
+_heard_before = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture
+def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
+    """A Kafka broker of its own for this test, in memory, on a free port: a `kafka_offsets.testing.Broker`.
+
+    `@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 3})` says how it is made. When the test fails,
+    the report shows its last requests, groups and offsets.
+    """
+    from kafka_offsets.errors import ConfigError
+    from kafka_offsets.testing.broker import Broker
+
+    topics, config = _wanted(request.node)
+    try:
+        made = Broker(config, record=True)
+    except ConfigError as error:
+        _refuse(str(error))
+    with made as broker:
+        for name, partitions in topics.items():
+            try:
+                broker.create_topic(name, partitions)
+            except ValueError as error:
+                _refuse(str(error))
+        request.node.stash[_broker] = broker
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka_session_config() -> dict[str, object]:
+    """Kafka's keys to values for `kafka_session_broker`; a conftest.py that has a fixture of this name decides."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_session_broker(
+    request: pytest.FixtureRequest, kafka_session_config: Mapping[str, object]
+) -> "Iterator[Broker]":
+    """One Kafka broker for all tests that ask for it, in memory; with pytest-xdist one for each worker.
+
+    Its topics and groups stay from test to test, unless `snapshot` and `restore` are used. `kafka_session_config` says
+    how it is configured.
+    """
+    from kafka_offsets.testing.broker import Broker
+
+    with Broker(kafka_session_config, record=True) as broker:
+        request.config.stash[_session_broker] = broker
+        yield broker
+        del request.config.stash[_session_broker]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note what the session's broker has heard before this test; refuse a marker that would do nothing."""
+    is_marked = any(marker.name == "kafka" for marker in item.own_markers)
+    if is_marked and "kafka_broker" not in getattr(item, "fixturenames", ()):
+        _refuse("it is for the fixture kafka_broker, which this test does not use")
+    broker = item.config.stash.get(_session_broker, None)
+    if broker is not None:
+        item.stash[_heard_before] = broker.last_event
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Add to the report of a failure what the test's brokers know."""
+    report = yield
+    if report.failed:
+        broker = item.stash.get(_broker, None)
+        if broker is not None:
+            report.sections.append(_section(broker, 0))
+        broker = item.config.stash.get(_session_broker, None)
+        if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
+            report.sections.append(_section(broker, item.stash.get(_heard_before, 0)))
+    return report
+
+
+def _section(broker: "Broker", heard_before: int) -> tuple[str, str]:
+    """Return title and text for a report."""
+    lines = []
+    requests = broker.requests_after(heard_before)
+    if len(requests) > _SHOWN_REQUESTS:
+        lines.append(f"… {len(requests) - _SHOWN_REQUESTS} requests before these …")
+    lines += [str(each) for each in requests[-_SHOWN_REQUESTS:]] or ["no requests"]
+    try:
+        lines.append(broker.describe())
+        address = broker.bootstrap_servers
+    except RuntimeError:  # the fixture has ended, and it is the end of another one that failed
+        address = "stopped"
+    return f"Kafka broker ({address})", "\n".join(lines)
+
+
+def _refuse(problem: str) -> NoReturn:
+    """Fail a test whose marker is wrong."""
+    raise pytest.fail.Exception(f"the marker kafka: {problem}", pytrace=False) from None
+
+
+def _wanted(item: pytest.Item) -> tuple[dict[str, int], dict[str, object]]:
+    """Return topics and configuration from the markers of a test, its class and its module; the nearest one counts."""
+    topics: dict[str, int] = {}
+    config: dict[str, object] = {}
+    for marker in reversed(list(item.iter_markers("kafka"))):
+        problem = _problem(marker)
+        if problem:
+            _refuse(problem)
+        named = marker.kwargs.get("topics") or {}
+        topics |= dict(named) if isinstance(named, Mapping) else dict.fromkeys(named, 1)
+        config |= marker.kwargs.get("config") or {}
+    return topics, config
+
+
+def _problem(marker: pytest.Mark) -> str:
+    """Say what is wrong with the arguments of a marker; nothing if all is well."""
+    if marker.args:
+        return f"it takes topics= and config=, by name; {marker.args[0]!r} has none"
+    unknown = sorted(marker.kwargs.keys() - {"topics", "config"})
+    if unknown:
+        return f"it takes topics= and config=, not {unknown[0]}="
+    topics, config = marker.kwargs.get("topics"), marker.kwargs.get("config")
+    if isinstance(topics, str) or not isinstance(topics, (Mapping, list, tuple, set, type(None))):
+        return f"topics= is a list of names or a dict of names to numbers of partitions, not {topics!r}"
+    for name in topics or ():
+        count = topics[name] if isinstance(topics, Mapping) else 1
+        if not isinstance(name, str) or not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            return f"topics= has {name!r}: {count!r}, where a name and its number of partitions are expected"
+    if not isinstance(config, (Mapping, type(None))):
+        return f"config= is a dict of Kafka's keys to values, not {config!r}"
+    return ""

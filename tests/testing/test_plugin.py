@@ -1,0 +1,266 @@
+"""The plugin for pytest, as pytest runs it in processes of its own."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import confluent_kafka
+import pytest
+
+from kafka_offsets.testing import Broker
+from tests.conftest import REPOSITORY
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = ("-p", "kafka_offsets.testing.plugin")
+"""As the entry point is called: where that is installed, pytest takes it, and loads nothing twice."""
+
+IMPORT_LIMIT_MS = 10
+
+LOADED_BEFORE = (confluent_kafka, Broker)
+"""What pytester would take out of the modules again, and could not load a second time."""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Run tests with the plugin; their warnings are errors, as ours are."""
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    ini = "[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider"
+
+    def run_tests(
+        source: str, *options: str, in_process: bool = True, with_asyncio: bool = False
+    ) -> pytest.RunResult:
+        asyncio_mode = "\nasyncio_default_fixture_loop_scope = function" if with_asyncio else " -p no:asyncio"
+        pytester.makeini(ini + asyncio_mode)
+        pytester.makepyfile(source)
+        if in_process:
+            return pytester.runpytest_inprocess(*PLUGIN, *options)
+        return pytester.runpytest_subprocess(*PLUGIN, *options, timeout=100)
+
+    return run_tests
+
+
+PRODUCING = """
+    import pytest
+
+    @pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 2})
+    def test_one(kafka_broker):
+        assert kafka_broker.produce("orders", ["a", "b", "c"]) == {("orders", n): 1 for n in range(3)}
+        assert kafka_broker.produce("other", ["a", "b"]) == {("other", 0): 1, ("other", 1): 1}
+
+    def test_another(kafka_broker):
+        assert kafka_broker.group("billing") is None
+        with pytest.raises(ValueError, match="there is no orders"):
+            kafka_broker.consume_all("orders")
+"""
+
+
+def test_each_test_has_a_broker_of_its_own_that_its_marker_describes(run) -> None:
+    run(PRODUCING, in_process=False).assert_outcomes(passed=2)
+
+
+def test_markers_of_module_class_and_function_add_up_and_the_nearest_counts(run) -> None:
+    result = run("""
+        import pytest
+
+        pytestmark = pytest.mark.kafka(topics=["orders", "payments"], config={"num.partitions": 2})
+
+        @pytest.mark.kafka(topics={"orders": 3})
+        class TestOrders:
+            @pytest.mark.kafka(config={"num.partitions": 4})
+            def test_it(self, kafka_broker):
+                kafka_broker.produce("new", ["x"])
+                counts = kafka_broker.lag("g", ["new", "orders", "payments"])
+                assert [name for name, _ in counts] == ["new"] * 4 + ["orders"] * 3 + ["payments"]
+
+        def test_that_needs_no_broker():
+            pass
+    """)
+    result.assert_outcomes(passed=2)
+
+
+WRONG = [
+    ("brokers=3", "it takes topics= and config=, not brokers="),
+    ("{'orders': 3}", "it takes topics= and config=, by name; {'orders': 3} has none"),
+    (
+        "topics='orders'",
+        "topics= is a list of names or a dict of names to numbers of partitions, not 'orders'",
+    ),
+    (
+        "topics={'orders': 0}",
+        "topics= has 'orders': 0, where a name and its number of partitions are expected",
+    ),
+    ("topics=['a/b']", "topic 'a/b': *"),
+    ("config=['a']", "config= is a dict of Kafka's keys to values, not [[]'a']"),
+    ("config={'num.partition': 3}", "unknown configuration key num.partition; did you mean num.partitions?"),
+]
+
+
+def test_wrong_arguments_of_the_marker_are_said(run) -> None:
+    tests = [
+        f"@pytest.mark.kafka({arguments})\ndef test_{number}(kafka_broker):\n    pass\n"
+        for number, (arguments, _) in enumerate(WRONG)
+    ]
+    tests.append("@pytest.mark.kafka(topics=['t'])\ndef test_last(kafka_session_broker):\n    pass\n")
+    result = run("import pytest\n\n" + "\n".join(tests))
+    result.assert_outcomes(errors=len(WRONG) + 1)
+    result.stdout.fnmatch_lines([f"the marker kafka: {said}" for _, said in WRONG])
+    result.stdout.fnmatch_lines(
+        ["the marker kafka: it is for the fixture kafka_broker, which this test does not use"]
+    )
+
+
+FAILING = """
+    import socket
+    from confluent_kafka import Consumer
+
+    def consume(broker, **more):
+        consumer = Consumer({
+            "bootstrap.servers": broker.bootstrap_servers, "group.id": "billing", "client.id": "me",
+            "auto.offset.reset": "earliest", "enable.auto.commit": False, **more,
+        })
+        consumer.subscribe(["orders"])
+        message = consumer.poll(20)
+        assert message.error() is None
+        consumer.commit(asynchronous=False)
+        return consumer
+
+    def test_it(BROKER):
+        BROKER.produce("orders", ["first", "second"])
+        consumer = consume(BROKER)
+        try:
+            BROKER.assert_committed("billing", {("orders", 0): 2})
+        finally:
+            consumer.close()
+"""
+
+
+@pytest.mark.parametrize("fixture", ["kafka_broker", "kafka_session_broker"])
+def test_a_failure_shows_the_last_requests_the_groups_and_the_offsets(run, fixture: str) -> None:
+    result = run(FAILING.replace("BROKER", fixture))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *the committed offsets of group 'billing' are not as expected:",
+            "E *orders-0: committed 1, expected 2 (1 fewer)",
+            "*-- Kafka broker (127.0.0.1:*) --*",
+            "??:??:??.???  * ms  me * JoinGroup v* group 'billing'; MEMBER_ID_REQUIRED",
+            "??:??:??.???  * ms  me * OffsetCommit v* group 'billing', topic orders",
+            "group 'billing' (classic): Empty in generation 2 with 0 members",
+            "  orders-0 committed 1, lag 1",
+        ]
+    )
+
+
+def test_the_report_of_a_session_shows_what_came_in_this_test(run) -> None:
+    result = run("""
+        import socket
+
+        def ask(broker, client):
+            host, _, port = broker.bootstrap_servers.rpartition(":")
+            with socket.create_connection((host, int(port)), 10) as peer:
+                peer.sendall(bytes([0, 0, 0, 13, 0, 18, 0, 0, 0, 0, 0, 1, 0, 3]) + client)
+                assert peer.recv(4)
+
+        def test_one(kafka_session_broker):
+            ask(kafka_session_broker, b"one")
+
+        def test_two(kafka_session_broker):
+            ask(kafka_session_broker, b"two")
+            assert False
+    """)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["* two  * ApiVersions v0"])
+    result.stdout.no_fnmatch_line("* one  * ApiVersions v0")
+
+
+def test_what_passes_shows_nothing(run) -> None:
+    run(PRODUCING, "-rA").stdout.no_fnmatch_line("*Kafka broker*")
+
+
+def test_the_broker_of_a_session_is_configured_by_a_fixture(run, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_session_config():
+            return {"num.partitions": 5}
+    """)
+    result = run("""
+        def test_one(kafka_session_broker):
+            kafka_session_broker.produce("orders", ["x"])
+
+        def test_two(kafka_session_broker):
+            assert len(kafka_session_broker.lag("g", ["orders"])) == 5
+    """)
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed")
+def test_workers_of_xdist_have_brokers_of_their_own_and_report_failures(run) -> None:
+    result = run(FAILING.replace("BROKER", "kafka_broker") + PRODUCING, "-n", "2", in_process=False)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*-- Kafka broker (127.0.0.1:*", "  orders-0 committed 1, lag 1"])
+
+
+@pytest.mark.skipif(find_spec("pytest_asyncio") is None, reason="pytest-asyncio is not installed")
+def test_coroutines_use_the_same_fixture(run) -> None:
+    result = run(
+        """
+        import asyncio
+        import pytest
+        from aiokafka import AIOKafkaConsumer
+        from kafka_offsets.testing import committed
+
+        @pytest.mark.asyncio
+        async def test_it(kafka_broker):
+            kafka_broker.produce("orders", ["first"])
+            waiting = asyncio.create_task(
+                asyncio.to_thread(kafka_broker.wait_for, committed("billing", {("orders", 0): 1}))
+            )
+            async with AIOKafkaConsumer(
+                "orders", bootstrap_servers=kafka_broker.bootstrap_servers, group_id="billing",
+                auto_offset_reset="earliest", enable_auto_commit=False,
+            ) as consumer:
+                assert (await consumer.getone()).value == b"first"
+                await consumer.commit()
+            assert await waiting == {("orders", 0): 1}
+    """,
+        in_process=False,
+        with_asyncio=True,
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_the_plugin_is_loaded_once(pytestconfig: pytest.Config) -> None:
+    loaded = [
+        plugin
+        for plugin in pytestconfig.pluginmanager.get_plugins()
+        if getattr(plugin, "__name__", "") == "kafka_offsets.testing.plugin"
+    ]
+    assert len(loaded) <= 1
+    markers = [line for line in pytestconfig.getini("markers") if line.startswith("kafka(")]
+    assert len(markers) == len(loaded)
+
+
+def test_a_run_that_uses_no_broker_pays_next_to_nothing_for_the_plugin() -> None:
+    code = (
+        "import pytest, sys, time\n"
+        "before, began = set(sys.modules), time.process_time()\n"
+        "import kafka_offsets.testing.plugin\n"
+        "print((time.process_time() - began) * 1000)\n"
+        "print(*sorted(name for name in set(sys.modules) - before))\n"
+    )
+    times = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=REPOSITORY, check=True
+        )
+        spent, modules = done.stdout.splitlines()
+        times.append(float(spent))
+        assert set(modules.split()) == {
+            "kafka_offsets",
+            "kafka_offsets.testing",
+            "kafka_offsets.testing.plugin",
+        }
+    assert min(times) < IMPORT_LIMIT_MS

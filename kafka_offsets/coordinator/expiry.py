@@ -169,6 +169,14 @@ def forget_topic(shard: Shard, topic: str, before: int, under_way: Callable[[], 
     under_way  what has not taken effect when a step begins
     """
     draft = _Draft(shard, under_way())
+    # Those of open transactions first: a marker between two steps makes them offsets like the others.
+    for offsets in list(shard.pending.values()):
+        for key in list(offsets):
+            if draft.cost >= _STEP:
+                yield draft.step()
+                draft = _Draft(shard, under_way())
+            if key.topic == topic:
+                _forget(draft, key, before)
     for group_id in shard.offsets.groups():
         if not shard.offsets.has_topic(topic):
             break
@@ -182,13 +190,6 @@ def forget_topic(shard: Shard, topic: str, before: int, under_way: Callable[[], 
         if draft.cost >= _STEP:
             yield draft.step()
             draft = _Draft(shard, under_way())
-    for offsets in list(shard.pending.values()):
-        for key in list(offsets):
-            if draft.cost >= _STEP:
-                yield draft.step()
-                draft = _Draft(shard, under_way())
-            if key.topic == topic:
-                _forget(draft, key, before)
     yield draft.step()
 
 

@@ -276,6 +276,19 @@ def test_an_offset_that_is_being_committed_anew_does_not_go_with_the_topic_that_
     assert forgotten(pair.world, len(pair.world.durable), busy) == {("a", "orders", 0)}
 
 
+def test_an_offset_of_a_deleted_topic_goes_whose_transaction_ends_between_two_steps() -> None:
+    pair = Pair()
+    world, shard = pair.world, pair.world.shard
+    for number in range(300):
+        pair.commit(f"a{number}", "orders", 0, None)
+    pair.commit_in_transaction("z", "orders", 0, 7)
+    steps = expiry.forget_topic(shard, "orders", len(world.durable), lambda: expiry.NOTHING)
+    world.take(next(steps).result)
+    shard.end_transaction(7, committed=True)
+    take(world, steps)
+    assert not shard.offsets.has_topic("orders")
+
+
 def test_a_commit_to_a_topic_made_anew_does_not_go_with_a_transaction_on_the_one_that_was() -> None:
     pair = Pair()
     pair.commit_in_transaction("a", "orders", 0, 7)

@@ -271,7 +271,7 @@ def commit_offsets(
 
     def added(failed: ErrorCode) -> None:
         if failed:
-            core.reply(context, transactional_offsets.answer(request, known, failed))
+            core.reply(context, fail_commit_offsets(request, failed, version))
             return
         decided = transactional_offsets.commit(hosted.shard, request, known, context, core.clock.now())
         if decided.records:

@@ -327,6 +327,26 @@ def test_offsets_wait_until_their_transaction_is_on_the_disk() -> None:
     assert answer.topics[0].partitions[0].error_code == 0
 
 
+def test_a_producer_asks_again_when_the_disk_refuses_the_transaction_that_its_offsets_are_in() -> None:
+    sync = HeldSync()
+    core = make_core(sync=sync, fsync="commit", offsets_topic_num_partitions=1)
+    core.create_topic(TOPIC, 1, {})
+    core.create_offsets_topic(core.clock.now())
+    producer = Producer(core)
+    producer.init()
+    sync.is_held = True
+    client, request = producer.client, messages.TxnOffsetCommitRequest
+    topics = [request.Topic(TOPIC, [request.Partition(0, 7, committed_metadata="")])]
+    client.send((request(producer.name, "g", producer.id, producer.epoch, topics=topics), 5))
+    client.turn()
+    ((log,), done) = sync.waiting.pop()
+    done({log: StorageError("full", log.directory)})  # type: ignore[operator]
+    client.turn()
+    (answer,) = client.take()
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert core.runtime.shard_at(0, core.clock.now()).log.log_end_offset == 0
+
+
 def states_of(core: BrokerCore) -> list[State]:
     partition = core.topics.partition(STATE_TOPIC, 0)
     assert partition is not None

@@ -16,12 +16,16 @@ from tests.simulation.observed import in_topic_order
 from tests.simulation.oracle import Oracle
 
 if TYPE_CHECKING:
+    from tests.simulation.producers import Producer
     from tests.simulation.world import World
 
 TOPICS = ("orders", "payments", "clicks")
 _COMMIT, _FETCH, _JOIN, _BEAT, _LEAVE, _SYNC = 8, 9, 11, 12, 13, 14
 PIPELINED = {0, _COMMIT}
 """API keys of which further requests are decided before the first is answered."""
+
+Item = tuple[str, int, int, int, str | None, int]
+"""Topic, partition, offset, leader epoch, metadata and time stamp of a commit."""
 
 
 def subscription(topics: list[str]) -> bytes:
@@ -49,11 +53,12 @@ class Call:
     ask       puts it to the oracle: (oracle, call number)
     view      the decoded answer, as the oracle would give it
     learn     what the client makes of it
+    go_on     puts the rest to the oracle, once something is durable that had to be
     expected  the oracle's answer, from the moment on at which the broker's may leave
     """
 
-    __slots__ = ("ask", "client", "decided", "expected", "frame", "key", "learn", "name", "number", "parts", "request",
-                 "sent", "version", "view")  # fmt: skip
+    __slots__ = ("ask", "client", "decided", "expected", "frame", "go_on", "key", "learn", "name", "number", "parts",
+                 "request", "sent", "version", "view")  # fmt: skip
 
     def __init__(self, client: "Client", name: str, version: int, request: messages.MessageValue) -> None:
         self.client = client
@@ -69,6 +74,7 @@ class Call:
         self.expected: Any = None
         self.parts: list[Any] = []
         self.ask: Callable[[Oracle, int], None] = _ask_nothing
+        self.go_on: Callable[[Oracle], None] | None = None
         self.view: Callable[[Any], Any] = lambda answer: answer
         self.learn: Callable[[Any], None] = _learn_nothing
 
@@ -108,7 +114,10 @@ class Client:
     outbox   bytes that it has not sent yet, and the calls that are complete when they are sent
     calls    not answered yet, in their order
     is_deaf  it does not read its answers
+    producer sends what belongs to transactions
     """
+
+    producer: "Producer"
 
     def __init__(self, world: "World", number: int, group: str, instance: str | None) -> None:
         self.world = world
@@ -292,22 +301,27 @@ class Client:
         """Member id and epoch, of a member of a consumer group."""
         return None, -1
 
+    def _items(self, r: random.Random, *, epochs: bool, times: bool = False) -> list[Item]:
+        """What to commit."""
+        return [
+            (topic, partition, r.randrange(-2, 1 << 40), r.randrange(9) if epochs else -1,
+             r.choice([None, "", "m", "é" * r.randrange(5), "x" * (4095 + r.randrange(3))]),
+             self.world.wall - r.randrange(10**6) if times and r.random() < 0.5 else -1)
+            for topic in r.sample([*TOPICS, "nowhere"] if r.random() < 0.2 else TOPICS, r.choice([1, 1, 2]))
+            for partition in r.sample(range(4), r.choice([0, 1, 1, 2, 3]))
+        ]  # fmt: skip
+
     def commit(self, r: random.Random, **wrong: Any) -> Call:
         version = self._commit_version(r)
         as_member = r.random() < 0.7
         cls = messages.OffsetCommitRequest
-        items, topics = [], []
-        for topic in r.sample([*TOPICS, "nowhere"] if r.random() < 0.2 else TOPICS, r.choice([1, 1, 2])):
-            asking = cls.Topic(
-                "" if version >= 10 else topic, self.world.topic_id(topic) if version >= 10 else bytes(16)
-            )
-            for partition in r.sample(range(4), r.choice([0, 1, 1, 2, 3])):
-                metadata = r.choice([None, "", "m", "é" * r.randrange(5), "x" * (4095 + r.randrange(3))])
-                epoch = r.randrange(9) if version >= 6 else -1
-                at = self.world.wall - r.randrange(10**6) if version == 1 and r.random() < 0.5 else -1
-                items.append((topic, partition, r.randrange(-2, 1 << 40), epoch, metadata, at))
-                asking.partitions.append(cls.Partition(partition, items[-1][2], at, epoch, metadata))
-            topics.append(asking)
+        items = self._items(r, epochs=version >= 6, times=version == 1)
+        topics = [
+            cls.Topic("" if version >= 10 else topic, self.world.topic_id(topic) if version >= 10 else bytes(16), [
+                cls.Partition(p, offset, at, epoch, text) for t, p, offset, epoch, text, at in items if t == topic
+            ])
+            for topic in dict.fromkeys(item[0] for item in items)
+        ]  # fmt: skip
         fields = {
             "group_id": self.group,
             "generation_id_or_member_epoch": self.generation if as_member else -1,
@@ -353,7 +367,7 @@ class Client:
         by_topic: dict[str, list[int]] = {}
         for topic, partition in asked or ():
             by_topic.setdefault(topic, []).append(partition)
-        stable = version >= 7 and r.random() < 0.4
+        stable = version >= 7 and r.random() < 0.6
         ids = {topic: self.world.topic_id(topic) if version >= 10 else bytes(16) for topic in by_topic}
         as_member: tuple[str | None, int] = None, -1
         if version < 8:
@@ -381,7 +395,7 @@ class Client:
             if stable and (
                 len(groups) > 1 or version >= 10
             ):  # shards and topics are seen as late as the answer
-                call.parts = [lambda: {g: oracle.fetch(version, g, renamed) for g in groups}]
+                call.parts = [lambda: {g: oracle.fetch(version, g, renamed, stable=True) for g in groups}]
 
         def view(answer: Any) -> Any:
             if version < 8:

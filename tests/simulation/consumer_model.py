@@ -1,5 +1,6 @@
 """What the oracle knows of consumer groups (KIP-848), how members step towards their targets, what they exchange."""
 
+import itertools
 import re
 import struct
 from collections import Counter
@@ -94,6 +95,7 @@ class Modern:
 
     metadata  what it last knew of its topics
     regexes   expression -> topics that it matched, and when it was resolved
+    life      another number when a group is made anew while the log knows the one of before
     """
 
     id: str
@@ -108,6 +110,7 @@ class Modern:
     resolved: int | None = None
     resolves: int | None = None
     type: str = "consumer"
+    life: int = field(default_factory=itertools.count().__next__)
 
     @property
     def state(self) -> str:
@@ -151,7 +154,7 @@ class Modern:
 
     def record(self) -> dict[str, Any]:
         """What the log is told: nothing of times."""
-        return {"epoch": self.epoch, "target_epoch": self.target_epoch, "target_at": self.target_at,
+        return {"life": self.life, "epoch": self.epoch, "target_epoch": self.target_epoch, "target_at": self.target_at,
                 "metadata": self.metadata, "targets": dict(self.targets), "regexes": dict(self.regexes),
                 "consumers": {m.id: m.recorded() for m in self.members.values()}}  # fmt: skip
 
@@ -159,7 +162,11 @@ class Modern:
 def modern_of(name: str, record: dict[str, Any]) -> Modern:
     """A consumer group as its record says."""
     group = Modern(name, record["epoch"], record["metadata"], record["target_epoch"], record["target_at"])
-    group.targets, group.regexes = dict(record["targets"]), dict(record["regexes"])
+    group.targets, group.regexes, group.life = (
+        dict(record["targets"]),
+        dict(record["regexes"]),
+        record["life"],
+    )
     for member_id, (*said, classic, epoch, previous, state, assigned, revoking) in record[
         "consumers"
     ].items():

@@ -53,10 +53,8 @@ class Consumers(Membership):
 
     def committed(self, group: Modern) -> Modern:
         """The group as far as the log says it: what readers see."""
-        record = self.table.records.get(group.id)
-        return (
-            modern_of(group.id, record) if record is not None and "consumers" in record else Modern(group.id)
-        )
+        record = self.table.records.get(group.id, {})
+        return modern_of(group.id, record) if record.get("life") == group.life else Modern(group.id)
 
     def _metadata(self, group: Modern) -> frozenset[tuple[str, bytes, int]]:
         found = [name for name in group.names() if self.topics.get(name)]

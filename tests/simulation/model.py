@@ -1,5 +1,6 @@
 """What the oracle knows: groups, members, offsets and what a log says of them; without a word on when they change."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -187,11 +188,16 @@ def topics_in(metadata: bytes) -> set[str] | None:
 
 
 class Decision(NamedTuple):
-    """What one decision writes: offsets by key, and the records of groups; None deletes."""
+    """What one decision writes: offsets by key, and the records of groups; None deletes.
+
+    producer  id of the one in whose transaction the offsets are; ends  what its marker says: whether they count
+    """
 
     token: Token
     offsets: list[tuple[Key, Offset | None]]
     groups: list[tuple[str, dict[str, Any] | None]]
+    producer: int | None = None
+    ends: bool | None = None
 
     def is_about(self, group: str) -> bool:
         return any(key[0] == group for key, _ in self.offsets) or any(
@@ -200,21 +206,55 @@ class Decision(NamedTuple):
 
 
 class Table:
-    """What a log says: offsets, and the records of groups; `simple` are those that came with an offset."""
+    """What a log says: offsets, and the records of groups; `simple` are those that came with an offset.
+
+    pending  producer id -> the offsets of its open transaction; written  when each offset was, counted in decisions
+    """
 
     def __init__(self) -> None:
         self.offsets: dict[Key, Offset] = {}
         self.records: dict[str, dict[str, Any]] = {}
         self.simple: set[str] = set()
+        self.pending: dict[int, dict[Key, Offset]] = {}
+        self.written: dict[tuple[int | None, Key], int] = {}
+        self.count = 0
 
-    def apply(self, decision: Decision) -> None:
+    def copy(self, is_mine: Callable[[str], bool] = lambda group: True) -> "Table":
+        """The same table, or what it says of some groups."""
+        other = Table()
+        other.offsets = {key: value for key, value in self.offsets.items() if is_mine(key[0])}
+        other.records = {group: record for group, record in self.records.items() if is_mine(group)}
+        other.simple = {group for group in self.simple if is_mine(group)}
+        other.pending = {producer: found for producer, offsets in self.pending.items()
+                         if (found := {key: value for key, value in offsets.items() if is_mine(key[0])})}  # fmt: skip
+        other.written, other.count = dict(self.written), self.count
+        return other
+
+    def join(self, other: "Table") -> None:
+        """Take in what another table says of other groups."""
+        self.offsets |= other.offsets
+        self.records |= other.records
+        self.simple |= other.simple
+        self.written |= other.written
+        self.count = max(self.count, other.count)
+        for producer, offsets in other.pending.items():
+            self.pending.setdefault(producer, {}).update(offsets)
+
+    def apply(self, decision: Decision) -> set[str]:
+        """Return the groups that got an offset."""
+        self.count += 1
+        producer, came = decision.producer, set()
         for key, value in decision.offsets:
             if value is None:
-                self.offsets.pop(key, None)
-            else:
-                self.offsets[key] = value
-                if key[0] not in self.records:
-                    self.simple.add(key[0])
+                for offsets in (self.offsets, *self.pending.values()):
+                    offsets.pop(key, None)
+                continue
+            (self.offsets if producer is None else self.pending.setdefault(producer, {}))[key] = value
+            self.written[producer, key] = self.count
+            came.add(key[0])
+        if decision.ends is not None and producer is not None:
+            came |= self._end(producer, commits=decision.ends)
+        self.simple |= came - self.records.keys()
         for group, record in decision.groups:
             self.simple.discard(group)
             if record is not None:
@@ -223,9 +263,28 @@ class Table:
             self.records.pop(group, None)
             if self.has_offsets(group):
                 self.simple.add(group)
+        return came
+
+    def _end(self, producer: int, *, commits: bool) -> set[str]:
+        """Offsets of a transaction count from its marker on, but for those that others have overwritten meanwhile."""
+        came = set()
+        for key, value in self.pending.pop(producer, {}).items():
+            written = self.written[producer, key]
+            if commits and (key not in self.offsets or self.written[None, key] < written):
+                self.offsets[key], self.written[None, key] = value, written
+                came.add(key[0])
+        return came
 
     def has_offsets(self, group: str) -> bool:
         return any(key[0] == group for key in self.offsets)
+
+    def pending_offsets(self) -> dict[int, dict[Key, Offset]]:
+        """Those that wait for a marker, without producers of none."""
+        return {producer: offsets for producer, offsets in self.pending.items() if offsets}
+
+    def waiting(self, group: str) -> set[Key]:
+        """The offsets of a group that wait for a marker."""
+        return {key for offsets in self.pending.values() for key in offsets if key[0] == group}
 
 
 def restored(name: str, record: dict[str, Any]) -> Group:

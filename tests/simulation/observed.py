@@ -13,12 +13,13 @@ from kafka_offsets.broker.core import BrokerCore, Connection
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import consumer_records
 from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.result import Result
+from kafka_offsets.coordinator.result import Result, TransactionalResult
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from tests.simulation.consumer_model import Modern, Reader, loaded
-from tests.simulation.model import EMPTY, PREPARING, STABLE, Offset, Table
+from tests.simulation.model import EMPTY, PREPARING, STABLE, Key, Offset, Table
+from tests.simulation.transactions import Transaction
 
 
 class DisagreementError(AssertionError):
@@ -42,25 +43,65 @@ class ObservedCore(BrokerCore):
     """A broker that takes down what it does.
 
     events  ("decide", number of the call and what is under way), ("reply", context and response), ("timer", kind, group
-            and member), ("went", keys of the records of what it lets go of itself and what is under way)
+            and member), ("went", keys of the records of what it lets go of itself and what is under way), ("stored",
+            transactional id and its state), ("marker", shard, producer id, whether it commits, and what is under way),
+            ("go on", number of a call that had to wait and what is under way)
+    loaded  what it has found in its logs: by shard what `seen_in` says, and transactional ids
     """
 
     def __init__(self, events: list[tuple[str, Any]], *args: Any) -> None:
         self.events = events
+        self.deciding: int | None = None
         super().__init__(*args)
 
+    def _load_groups(self) -> Any:
+        left = super()._load_groups()
+        self.loaded = {hosted.shard.partition: seen_in(hosted.shard) for hosted in self.runtime.all_shards()}
+        self.loaded_ids: dict[str, Transaction] = {}
+        store, carry_on = self.transactions._store, self.transactions.carry_on
+
+        def stored(index: int, name: str, after: Any, now: Now) -> Any:
+            self.events.append(("stored", (name, seen_transaction(after))))
+            return store(index, name, after, now)
+
+        def carried_on() -> None:
+            for ids in self.transactions.ids:
+                self.loaded_ids |= {name: seen_transaction(found) for name, found in ids.items()}
+            carry_on()
+
+        vars(self.transactions).update(_store=stored, carry_on=carried_on)
+        return left
+
     def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
-        self.events.append(("decide", (int.from_bytes(frame[4:8], "big"), self.under_way())))
+        self.deciding = int.from_bytes(frame[4:8], "big")
+        self.events.append(("decide", (self.deciding, self.under_way())))
         super()._decide(connection, frame, now)
+        self.deciding = None
+
+    def when_durable(self, logs: Any, callback: Any) -> None:
+        number = self.deciding
+
+        def go_on(error: Any) -> None:
+            if number is not None:
+                self.events.append(("go on", (number, self.under_way())))
+            callback(error)
+
+        super().when_durable(logs, go_on)
+
+    def decide_transactional(self, hosted: Any, result: TransactionalResult) -> None:
+        if result.is_commit is not None:
+            what = hosted.shard.partition, result.producer_id, result.is_commit, self.under_way()
+            self.events.append(("marker", what))
+        super().decide_transactional(hosted, result)
 
     def under_way(self) -> list[tuple[int, int]]:
         """How many decisions of each partition write something and have not taken effect."""
         found = []
         for hosted in self.runtime.all_shards():
-            results = [r for _, _, appended in hosted._appended for r in appended] + hosted._decided
-            found.append(
-                (hosted.shard.partition, sum(isinstance(r, Result) and bool(r.records) for r in results))
-            )
+            count = sum(map(_writes, hosted._decided))
+            for begin, end, appended in hosted._appended:
+                count += sum(map(_writes, appended)) or int(end > begin)
+            found.append((hosted.shard.partition, count))
         return found
 
     def decide(self, hosted: Any, result: Any) -> None:
@@ -80,6 +121,11 @@ class ObservedCore(BrokerCore):
             response = messages.decode(api.response, b"".join(answer.pieces), version, header)[0]
         self.events.append(("reply", (context, response)))
         super().reply_encoded(context, answer)
+
+
+def _writes(result: Any) -> bool:
+    """Whether a decision writes something; that of a transaction does if it is taken at all."""
+    return isinstance(result, TransactionalResult) or (isinstance(result, Result) and bool(result.records))
 
 
 class _Complaints(logging.Handler):
@@ -165,14 +211,32 @@ def read_key(key: bytes) -> tuple[str, str, int] | str:
     return group, rest[2 : 2 + size].decode(), int.from_bytes(rest[2 + size :], "big")
 
 
-def observed_offsets(shard: Shard, groups: Any) -> dict[tuple[str, str, int], Offset]:
-    found = {}
-    for group in groups:
-        for topic, partition, e in shard.offsets.items(group):
-            found[group, topic, partition] = Offset(
-                e.offset, e.leader_epoch, e.metadata, e.commit_timestamp, e.expire_timestamp
-            )
-    return found
+def observed_offsets(shard: Shard) -> tuple[dict[Key, Offset], dict[int, dict[Key, Offset]]]:
+    """The offsets of a shard, and those that wait for a marker, by producer id."""
+
+    def shown(e: Any) -> Offset:
+        return Offset(e.offset, e.leader_epoch, e.metadata, e.commit_timestamp, e.expire_timestamp)
+
+    live = {(group, topic, partition): shown(entry) for group in shard.offsets.groups()
+            for topic, partition, entry in shard.offsets.items(group)}  # fmt: skip
+    pending = {producer: {tuple(key): shown(entry) for key, entry in offsets.items()}
+               for producer, offsets in shard.pending.items() if offsets}  # fmt: skip
+    return live, pending
+
+
+def seen_in(shard: Shard) -> tuple[Any, ...]:
+    """Groups, those with a record of their own, offsets, and those that wait for a marker."""
+    live = {name: observed_group(group) for name, group in shard.groups.items()}
+    recorded = {name for name, group in shard.groups.items() if group.durable is not None}
+    return live, recorded, *observed_offsets(shard)
+
+
+def seen_transaction(found: Any) -> Any:
+    """A transaction as the oracle has it."""
+    if found is None:
+        return None
+    shards = frozenset(index for _, index in found.partitions)
+    return Transaction((found.producer_id, found.producer_epoch), found.state.name, shards)
 
 
 def observed_group(group: Any) -> tuple[Any, ...]:

@@ -9,11 +9,10 @@ the log has it: in the order of the decisions of its shard, before its answer le
 goes into the queue of its shard with the token of its request, and `took_effect` takes it out. A crash leaves some
 first part of the queue; `survivors` are the tables that may be found then.
 
-Not modelled: what assignors choose (consumers.py), commits on condition (tests/properties/linearizability.py),
-offsets in transactions, rules that are off by default such as offsets.commit.owner.check, other brokers.
+Not modelled: what assignors choose (consumers.py), commits on condition (tests/properties/linearizability.py), rules
+that are off by default such as offsets.commit.owner.check, other brokers.
 """
 
-import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -33,6 +32,7 @@ from tests.simulation.model import (
     Table,
     Token,
 )
+from tests.simulation.transactions import Producer, Transaction, Transactions
 
 
 class Oracle(Consumers):
@@ -45,9 +45,11 @@ class Oracle(Consumers):
     """
 
     def __init__(self, settings: Settings, new_id: Callable[[str], str],
-                 choose: Callable[[str], dict[str, frozenset[Place]]]) -> None:  # fmt: skip
+                 choose: Callable[[str], dict[str, frozenset[Place]]],
+                 given: Callable[[str], Transaction]) -> None:  # fmt: skip
         super().__init__(settings, new_id)
         self.choose = choose
+        self.transactions = Transactions(given)
         self.created = self.changes = 0
         self.topics: dict[str, int] = {}
         self.topic_ids: dict[str, bytes] = {}
@@ -85,10 +87,8 @@ class Oracle(Consumers):
 
     def _effect(self, queue: deque[Decision]) -> Decision:
         decision = queue.popleft()
-        self.table.apply(decision)
-        for (group_id, _, _), value in decision.offsets:
-            if value is not None and group_id not in self.groups:
-                self.groups[group_id] = Group(group_id)
+        for group_id in self.table.apply(decision) - self.groups.keys():
+            self.groups[group_id] = Group(group_id)
         for name, record in decision.groups:
             group = self.groups.get(name)
             if record is None and group is not None and group.is_provisional():
@@ -100,19 +100,17 @@ class Oracle(Consumers):
 
     # Crashes and loads
 
+    def table_of(self, shard: int) -> Table:
+        """What the log of one shard says, a copy."""
+        return self.table.copy(lambda group: self.shard_of(group) == shard)
+
     def survivors(self, shard: int) -> Iterator[Table]:
         """The tables of one shard that a crash may leave, the most complete first."""
         for count in range(len(self.queues[shard]), -1, -1):
-            table = copy.copy(self.table)
-            table.offsets, table.records = dict(table.offsets), dict(table.records)
-            table.simple = set(table.simple)
+            table = self.table_of(shard)
             for index in range(count):
                 table.apply(self.queues[shard][index])
-            mine = Table()
-            mine.offsets = {k: v for k, v in table.offsets.items() if self.shard_of(k[0]) == shard}
-            mine.records = {g: r for g, r in table.records.items() if self.shard_of(g) == shard}
-            mine.simple = {g for g in table.simple if self.shard_of(g) == shard}
-            yield mine
+            yield table
 
     def load(self, tables: list[Table]) -> None:
         """Come up with these tables: members get fresh sessions, whoever waited is forgotten."""
@@ -122,9 +120,7 @@ class Oracle(Consumers):
         self.table = Table()
         for queue, table in zip(self.queues, tables, strict=True):
             queue.clear()
-            self.table.offsets |= table.offsets
-            self.table.records |= table.records
-            self.table.simple |= table.simple
+            self.table.join(table)
         for name in self.table.simple:
             self.groups[name] = Group(name)
         for name, record in self.table.records.items():
@@ -189,17 +185,70 @@ class Oracle(Consumers):
             error = 22
         return error or (27 if group.state == COMPLETING else 0)
 
+    # Transactions
+
+    def enter(self, version: int, name: str, producer: Producer, group_id: str) -> int:
+        """What is wrong with a producer that commits offsets of a group in its transaction."""
+        shard = self.shard_of(group_id)
+        if not group_id:
+            return 24
+        if version >= 5:
+            error = self.transactions.add(name, producer, shard, self.wall)
+        else:
+            error = self.transactions.verify(name, producer, shard)
+        return {90: 47, 120: 120 if version >= 4 else 48}.get(error, error)
+
+    def commit_in_transaction(
+        self, token: Token, name: str, producer: Producer, group_id: str, generation: int, member: str,
+        instance: str | None, items: list[tuple[str, int, int, int, str | None, int]], missing: set[tuple[str, int]],
+    ) -> None:  # fmt: skip
+        """`missing` are the partitions that there were not when it was asked; answered as a commit is."""
+        error = self._check_transactional(group_id, generation, member, instance)
+        answer, written = [], []
+        for topic, partition, offset, epoch, metadata, _ in items:
+            text = metadata or ""
+            is_missing = (topic, partition) in missing
+            wrong = 3 if is_missing else error or (12 if len(text) > self.settings.max_metadata else 0)
+            answer.append((topic, partition, wrong))
+            if not wrong:
+                written.append(((group_id, topic, partition), Offset(offset, epoch, text, self.wall, -1)))
+        if written:
+            self.transactions.written(name)
+            self.queues[self.shard_of(group_id)].append(Decision(token, list(written), [], producer[0]))
+        self.answers[token] = sorted(answer)
+
+    def _check_transactional(self, group_id: str, generation: int, member: str, instance: str | None) -> int:
+        group = self.groups.get(group_id)
+        if group is None:
+            return 0 if generation < 0 else 22
+        if generation < 0 and not member and instance is None:
+            return 0
+        if generation < 0 and (group.state == EMPTY if isinstance(group, Group) else not group.members):
+            return 0
+        if isinstance(group, Modern):
+            error = 0 if member in group.members else 25
+            return error or (0 if generation == group.members[member].epoch else 22)
+        return group.check(member, instance) or (0 if generation == group.generation else 22)
+
+    def marked(self, producer_id: int, shard: int, *, commits: bool) -> None:
+        """A marker is decided."""
+        self.transactions.marked(producer_id, shard, commits=commits)
+        self.queues[shard].append(Decision(None, [], [], producer_id, commits))
+
     def fetch(
-        self, version: int, group_id: str, asked: list[tuple[str, int]] | None
+        self, version: int, group_id: str, asked: list[tuple[str, int]] | None, *, stable: bool = False
     ) -> list[tuple[str, int, int, int, str, int]]:
         """(topic, partition, offset, epoch, metadata, error) of what is asked for, or of everything."""
-        offsets = self.table.offsets
+        offsets, waiting = self.table.offsets, self.table.waiting(group_id) if stable else ()
         if asked is None:
             asked = [(t, p) for g, t, p in offsets if g == group_id and (version < 10 or t in self.topics)]
         found = []
         for topic, partition in asked:
             if version >= 10 and topic not in self.topics:
                 found.append((topic, partition, -1, -1, "", 100))
+                continue
+            if (group_id, topic, partition) in waiting:
+                found.append((topic, partition, -1, -1, "", 88))
                 continue
             value = offsets.get((group_id, topic, partition), Offset(-1, -1, "", -1, -1))
             epoch = value.epoch if version >= 5 else -1
@@ -210,7 +259,7 @@ class Oracle(Consumers):
         """The same for require_stable: once all that is decided has taken effect (KIP-447)."""
         live, self.table = self.table, next(self.survivors(self.shard_of(group_id)))
         try:
-            return self.fetch(version, group_id, asked)
+            return self.fetch(version, group_id, asked, stable=True)
         finally:
             self.table = live
 
@@ -229,7 +278,7 @@ class Oracle(Consumers):
                 answer.append((topic, partition, 86))
                 continue
             answer.append((topic, partition, 0))
-            if (group_id, topic, partition) in self.table.offsets:
+            if (group_id, topic, partition) in {*self.table.offsets, *self.table.waiting(group_id)}:
                 written.append(((group_id, topic, partition), None))
         if written:
             self._write(token, group_id, written)
@@ -250,8 +299,12 @@ class Oracle(Consumers):
         if group.state != EMPTY:
             return 68
         del self.groups[group_id]
-        self._write(token, group_id, [(key, None) for key in self.table.offsets if key[0] == group_id], None)
+        self._write(token, group_id, [(key, None) for key in self._keys_of(group_id)], None)
         return 0
+
+    def _keys_of(self, group_id: str) -> set[Key]:
+        """What a group has offsets of, those that wait for a marker included."""
+        return {key for key in self.table.offsets if key[0] == group_id} | self.table.waiting(group_id)
 
     def delete_topic(self, topic: str) -> None:
         """The topic is gone, and the offsets that were decided before go with it, by and by."""
@@ -260,6 +313,7 @@ class Oracle(Consumers):
         self.topic_ids.pop(topic, None)
         written = [
             *self.table.offsets.items(),
+            *(item for offsets in self.table.pending.values() for item in offsets.items()),
             *(o for queue in self.queues for d in queue for o in d.offsets),
         ]
         self.doomed += [(key, value) for key, value in written if key[1] == topic and value is not None]
@@ -272,17 +326,19 @@ class Oracle(Consumers):
         begins = None if group is None or offset is None else group.retention_begins(offset)
         if group is None or offset is None or begins is None or group.is_subscribed(key[1]):
             return False
+        if key in self.table.waiting(key[0]):
+            return False
         return wall >= offset.expires if offset.expires != -1 else wall - begins >= self.settings.retention_ms
 
     def is_doomed(self, key: Key) -> bool:
-        """Whether an offset goes because its topic was deleted after it was committed."""
-        return any(known == key and value is self.table.offsets.get(key) for known, value in self.doomed)
+        """Whether all that is known of an offset goes because its topic was deleted after it was committed."""
+        found = [table[key] for table in (self.table.offsets, *self.table.pending.values()) if key in table]
+        return bool(found) and all(any(value is gone for _, gone in self.doomed) for value in found)
 
     def is_left_over(self, group_id: str, gone: Iterable[Key] = ()) -> bool:
         """Whether a group has neither members nor offsets but those that are going."""
         group = self.groups.get(group_id)
-        left = {key for key in self.table.offsets if key[0] == group_id}
-        return group is not None and group.state == EMPTY and left <= set(gone)
+        return group is not None and group.state == EMPTY and self._keys_of(group_id) <= set(gone)
 
     def is_busy(self, group_id: str) -> bool:
         """Whether something is under way for a group."""

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.simulation.observed import determined
+from tests.simulation.plan import Plan
 from tests.simulation.steps import Step, Stepper
-from tests.simulation.world import Plan
 
 STEPS = 200
 WEIGHTS = {
     "next": 42,
     "commit": 12,
     "fetch": 7,
+    "transact": 12,
     "time": 14,
     "odd_join": 2,
     "odd_sync": 2,

@@ -11,6 +11,7 @@ from tests.simulation.world import World
 
 CHECK_EVERY = 20
 QUIET_ROUNDS = 30
+PRODUCERS = 4
 Step = tuple[str, int, int]
 """What happens, to which client, and the number from which its details follow."""
 
@@ -84,6 +85,11 @@ class Stepper(World):
     def _do_commit(self, client: Client, r: random.Random, how: int) -> None:
         self.send(client, client.commit(r), how)
 
+    def _do_transact(self, client: Client, r: random.Random, how: int) -> None:
+        """One of few producers, so that each comes far, goes on."""
+        client = self.clients[client.number % PRODUCERS]
+        self.send(client, client.producer.next_call(r), how)
+
     def _do_fetch(self, client: Client, r: random.Random, how: int) -> None:
         self.send(client, client.fetch(r), how)
 
@@ -125,6 +131,7 @@ class Stepper(World):
         """The client's process starts again, with the same instance id if it has one."""
         self.cut(client)
         client.forget()
+        client.producer.forget()
 
     def _do_kill(self, client: Client, r: random.Random, how: int) -> None:
         self._in_the_middle(r)
@@ -142,7 +149,15 @@ class Stepper(World):
         """Have something under way that a crash may lose or keep."""
         for client in r.sample(self.clients, r.choice([0, 1, 2, 4])):
             call = r.choice(
-                [client.commit, client.commit, client.next_call, client.delete_offsets, client.delete_groups]
+                [
+                    client.commit,
+                    client.commit,
+                    client.producer.next_call,
+                    client.producer.next_call,
+                    client.next_call,
+                    client.delete_offsets,
+                    client.delete_groups,
+                ]
             )
             self.send(client, call(r), r.choice([0, 0, 0, 85]))
             if r.random() < 0.7:

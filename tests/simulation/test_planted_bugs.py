@@ -73,6 +73,13 @@ def partition_given_before_it_is_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "is_held", lambda *_: False)
 
 
+def aborted_offsets_count(patch: pytest.MonkeyPatch) -> None:
+    end = Shard.end_transaction
+    patch.setattr(
+        Shard, "end_transaction", lambda self, producer_id, **_: end(self, producer_id, committed=True)
+    )
+
+
 def tombstone_revived_by_replay(patch: pytest.MonkeyPatch) -> None:
     replay = Shard._replay_offset
 
@@ -104,6 +111,7 @@ def tombstone_revived_by_compaction(patch: pytest.MonkeyPatch) -> None:
         (generation_not_bumped, 20),
         (member_epoch_not_bumped, 20),
         (partition_given_before_it_is_released, 60),
+        (aborted_offsets_count, 60),
         (tombstone_revived_by_replay, 60),
         (tombstone_revived_by_compaction, 300),
     ],

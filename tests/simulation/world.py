@@ -9,12 +9,12 @@ whether that order is allowed is checked for each connection.
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka_offsets.broker import loading
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.gather import Part
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result
@@ -41,68 +41,11 @@ from tests.simulation.observed import (
     short,
 )
 from tests.simulation.oracle import Oracle
+from tests.simulation.plan import CASTS, GROUPS, INSTANCES, Plan
+from tests.simulation.producers import Producer
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 
 HOST = "/10.0.0.7"
-INSTANCES = ("i0", "i1")
-CASTS: list[list[tuple[str, str | None]]] = [
-    [
-        ("g0", None),
-        ("g0", "i0"),
-        ("g0", None),
-        ("g1", None),
-        ("g1", "i1"),
-        ("g2c", None),
-        ("g2c", None),
-        ("", None),
-    ],
-    [
-        ("k0", None),
-        ("k0", "i0"),
-        ("k0", None),
-        ("k0", None),
-        ("k1", None),
-        ("k1", "i1"),
-        ("g0", None),
-        ("", None),
-    ],
-    [
-        ("m0", None),
-        ("m0", "i0"),
-        ("m0", None),
-        ("m0", "i1"),
-        ("m1", None),
-        ("m1", None),
-        ("g0", None),
-        ("k0", None),
-    ],
-]
-"""Groups of clients and their instance ids: of groups of the classic protocol (g), of consumer groups (k), of groups
-whose members speak the one or the other (m)."""
-
-GROUPS = [list(dict.fromkeys(group for group, _ in cast if group)) for cast in CASTS]
-
-
-class Plan(NamedTuple):
-    """What is the same for all steps of a seed."""
-
-    seed: int
-    fsync: str = "never"
-    shards: int = 1
-    initial_delay_ms: int = 0
-    max_size: int = 2_147_483_647
-    segment_bytes: int = 100_000
-    snapshot_bytes: int = 16 << 20
-    disk_ms: int = 0
-    power: bool = False
-    delete_retention_ms: int = 86_400_000
-    codec: int = 0
-    retention_minutes: int = 10_080
-    expiry_ms: int = 600_000
-    cast: int = 0
-    max_consumers: int = 2_147_483_647
-    assignment_pause_ms: int = 0
-    regex_pause_ms: int = 10_000
 
 
 class World:
@@ -143,7 +86,8 @@ class World:
             plan.regex_pause_ms,
         )
         self.chosen: deque[tuple[str, dict[str, Any]]] = deque()
-        self.oracle = Oracle(settings, self._new_id, self._choose)
+        self.ahead: deque[tuple[str, Any]] = deque()
+        self.oracle = Oracle(settings, self._new_id, self._choose, self._given)
         self.files: Any = RecordingFiles() if plan.power else LastingFiles()
         self.group_names = GROUPS[plan.cast]
         self.clients: list[Client] = []
@@ -155,12 +99,15 @@ class World:
         self.core.create_offsets_topic(self.clock.now())
         for partition in range(plan.shards):
             self.core.runtime._host(partition, self.clock.now())
-        self.oracle.topics[OFFSETS_TOPIC] = plan.shards
-        self.oracle.topic_ids[OFFSETS_TOPIC] = self.topic_id(OFFSETS_TOPIC)
+        self.core.transactions.create_topic()
+        for topic, count in (OFFSETS_TOPIC, plan.shards), (TRANSACTIONS_TOPIC, 1):
+            self.oracle.topics[topic] = count
+            self.oracle.topic_ids[topic] = self.topic_id(topic)
         self._watch_shards()
         for number, (group, instance) in enumerate(CASTS[plan.cast]):
             kind = ConsumerClient if group[:1] in ("k", "m") else Client
             self.clients.append(kind(self, number, group, instance))
+            self.clients[-1].producer = Producer(self.clients[-1])
             self.connect(self.clients[-1])
         self._turn()
 
@@ -206,6 +153,7 @@ class World:
             "offsets.retention.check.interval.ms": plan.expiry_ms,
             "connections.max.idle.ms": -1,
             "log.cleaner.delete.retention.ms": plan.delete_retention_ms,
+            "transaction.state.log.num.partitions": 1,
         })  # fmt: skip
         self.core = ObservedCore(self.events, config, self.files, self.clock, self._sync, self._background)
         run = self.core.expiry.run
@@ -254,6 +202,16 @@ class World:
             bool(self.chosen) and self.chosen[0][0] == group, f"{group} is to be assigned anew and was not"
         )
         return self.chosen.popleft()[1]
+
+    def _given(self, name: str) -> Any:
+        """What the broker has stored for a transactional id with the request that it decides."""
+        for event in self.ahead:
+            if event[0] == "decide":
+                break
+            if event[0] == "stored" and event[1][0] == name:
+                self.ahead.remove(event)
+                return event[1][1]
+        raise DisagreementError(f"nothing was stored for {name}")
 
     def _sync(self, logs: list[Any], done: Callable[[Any], None]) -> None:
         def carry_out() -> None:
@@ -331,14 +289,12 @@ class World:
     def _adopt(self) -> None:
         """Find the state that was loaded among those that the crash may have left."""
         found = []
-        for hosted in self.core.runtime.all_shards():
-            shard, seen = hosted.shard, None
-            live = {name: observed_group(group) for name, group in shard.groups.items()}
-            recorded = {name for name, group in shard.groups.items() if group.durable is not None}
-            offsets = observed_offsets(shard, [*self.group_names, ""])
-            for table in self.oracle.survivors(shard.partition):
+        for partition, (live, recorded, offsets, pending) in self.core.loaded.items():
+            seen = None
+            for table in self.oracle.survivors(partition):
                 if (
                     table.offsets == offsets
+                    and table.pending_offsets() == pending
                     and table.records.keys() == recorded
                     and agree(live, table, self.plan.max_size)
                 ):
@@ -346,15 +302,25 @@ class World:
                     seen = table
                     break
             if seen is None:
-                first = next(self.oracle.survivors(shard.partition))
+                first = next(self.oracle.survivors(partition))
                 raise DisagreementError(
-                    f"shard {shard.partition} was loaded as\n  {offsets}\n  {live}\nand should be, or lack the last of,"
-                    f"\n  {first.offsets}\n  {first.records} {first.simple}\nwhere"
-                    f" {len(self.oracle.queues[shard.partition])} decisions may be missing"
+                    f"shard {partition} was loaded as\n  {offsets}\n  {pending}\n  {live}\nand should be, or lack the"
+                    f" last of,\n  {first.offsets}\n  {first.pending}\n  {first.records} {first.simple}\nwhere"
+                    f" {len(self.oracle.queues[partition])} decisions may be missing"
                 )
             found.append(seen)
         self._set_time()
+        self.oracle.transactions.load(self.core.loaded_ids)
         self.oracle.load(found)
+        for partition, (_, _, _, pending) in self.core.loaded.items():
+            self._check_pending(partition, pending)
+
+    def _check_pending(self, partition: int, pending: Any) -> None:
+        is_open = self.oracle.transactions.are_open(pending, partition)
+        states = self.oracle.transactions.history
+        require(
+            is_open, f"offsets in shard {partition} wait for markers that never come: {pending}, {states}"
+        )
 
     # Connections
 
@@ -483,13 +449,25 @@ class World:
         """Tell the oracle what has happened, in its order."""
         if not self.events:
             return
-        events = self.events[:]
+        ahead = self.ahead = deque(self.events)
         self.events.clear()
-        for kind, what in events:
+        while ahead:
+            kind, what = ahead.popleft()
             if kind == "decide":
                 number, under_way = what
                 self.oracle.settle_but(under_way)
                 self._decided(self.calls[number])
+            elif kind == "go on":
+                number, under_way = what
+                self.oracle.settle_but(under_way)
+                if (call := self.calls.get(number)) is not None and call.go_on is not None:
+                    call.go_on(self.oracle)
+            elif kind == "stored":
+                self.oracle.transactions.stored(*what, self.wall)
+            elif kind == "marker":
+                shard, producer_id, commits, under_way = what
+                self.oracle.settle_but(under_way)
+                self.oracle.marked(producer_id, shard, commits=commits)
             elif kind == "timer":
                 self.timers.append(what)
             elif kind == "went":
@@ -526,6 +504,7 @@ class World:
             return
         number = context.correlation_id
         self.oracle.took_effect(number)
+        self.oracle.transactions.answered(number)
         self._check_holders()
         if number not in self.oracle.answers:
             raise DisagreementError(f"#{number} was answered and should still wait: {response}")
@@ -648,14 +627,11 @@ class World:
             if hosted.has_pending:
                 continue
             shard = hosted.shard
-            names = {*self.group_names, "", *shard.groups}
-            live = observed_offsets(shard, names)
-            mine = {
-                key: v
-                for key, v in self.oracle.table.offsets.items()
-                if self.oracle.shard_of(key[0]) == shard.partition
-            }
+            live = observed_offsets(shard)
+            table = self.oracle.table_of(shard.partition)
+            mine = table.offsets, table.pending_offsets()
             require(live == mine, f"the live table is\n  {live}\nand should be\n  {mine}")
+            self._check_pending(shard.partition, shard.pending)
             groups = {name: observed_group(group) for name, group in shard.groups.items()}
             judged = {
                 n: oracle_group(g)
@@ -665,7 +641,7 @@ class World:
             require(groups == judged, f"the groups are, and should be,\n{difference(groups, judged)}")
             replayed = Shard(shard.partition, GroupSettings(), shard.new_member_id, shard.topics)
             loading.replay(replayed, hosted.log, None)
-            again = observed_offsets(replayed, names)
+            again = observed_offsets(replayed)
             require(again == live, f"a replay of the log gives\n  {again}\nand the live table is\n  {live}")
             for name, group in replayed.groups.items():
                 kept = self.oracle.table.records.get(name)

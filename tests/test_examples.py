@@ -1,4 +1,4 @@
-"""Every example runs, and prints what its first lines say that it prints."""
+"""Every example runs: programs print what their first lines say that they print, tests pass."""
 
 import os
 import subprocess
@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import REPOSITORY
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+TESTS = [example for example in EXAMPLES if example.name.startswith("test_")]
+PROGRAMS = [example for example in EXAMPLES if example not in TESTS]
 MOST_LINES = 60
 
 WARNINGS = ["-W", "error", "-W", "ignore::DeprecationWarning"]
@@ -30,7 +32,7 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", PROGRAMS, ids=lambda path: path.stem)
 def test_the_example_prints_what_it_says(example: Path) -> None:
     done = subprocess.run(
         [sys.executable, *WARNINGS, str(example)],
@@ -42,6 +44,21 @@ def test_the_example_prints_what_it_says(example: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == promised(example)
+
+
+@pytest.mark.interop
+def test_the_examples_that_are_tests_pass() -> None:
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "kafka_offsets.testing.plugin", *map(str, TESTS)]
+    done = subprocess.run(
+        [*words, "-W", "ignore::DeprecationWarning"],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(TESTS)} passed" in done.stdout
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -431,12 +431,13 @@ class Config:
         at_least=0,
         is_ours=True,
     )
-    auto_create_topics_at_once: bool = setting(
-        Kind.BOOLEAN,
-        True,
-        "Whether the Metadata that creates topics describes them; Kafka answers it UNKNOWN_TOPIC_OR_PARTITION (3), "
-        "upon which clients ask again.",
-        kafka_default=False,
+    auto_create_topics_delay_ms: int = setting(
+        Kind.INT,
+        0,
+        "How long a topic is not described that Metadata creates; so long it is UNKNOWN_TOPIC_OR_PARTITION (3), upon "
+        "which clients ask again. In Kafka that is the time that its controller takes.",
+        at_least=0,
+        kafka_default=100,
         is_ours=True,
     )
     coordinator_warm: bool = setting(

@@ -126,6 +126,7 @@ class BrokerCore:
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config)
+        self.untold_topics: dict[str, int] = {}  # made by Metadata, to when it describes them, monotonic ms
         self.group_configs = GroupConfigs(self.directory, config)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id

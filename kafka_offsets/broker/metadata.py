@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker import admin
@@ -62,7 +62,7 @@ def metadata(
     """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
 
     Kafka answers the request that creates a topic with an error. It is here at once, and so described, unless
-    auto.create.topics.at.once says otherwise.
+    auto.create.topics.delay.ms says otherwise.
     """
     version = context.api_version
     if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
@@ -102,19 +102,31 @@ def _asked_topics(
         return None
     asked = [name for name in names if name is not None]
     failed: dict[str, ErrorCode] = {}
-    absent: list[str] = []
     if request.allow_auto_topic_creation and core.config.auto_create_topics_enable:
         absent = [name for name in asked if core.topics.get(name) is None]
         failed = _create(core, absent, now)
-    untold: Container[str] = () if core.config.auto_create_topics_at_once else frozenset(absent)
+        if core.config.auto_create_topics_delay_ms:
+            described_ms = now.mono_ms + core.config.auto_create_topics_delay_ms
+            core.untold_topics.update((name, described_ms) for name in absent if core.topics.get(name))
     found = []
     for name in asked:
         topic = core.topics.get(name)
-        if topic is None or name in untold:
+        if topic is None or _is_untold(core, name, now):
             found.append(_unknown_topic(name, failed.get(name)))
         else:
             found.append(_known_topic(core, topic))
     return found
+
+
+def _is_untold(core: BrokerCore, name: str, now: Now) -> bool:
+    """Whether a topic that Metadata created is too new to be described."""
+    described_ms = core.untold_topics.get(name)
+    if described_ms is None:
+        return False
+    if now.mono_ms < described_ms:
+        return True
+    del core.untold_topics[name]
+    return False
 
 
 def _all_topics(core: BrokerCore) -> Iterable[Topic]:

@@ -106,7 +106,7 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         "group.consumer.min.heartbeat.interval.ms": (100, 5000),
         "group.consumer.min.session.timeout.ms": (100, 45_000),
         "group.consumer.regex.pause.ms": (500, 10_000),
-        "auto.create.topics.at.once": (True, False),
+        "auto.create.topics.delay.ms": (0, 100),
         "coordinator.warm": (True, False),
     }
     restored = Config.load(profile="kafka")

@@ -8,6 +8,7 @@ import pytest
 from kafka_offsets.broker.apis import SERVED
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.topic_names import Collisions, invalid_topic_name
+from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
@@ -71,6 +72,23 @@ def test_a_topic_that_metadata_creates_is_described_in_the_same_answer(version: 
     (topic,) = metadata(client, "new", version=version)
     assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "new", 3)
     assert [(p.partition_index, p.leader_id) for p in topic.partitions] == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_a_topic_that_metadata_creates_is_described_after_the_delay() -> None:
+    """kafka-go's consumer group looks for partitions twice, and waits forever when a topic comes between the two."""
+    clock = ManualClock()
+    core = make_core(clock=clock, auto_create_topics_delay_ms=100)
+    client = CoreClient(core)
+    errors = []
+    for _ in range(3):
+        errors.append(metadata(client, "new")[0].error_code)
+        clock.advance(60)
+    assert errors == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]
+    assert not core.untold_topics
 
 
 def test_metadata_of_the_offsets_topic_creates_it_as_configured_and_groups_work() -> None:

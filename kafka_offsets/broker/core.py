@@ -41,7 +41,7 @@ from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.transactions import TransactionCoordinator
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import Closing, RequestContext, Result, TransactionalResult
+from kafka_offsets.coordinator.result import Closing, Held, RequestContext, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.connection import (
@@ -109,6 +109,7 @@ class BrokerCore:
         self.sync = sync
         self.background = background
         self.standing: Standing | None = None
+        self.stretched: Callable[[int], int] | None = None
         self._deadlines = Deadlines()
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
@@ -329,6 +330,12 @@ class BrokerCore:
             self.standing(ms, deadline, True)
         return deadline
 
+    def after_interval(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
+        """Call back at the end of an interval at which something is looked for; the callback asks for the next one."""
+        if self.stretched is not None:
+            ms = self.stretched(ms)
+        return self._deadlines.add(self.clock.now().mono_ms + ms, callback)
+
     def patience(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call back when a client, or something to be tried again, has waited for as long as it will."""
         deadline = self._deadlines.add(self.clock.now().mono_ms + ms, callback)
@@ -362,12 +369,14 @@ class BrokerCore:
         self._answered[connection] = None
 
     def _reply_otherwise(self, context: RequestContext, response: Any) -> None:
-        """Take in a part of an answer, or close a connection in place of one."""
+        """Take in a part of an answer, hand it to whoever holds it, or close a connection in place of one."""
         if isinstance(context, Part):
             assert context.gather is not None
             whole = context.gather.put(context.index, response)
             if whole is not None:
                 self.reply(context.gather.context, whole)
+        elif isinstance(context, Held):
+            context.hand_over(response)
         elif isinstance(context, Closing) and not context.connection.closing:
             self.close_connection(context.connection)
 
@@ -455,7 +464,7 @@ class BrokerCore:
 
     def on_topic_deleted(self, name: str) -> None:
         """Note that a topic is gone: fetches are answered and offsets go; groups go with the offsets topic."""
-        fetch.topic_deleted(self, name, self.clock.now())
+        fetch.answer_waiting(self, lambda topic, _: topic == name, self.clock.now())
         if name == OFFSETS_TOPIC:
             self._dirty_shards.clear()
             self.runtime.stop()
@@ -535,7 +544,7 @@ class BrokerCore:
         connection.last_used_ms = self.last_request_ms = now.mono_ms
         try:
             if api.route is _GROUP:
-                self._decide_in_shard(api, request, context, now)
+                self.decide_in_shard(api, request, context, now)
             else:
                 response = api.handle(self, request, context, now)
                 if response is not None:
@@ -592,7 +601,8 @@ class BrokerCore:
         connection.unanswered.append(context)
         self.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
 
-    def _decide_in_shard(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
+    def decide_in_shard(self, api: Api, request: Any, context: RequestContext, now: Now) -> None:
+        """Have a request of the route GROUP decided."""
         hosted = self.runtime.by_group.get(request.group_id)
         if hosted is None or hosted.failed:
             found = self.shard_of(request.group_id, now)

@@ -12,7 +12,7 @@ that is not there does not keep the others from waiting.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
@@ -112,8 +112,16 @@ class _Watched(NamedTuple):
         return min(len(self.records), self.most) if reaches_end else self.most
 
 
+Refuses = Callable[[str, int], ErrorCode]
+"""(topic, partition) -> with what it is refused, whatever there is to read; NONE when it is not."""
+
+
 def fetch(
-    core: BrokerCore, request: messages.FetchRequest, context: RequestContext, now: Now
+    core: BrokerCore,
+    request: messages.FetchRequest,
+    context: RequestContext,
+    now: Now,
+    refuses: Refuses | None = None,
 ) -> messages.FetchResponse | None:
     """Answer with what there is, or park the request until there is enough."""
     version = context.api_version
@@ -122,7 +130,7 @@ def fetch(
     plan = core.fetch_sessions.plan(request, version, core.topics.topic_name, now)
     if plan.error:
         return messages.FetchResponse(error_code=plan.error)
-    reading = _read(core, request, plan, version)
+    reading = _read(core, request, plan, version, (), refuses)
     least = min(request.min_bytes, _most_bytes(core, request))
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
         _reply(core, context, plan, reading, now)
@@ -188,15 +196,15 @@ def _waits_for_markers(core: BrokerCore, parked: ParkedFetch) -> bool:
     return waits
 
 
-def topic_deleted(core: BrokerCore, name: str, now: Now) -> None:
-    """Answer every fetch that waits for a topic that is gone. Costs a look at each fetch that waits."""
-    gone = [
+def answer_waiting(core: BrokerCore, concerns: Callable[[str, int], bool], now: Now) -> None:
+    """Answer every fetch that waits for such a (topic, partition). Costs a look at each fetch that waits."""
+    found = [
         parked
         for waiting in core.topics.waiting.values()
         for parked in waiting
-        if any(partition.topic == name for partition in parked.partitions)
+        if any(concerns(partition.topic, partition.index) for partition in parked.partitions)
     ]
-    for parked in gone:
+    for parked in found:
         _answer(core, parked, now)
 
 
@@ -260,19 +268,26 @@ class _Reader:
         "is_follower",
         "left",
         "parked_at",
+        "refuses",
         "size",
         "version",
         "watched",
     )
 
     def __init__(
-        self, core: BrokerCore, request: messages.FetchRequest, version: int, parked_at: Sequence[Partition]
+        self,
+        core: BrokerCore,
+        request: messages.FetchRequest,
+        version: int,
+        parked_at: Sequence[Partition],
+        refuses: Refuses | None,
     ) -> None:
         replica_id = (
             request.replica_id if version < _REPLICA_STATE_SINCE else request.replica_state.replica_id
         )
         self.is_follower = replica_id >= 0
         self.parked_at = parked_at
+        self.refuses = refuses
         self.core = core
         self.version = version
         self.left = _most_bytes(core, request)
@@ -286,6 +301,8 @@ class _Reader:
         """Read one partition, or say why not; None when there is none of its name, and was none."""
         asked = wanted.asked
         topic = self.core.topics.get(wanted.topic)
+        if self.refuses is not None and (error := self.refuses(wanted.topic, asked.partition)):
+            return self._refusal(asked, error)
         if topic is None or not 0 <= asked.partition < topic.partition_count:
             if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
                 return self._refusal(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -382,13 +399,14 @@ def _read(
     plan: Plan,
     version: int,
     parked_at: Sequence[Partition] = (),
+    refuses: Refuses | None = None,
 ) -> _Reading:
     """Read in the order of the plan.
 
     What does not exist is told last, as by Kafka: unknown ids, then unknown names. What has gone while the request
     was parked there is told in its place.
     """
-    reader = _Reader(core, request, version, parked_at)
+    reader = _Reader(core, request, version, parked_at, refuses)
     answers: list[Read] = []
     without_name: list[Read] = []
     missing: list[Read] = []

@@ -137,6 +137,12 @@ class FetchSessions:
         """How many partitions all sessions follow together."""
         return sum(len(session.partitions) for session in self._by_id.values())
 
+    def places(self, session_id: int) -> list[tuple[str, int]]:
+        """Return the (topic, partition) that a session follows; none when it is not known."""
+        session = self._by_id.get(session_id)
+        followed = [] if session is None else [each.wanted for each in session.partitions.values()]
+        return [(wanted.topic, wanted.asked.partition) for wanted in followed]
+
     def plan(
         self,
         request: messages.FetchRequest,

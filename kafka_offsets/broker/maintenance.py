@@ -190,7 +190,7 @@ class Maintenance:
             self._waiting.discard(deadline)
             call(now)
 
-        deadline = self._core.at(self._core.clock.now().mono_ms + max(delay_ms, 1), due)
+        deadline = self._core.after_interval(max(delay_ms, 1), due)
         self._waiting.add(deadline)
 
     def _start(self, steps: Steps, ended: Callable[[StorageError | None], None]) -> None:

@@ -38,7 +38,7 @@ class RecoveryPoints:
     def start(self, now: Now) -> None:
         """Write it from now on."""
         if not self._stopped and self._core.directory.files.outlives_process:
-            self._core.at(now.mono_ms + self._interval_ms, self._write)
+            self._core.after_interval(self._interval_ms, self._write)
 
     def sync_ended(self, logs: Iterable[Log]) -> None:
         """Have the segments of logs synced that have ended, as Kafka does whatever the policy. Nobody waits for it."""

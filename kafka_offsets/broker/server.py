@@ -166,6 +166,7 @@ class Server:
         self._tasks = 0
         self._told_ms = -_TELL_MS
         self._config = config
+        self.refuses: Callable[[], None] | None = None
         self._stepper: Stepper | None = None
         if isinstance(self._clock, ManualClock):
             submit = partial(asyncio.run_coroutine_threadsafe, loop=self._loop)
@@ -177,7 +178,8 @@ class Server:
     def new_core(self, files: Files | None) -> BrokerCore:
         """Make the broker that this server drives."""
         core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
-        core.standing = None if self._stepper is None else self._stepper.standing
+        if self._stepper is not None:
+            core.standing, core.stretched = self._stepper.standing, self._stepper.stretched
         return core
 
     def new_peer(self) -> Peer:
@@ -284,6 +286,9 @@ class Server:
         from_host = self._per_host.get(host, 0)
         self._peers.add(peer)
         if self._stopping:
+            return None
+        if self.refuses is not None:
+            self.refuses()
             return None
         if (
             len(self._peers) > self._config.max_connections

@@ -181,7 +181,7 @@ class Snapshots:
             self._begin_next(self._core.clock.now())
 
     def _look(self, now: Now) -> None:
-        self._core.at(now.mono_ms + _CHECK_MS, self._look)
+        self._core.after_interval(_CHECK_MS, self._look)
         shards = dict.fromkeys(self._core.runtime.all_shards())
         self._covered = {hosted: covered for hosted, covered in [*self._covered.items()] if hosted in shards}
         for hosted in shards:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.deadlines import Deadline
 
+_PARTS = 1000
+"""What a broker looks for at intervals is found at most such a part of an advance too late. In a week it looks for
+something a hundred thousand times, and nearly always in vain."""
+
+_SHORT_MS = 1000
+"""A shorter time is not an interval but the next step of what is under way."""
+
 _ROUNDS_OF_READING = 3
 """In the first round of the loop connections are accepted, in the next ones they are made and read."""
 
@@ -60,6 +67,7 @@ class Stepper:
         self._read = read
         self._thread_id = threading.get_ident()
         self._pauses: dict[Deadline, None] = {}
+        self._until_ms = 0
         self._stopped = False
         clock.attach(self)
 
@@ -86,7 +94,7 @@ class Stepper:
             return None
 
     async def _run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
-        core = self._server.core
+        core, self._until_ms = self._server.core, until_ms
         for _ in range(_ROUNDS_OF_READING):
             await self._read()
         while not self._stopped:
@@ -126,6 +134,10 @@ class Stepper:
         if is_work:
             self._pauses[deadline] = None
         self._later(ms / 1000, lambda: self._passed(deadline))
+
+    def stretched(self, ms: int) -> int:
+        """Return how long an interval is when there is a long way to go."""
+        return ms if ms < _SHORT_MS else max(ms, (self._until_ms - self._clock.now().mono_ms) // _PARTS)
 
     def _passed(self, deadline: Deadline) -> None:
         if deadline.callback is not None and not self._stopped:

@@ -68,10 +68,10 @@ class TransactionCoordinator:
 
     def _every(self, interval_ms: int, call: Callable[[Now], None]) -> None:
         def run(now: Now) -> None:
-            self._core.at(now.mono_ms + interval_ms, run)
+            self._core.after_interval(interval_ms, run)
             call(now)
 
-        self._core.at(self._core.clock.now().mono_ms + interval_ms, run)
+        self._core.after_interval(interval_ms, run)
 
     def carry_on(self) -> None:
         """Write the markers of the transactions whose end was decided before the broker stopped."""

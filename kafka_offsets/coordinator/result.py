@@ -62,6 +62,47 @@ class Closing(RequestContext):
         super().__init__(connection, -1, 0, 0, "", "")
 
 
+class Held(RequestContext):
+    """Stands for a request whose answer goes through somebody's hands before it leaves.
+
+    whole  the context that waits in its connection's order
+    take   called once, with the response or, where an answer comes encoded, with its bytes
+    """
+
+    __slots__ = ("_take", "whole")
+
+    def __init__(self, whole: RequestContext, request: Any, take: Callable[[Any], None]) -> None:
+        self._take: Callable[[Any], None] | None = None
+        super().__init__(
+            whole.connection,
+            whole.api_key,
+            whole.api_version,
+            whole.correlation_id,
+            whole.client_id,
+            whole.client_host,
+            request,
+            whole.codecs,
+        )
+        self.whole = whole
+        self._take = take
+
+    def hand_over(self, answer: Any) -> None:
+        """Give the answer away; a second one counts for nothing."""
+        take, self._take = self._take, None
+        if take is not None:
+            take(answer)
+
+    @property
+    def answer(self) -> bytes | bytearray | Parts | None:
+        """None: an answer does not stay here."""
+        return None
+
+    @answer.setter
+    def answer(self, answer: bytes | bytearray | Parts | None) -> None:
+        if answer is not None:
+            self.hand_over(answer)
+
+
 class Reply(NamedTuple):
     """The answer to one request, or with a :class:`Closing` the end of one connection.
 

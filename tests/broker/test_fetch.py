@@ -262,7 +262,7 @@ def test_a_fetch_hears_at_once_that_its_topic_was_deleted(core: PartitionCore, v
     assert core.fetch(("t", 0, 3), ("u", 0, 1), max_wait_ms=500, version=version, connection="both") is None
     assert core.fetch(("u", 0, 1), max_wait_ms=500, version=version, connection="other") is None
     core.topics.delete("t")
-    fetch.topic_deleted(core, "t", core.now)  # type: ignore[arg-type]
+    fetch.answer_waiting(core, lambda topic, _: topic == "t", core.now)  # type: ignore[arg-type]
     context, response = core.answers[-1]
     assert context.connection == "both"
     assert [partition.error_code for partition in partitions(response)] == [3, 0]

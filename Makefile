@@ -14,6 +14,7 @@
 # disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
 # mutation      12,000 changes to coordinator/, by mutmut: does a test see each of them? goes on where it stopped, in .crash
+# suites        other people's test suites, with our broker and a real Kafka; Go, Java 17, Maven; port 9092
 # differential  plays tests/differential with a real Kafka and keeps its answers; Java 17 and Maven
 # stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
@@ -30,7 +31,7 @@ PEERS := --kafka --kfake
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation differential stub clean tools
+.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation suites differential stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -106,6 +107,12 @@ fuzz: $(VENV)/test.stamp
 mutation: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut ~= 3.8.1'
 	$(BIN)/python -m tests.mutation $(MUTATION_ARGS)
+
+suites: $(VENV)/test.stamp
+	@for tool in go java mvn; do \
+		command -v $$tool >/dev/null || { echo "make: $$tool is missing; the suites need Go, Java 17 and Maven" >&2; exit 1; }; \
+	done
+	$(BIN)/python -m tests.suites $(SUITES_ARGS)
 
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential.record $(DIFFERENTIAL_ARGS)

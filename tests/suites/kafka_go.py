@@ -1,0 +1,100 @@
+"""The tests of kafka-go, which come with its module."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.suites.outcomes import Outcome, Outcomes, leaves
+from tests.suites.suite import run_in_group
+
+MODULE = "github.com/segmentio/kafka-go"
+ACTIONS = {"run": Outcome.FAILED, "pass": Outcome.PASSED, "fail": Outcome.FAILED, "skip": Outcome.SKIPPED}
+"""A test that begins and does not end has failed."""
+PORT = 9092
+SETTINGS = {
+    "node.id": "1",
+    "advertised.listeners": f"PLAINTEXT://localhost:{PORT}",
+    "message.max.bytes": "200000000",
+}
+PANICS = (
+    "panics in a helper of its own before that asks a broker (`getOffsets` makes a ConsumerGroup without "
+    "`connect`), and so ends the process and all tests behind it"
+)
+NO_AUTHORIZER = "needs a broker with an authorizer; access rules are not served"
+NO_PASSWORDS = "stores passwords for SASL, which is not served"
+NOT_RUN = {
+    "TestReaderConsumerGroup/consumer_group_commits_on_close": PANICS,
+    "TestReaderConsumerGroup/verify_offset_committed": PANICS,
+    "TestReaderConsumerGroup/verify_offset_committed_when_using_interval_committer": PANICS,
+    "TestUnsupportedSASLMechanism": "needs a second listener with SASL on port 9093; SASL is not served",
+    "TestClientCreateACLs": NO_AUTHORIZER,
+    "TestClientDeleteACLs": NO_AUTHORIZER,
+    "TestClientDescribeACLs": NO_AUTHORIZER,
+    "TestAlterUserScramCredentials": NO_PASSWORDS,
+    "TestDescribeUserScramCredentials": NO_PASSWORDS,
+    "TestClientAlterClientQuotas": "sets a quota, which nothing would enforce; quotas are not served",
+}
+
+
+class KafkaGo:
+    """The tests of kafka-go's main package."""
+
+    name = "kafka-go"
+    version = "v0.4.51"
+    registry = "the Go module proxy"
+    port = PORT
+    settings = SETTINGS
+    adapted = (
+        "Nothing: the broker is on localhost:9092 and has the id 1. `KAFKA_VERSION=4.3.1` says which it is."
+    )
+    not_run = NOT_RUN
+    limit_s = 1500
+
+    def prepare(self, directory: Path) -> None:
+        """Download the module, and copy it: the cache of modules cannot be written."""
+        if (directory / "complete").exists():
+            return
+        shutil.rmtree(directory, ignore_errors=True)
+        command = ["go", "mod", "download", "-json", f"{MODULE}@{self.version}"]
+        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd="/").stdout
+        shutil.copytree(json.loads(told)["Dir"], directory / "source", copy_function=shutil.copyfile)
+        for folder in [directory / "source", *directory.glob("source/**/")]:
+            folder.chmod(0o755)
+        self._go(directory, ["test", "-mod=mod", "-c", "-o", "tests.exe", "."], self.limit_s)
+        (directory / "complete").touch()
+
+    def execute(self, directory: Path, names: Iterable[str] | None) -> Outcomes:
+        """Run `go test`."""
+        chosen = [f"-skip={pattern(self.not_run)}"] if names is None else [f"-run={pattern(names)}"]
+        arguments = ["test", "-mod=mod", "-json", "-count=1", f"-timeout={self.limit_s - 60}s", *chosen, "."]
+        self._go(directory, arguments, self.limit_s)
+        return read_outcomes((directory / "output.txt").read_text(encoding="utf-8", errors="replace"))
+
+    def _go(self, directory: Path, arguments: list[str], limit_s: float) -> None:
+        run_in_group(
+            ["go", *arguments],
+            directory / "source",
+            {"KAFKA_VERSION": "4.3.1"},
+            directory / "output.txt",
+            limit_s,
+        )
+
+
+def pattern(names: Iterable[str]) -> str:
+    """Return the regular expression by which `go test` finds tests and subtests by their names."""
+    return "|".join("/".join(f"^{re.escape(part)}$" for part in name.split("/")) for name in names)
+
+
+def read_outcomes(output: str) -> Outcomes:
+    """Read what `go test -json` printed; what is not JSON is the compiler's."""
+    found: Outcomes = {}
+    for line in output.splitlines():
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        if "Test" in event and event["Action"] in ACTIONS:
+            found[event["Test"]] = ACTIONS[event["Action"]]
+    return leaves(found)

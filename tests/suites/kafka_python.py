@@ -1,0 +1,137 @@
+"""The integration tests of kafka-python, which its source distribution holds."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.suites.outcomes import Outcome, Outcomes
+from tests.suites.suite import run_in_group
+
+SERVICE = '''\
+"""Stands for the module that starts brokers, which is not in the source distribution: the broker is there already."""
+
+
+class ExternalService:
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+
+    def open(self):
+        pass
+
+    def stop(self):
+        pass
+
+
+class SpawnedService:
+    pass
+'''
+NEEDS = (
+    "pytest",
+    "py",
+    "pytest-timeout",
+    "pytest-mock",
+    "crc32c",
+    "lz4",
+    "cramjam",
+    "python-snappy",
+    "zstandard",
+)
+TLS = "starts a Kafka of its own with TLS, whichever broker is given; TLS is not served"
+SSL_TESTS = "test/integration/test_ssl_integration.py"
+PORT = 21852
+SETTINGS = {
+    "node.id": "0",
+    "advertised.listeners": f"PLAINTEXT://127.0.0.1:{PORT}",
+    "num.partitions": "4",
+    "offsets.topic.num.partitions": "2",
+    "group.min.session.timeout.ms": "1000",
+}
+"""The keys that the project's own brokers get, as far as they matter to clients."""
+
+NOT_RUN = {
+    SSL_TESTS: TLS,
+    "test/integration/test_admin_integration.py::test_create_describe_delete_acls": (
+        "needs a broker with an authorizer; access rules are not served"
+    ),
+}
+
+
+class KafkaPython:
+    """kafka-python's test/integration."""
+
+    name = "kafka-python"
+    version = "3.0.12"
+    registry = "PyPI"
+    port = PORT
+    settings = SETTINGS
+    adapted = (
+        "The source distribution lacks `test/__init__.py` and `test/service.py`, which starts brokers: one that starts "
+        "nothing is added. `KAFKA_URI` names the broker, `KAFKA_VERSION=4.3` what the client takes it for."
+    )
+    not_run = NOT_RUN
+    limit_s = 900
+
+    def prepare(self, directory: Path) -> None:
+        """Download the source distribution, add what it lacks, and make an environment."""
+        source = directory / f"kafka_python-{self.version}"
+        if (directory / "complete").exists():
+            return
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        wanted = f"kafka-python=={self.version}"
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        download = [
+            *pip,
+            "download",
+            "--no-deps",
+            "--no-binary",
+            "kafka-python",
+            "--dest",
+            str(directory),
+            wanted,
+        ]
+        subprocess.run(download, check=True)
+        shutil.unpack_archive(f"{source}.tar.gz", directory, filter="data")
+        (source / "test" / "__init__.py").touch()
+        (source / "test" / "service.py").write_text(SERVICE, encoding="utf-8")
+        (directory / "no-kafka").mkdir()
+        subprocess.run([sys.executable, "-m", "venv", str(directory / "venv")], check=True)
+        pip[0] = str(directory / "venv" / "bin" / "python")
+        subprocess.run([*pip, "install", *NEEDS], check=True)
+        (directory / "complete").touch()
+
+    def execute(self, directory: Path, names: Iterable[str] | None) -> Outcomes:
+        """Run pytest in its environment."""
+        source = directory / f"kafka_python-{self.version}"
+        lines = directory / "outcomes.jsonl"
+        lines.unlink(missing_ok=True)
+        env = {
+            "KAFKA_ROOT": str(directory / "no-kafka"),
+            "KAFKA_URI": f"kafka://127.0.0.1:{self.port}",
+            "KAFKA_VERSION": "4.3",
+            "PYTHONPATH": f"{source}:{Path(__file__).parent}",
+            "PYTEST_OUTCOMES": str(lines),
+        }
+        command = [str(directory / "venv" / "bin" / "python"), "-m", "pytest", "-p", "pytest_outcomes"]
+        command += ["-p", "no:cacheprovider", "--timeout=120", "--tb=short"]
+        if names is None:
+            command += ["test/integration", *(f"--deselect={name}" for name in self.not_run)]
+        else:
+            command += names
+        run_in_group(command, source, env, directory / "output.txt", self.limit_s)
+        return read_outcomes(lines.read_text(encoding="utf-8"))
+
+
+def read_outcomes(lines: str) -> Outcomes:
+    """Read the lines of pytest_outcomes.py: a test is passed when its call is, and no other phase says otherwise."""
+    found: Outcomes = {}
+    for test, phase, outcome in map(json.loads, lines.splitlines()):
+        told = Outcome(outcome)
+        if phase == "begin" or told is not Outcome.PASSED:
+            found[test] = told
+        elif phase == "call":
+            found[test] = Outcome.PASSED
+    return found

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.protocol import messages
-from tests.simulation.model import Joined, Synced
-from tests.simulation.observed import in_topic_order
+from tests.simulation.exchanged import in_topic_order, subscription
+from tests.simulation.model import Item, Joined, Synced
 from tests.simulation.oracle import Oracle
 
 if TYPE_CHECKING:
@@ -23,28 +23,6 @@ TOPICS = ("orders", "payments", "clicks")
 _COMMIT, _FETCH, _JOIN, _BEAT, _LEAVE, _SYNC = 8, 9, 11, 12, 13, 14
 PIPELINED = {0, _COMMIT}
 """API keys of which further requests are decided before the first is answered."""
-
-Item = tuple[str, int, int, int, str | None, int]
-"""Topic, partition, offset, leader epoch, metadata and time stamp of a commit."""
-
-
-def subscription(topics: list[str]) -> bytes:
-    """A consumer's metadata, version 1."""
-    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 1, len(topics)) + names + struct.pack(">ii", -1, 0)
-
-
-def assignment(names: list[str]) -> bytes:
-    """An assignment as consumers exchange it, version 1, of topic-partition names."""
-    found = b""
-    topics = sorted({name.rpartition("-")[0] for name in names})
-    for topic in topics:
-        partitions = sorted(
-            int(name.rpartition("-")[2]) for name in names if name.rpartition("-")[0] == topic
-        )
-        found += struct.pack(">h", len(topic)) + topic.encode()
-        found += struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
-    return struct.pack(">hi", 1, len(topics)) + found + struct.pack(">i", -1)
 
 
 class Call:

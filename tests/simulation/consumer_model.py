@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import struct
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -216,45 +215,3 @@ def check_regex(expression: str) -> None:
         re.compile(expression)
     except re.error:
         raise RefusedError(128) from None
-
-
-class Reader:
-    """What consumers exchange, field by field."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def _take(self, layout: str) -> Any:
-        (found,) = struct.unpack_from(layout, self.data, self.at)
-        self.at += struct.calcsize(layout)
-        return found
-
-    def int16(self) -> int:
-        return int(self._take(">h"))
-
-    def int32(self) -> int:
-        return int(self._take(">i"))
-
-    def string(self) -> str:
-        return bytes(self._take(f">{self.int16()}s")).decode()
-
-    def topics_with_partitions(self) -> list[tuple[str, int]]:
-        found = []
-        for _ in range(self.int32()):
-            topic = self.string()
-            found += [(topic, self.int32()) for _ in range(self.int32())]
-        return found
-
-
-def read_consumer(metadata: bytes) -> tuple[list[str], list[tuple[str, int]]] | None:
-    """Topics and owned partitions of a ConsumerProtocolSubscription; None when it is none."""
-    read = Reader(metadata)
-    try:
-        version = read.int16()
-        topics = [read.string() for _ in range(read.int32())]
-        size = read.int32()
-        if size > 0:
-            read._take(f">{size}s")
-        return topics, read.topics_with_partitions() if version >= 1 else []
-    except (struct.error, UnicodeDecodeError):
-        return None

@@ -8,7 +8,6 @@ Written from KIP-848 and 1251 and the behaviour of Apache Kafka 4.3.1.
 
 import copy
 import re
-import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -25,13 +24,12 @@ from tests.simulation.consumer_model import (
     Consumer,
     Modern,
     Place,
-    Reader,
     RefusedError,
     check_regex,
     modern_of,
-    read_consumer,
     step,
 )
+from tests.simulation.exchanged import assigned_in, assignment, read_consumer
 from tests.simulation.members import Membership
 from tests.simulation.model import EMPTY, STABLE, Group, Joined, Member, Synced, Table, Token
 
@@ -485,27 +483,15 @@ class Consumers(Membership):
         self._downgrade(token, group, [owner], new, rebalances=rebalances)
 
     def _encoded(self, places: Collection[Place], metadata: bytes) -> bytes:
-        """An assignment as consumers exchange it, topics in the order of their names."""
         names = {id_: name for name, id_ in self.topic_ids.items() if name in self.topics}
-        topics = sorted({names[id_] for id_, _ in places if id_ in names})
-        found = metadata[:2] + struct.pack(">i", len(topics))
-        for topic in topics:
-            partitions = sorted(p for id_, p in places if names.get(id_) == topic)
-            found += struct.pack(">h", len(topic)) + topic.encode()
-            found += struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
-        return found + struct.pack(">i", -1)
+        version = int.from_bytes(metadata[:2], "big", signed=True)
+        return assignment(version, {(names[id_], p) for id_, p in places if id_ in names})
 
-    def _decoded(self, assignment: bytes) -> frozenset[Place] | None:
-        if not assignment:
-            return frozenset()
-        read = Reader(assignment)
-        try:
-            topics = read.topics_with_partitions() if read.int16() >= 0 else None
-            if topics is None or read.int32() > 0:
-                return None
-        except (struct.error, UnicodeDecodeError):
+    def _decoded(self, data: bytes) -> frozenset[Place] | None:
+        found = assigned_in(data) if data else []
+        if found is None:
             return None
-        return frozenset((self.topic_ids[t], p) for t, p in topics if 0 <= p < self.topics.get(t, 0))
+        return frozenset((self.topic_ids[t], p) for t, p in found if 0 <= p < self.topics.get(t, 0))
 
     # Time
 
@@ -541,21 +527,19 @@ class Consumers(Membership):
     # Committing and fetching
 
     def _check_member_commit(
-        self, version: int, group: Modern, epoch: int, member_id: str, places: list[Place]
+        self, version: int | None, group: Modern, epoch: int, member_id: str, places: list[Place]
     ) -> int:
-        """`places` are the partitions that are asked for and would be accepted."""
-        if epoch < 0 and not group.members:
-            return 0
+        """`places` are the partitions that are asked for and would be accepted; `version` is None in a transaction."""
         member = group.members.get(member_id)
         if member is None:
             return 25
-        if member.protocols is None and version < 9:
+        if member.protocols is None and version is not None and version < 9:
             return 35
         has = member.assigned | member.revoking
-        since_then = all(place in has and epoch >= has[place] for place in places)
+        since_then = version is not None and all(place in has and epoch >= has[place] for place in places)
         if epoch == member.epoch or (epoch < member.epoch and since_then):
             return 0
-        return 113 if member.protocols is None else 22
+        return 113 if member.protocols is None and version is not None else 22
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> int:
         """What is wrong with a member that fetches."""

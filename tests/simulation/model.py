@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tests.simulation.exchanged import topics_in
+
 EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 TIES = ("sticky", "range", "roundrobin", "cooperative-sticky")
 """Of protocols with equally many votes the first one here is chosen: the order of Java's hash table."""
@@ -11,6 +13,9 @@ TIES = ("sticky", "range", "roundrobin", "cooperative-sticky")
 Token = Any
 Key = tuple[str, str, int]
 """Group, topic, partition."""
+
+Item = tuple[str, int, int, int, str | None, int]
+"""Topic, partition, offset, leader epoch, metadata and time stamp, -1 for none, of a commit."""
 
 
 class Settings(NamedTuple):
@@ -164,27 +169,6 @@ class Group:
                    for m in self.members.values()]  # fmt: skip
         return {"generation": self.generation, "type": self.type or "", "protocol": self.protocol,
                 "leader": self.leader, "since": self.since, "members": members}  # fmt: skip
-
-
-def topics_in(metadata: bytes) -> set[str] | None:
-    """The topics of a ConsumerProtocolSubscription, read as version 0; None when it is none."""
-    found = set()
-    try:
-        position = 6
-        if len(metadata) < 6:
-            return None
-        for _ in range(int.from_bytes(metadata[2:6], "big", signed=True)):
-            size = int.from_bytes(metadata[position : position + 2], "big", signed=True)
-            if size < 0 or position + 2 + size > len(metadata):
-                return None
-            found.add(metadata[position + 2 : position + 2 + size].decode())
-            position += 2 + size
-    except UnicodeDecodeError:
-        return None
-    if position + 4 > len(metadata):
-        return None
-    user_data = int.from_bytes(metadata[position : position + 4], "big", signed=True)
-    return found if position + 4 + max(user_data, 0) <= len(metadata) and user_data >= -1 else None
 
 
 class Decision(NamedTuple):

@@ -17,7 +17,8 @@ from kafka_offsets.coordinator.result import Result, TransactionalResult
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
-from tests.simulation.consumer_model import Modern, Reader, loaded
+from tests.simulation.consumer_model import Modern, loaded
+from tests.simulation.exchanged import in_topic_order
 from tests.simulation.model import EMPTY, PREPARING, STABLE, Key, Offset, Table
 from tests.simulation.transactions import Transaction
 
@@ -279,23 +280,6 @@ def oracle_group(group: Any) -> tuple[Any, ...]:
         )  # fmt: skip
     members = {m.id: m.assignment for m in group.members.values()}
     return group.state, group.generation, group.type, group.protocol, group.leader, members, len(members)
-
-
-def in_topic_order(assignment: bytes) -> bytes:
-    """What consumers exchange as an assignment, its topics in the order of their names; anything else as it is."""
-    read = Reader(assignment)
-    try:
-        version, found = read.int16(), read.topics_with_partitions()
-        rest = assignment[read.at :]
-    except (struct.error, UnicodeDecodeError):
-        return assignment
-    topics = sorted({topic for topic, _ in found})
-    again = struct.pack(">hi", version, len(topics))
-    for topic in topics:
-        partitions = [p for t, p in found if t == topic]
-        again += struct.pack(">h", len(topic)) + topic.encode()
-        again += struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
-    return again + rest
 
 
 def chosen(result: Any) -> tuple[str, dict[str, Any]] | None:

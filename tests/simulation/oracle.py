@@ -22,10 +22,10 @@ from tests.simulation.consumers import Consumers
 from tests.simulation.model import (
     COMPLETING,
     EMPTY,
-    PREPARING,
     STABLE,
     Decision,
     Group,
+    Item,
     Key,
     Offset,
     Settings,
@@ -137,53 +137,59 @@ class Oracle(Consumers):
     # Offsets
 
     def commit(self, token: Token, version: int, group_id: str, generation: int, member: str, instance: str | None,
-               retention_ms: int, items: list[tuple[str, int, int, int, str | None, int]]) -> None:  # fmt: skip
-        """`items` are (topic, partition, offset, epoch, metadata, timestamp); answered [(topic, partition, error)]."""
-        answer, written, verdict = [], [], None
-        for topic, partition, offset, epoch, metadata, timestamp in items:
-            text = metadata or ""
-            error = 0
-            if not 0 <= partition < self.topics.get(topic, 0):
-                error = 100 if version >= 10 and topic not in self.topics else 3
-            else:
-                if verdict is None:
-                    verdict = self._check_commit(version, group_id, generation, member, instance, items)
-                error = verdict or (12 if len(text) > self.settings.max_metadata else 0)
-            if not error:
-                expires = -1 if retention_ms == -1 else self.wall + retention_ms
-                at = self.wall if timestamp == -1 else timestamp
-                written.append(((group_id, topic, partition), Offset(offset, epoch, text, at, expires)))
-            answer.append((topic, partition, error))
-        group = self.groups.get(group_id)
-        if (
-            verdict == 0
-            and isinstance(group, Group)
-            and group.state in (STABLE, PREPARING)
-            and member in group.members
-        ):
-            self._arm(group.members[member])
-        if written:
-            self._write(token, group_id, written)
-        self.answers[token] = sorted(answer)
+               retention_ms: int, items: list[Item]) -> None:  # fmt: skip
+        """Answered [(topic, partition, error)]."""
+        missing = {
+            place: 100 if version >= 10 and place[0] not in self.topics else 3
+            for place in self.missing(items)
+        }
+        group, error = self.groups.get(group_id), 0
+        if len(missing) < len(items):
+            longest = self.settings.max_metadata
+            places = [(self.topic_ids[t], p) for t, p, _, _, text, _ in items
+                      if (t, p) not in missing and len(text or "") <= longest]  # fmt: skip
+            error = self._check_commit(version, group_id, generation, member, instance, places)
+            if not error and isinstance(group, Group) and group.state != EMPTY and member in group.members:
+                self._arm(group.members[member])
+        expires = -1 if retention_ms == -1 else self.wall + retention_ms
+        self._accept(token, group_id, items, missing, error, expires)
 
-    def _check_commit(
-        self, version: int, group_id: str, generation: int, member: str, instance: str | None, items: Any
-    ) -> int:
+    def missing(self, items: list[Item]) -> set[tuple[str, int]]:
+        """Those of the partitions that do not exist."""
+        return {(topic, p) for topic, p, *_ in items if not 0 <= p < self.topics.get(topic, 0)}
+
+    def _check_commit(self, version: int | None, group_id: str, generation: int, member: str, instance: str | None,
+                      places: list[Place]) -> int:  # fmt: skip
+        """What a group has against a commit; `version` is None in a transaction."""
         group = self.groups.get(group_id)
         if group is None:
-            return 0 if generation < 0 else 69 if version >= 9 else 22
-        if isinstance(group, Modern):
-            valid = [(t, p) for t, p, _, _, text, _ in items if len(text or "") <= self.settings.max_metadata]
-            places = [(self.topic_ids[t], p) for t, p in valid if 0 <= p < self.topics.get(t, 0)]
-            return self._check_member_commit(version, group, generation, member, places)
-        if generation < 0 and group.state == EMPTY:
+            return 0 if generation < 0 else 69 if (version or 0) >= 9 else 22
+        is_nobody = generation < 0 and not member and instance is None
+        if (generation < 0 and group.state == EMPTY) or (is_nobody and version is None):
             return 0
-        if generation < 0 and not member and instance is None:
-            return 25
-        error = group.check(member, instance)
+        if isinstance(group, Modern):
+            return self._check_member_commit(version, group, generation, member, places)
+        error = 25 if is_nobody else group.check(member, instance)
         if not error and generation != group.generation:
             error = 22
-        return error or (27 if group.state == COMPLETING else 0)
+        return error or (27 if group.state == COMPLETING and version is not None else 0)
+
+    def _accept(self, token: Token, group_id: str, items: list[Item], missing: dict[tuple[str, int], int], error: int,
+                expires: int, producer: int | None = None) -> bool:  # fmt: skip
+        """Write what nothing is wrong with: `missing` says it of some, `error` of all; return whether there is any."""
+        answer, written = [], []
+        for topic, partition, offset, epoch, metadata, at in items:
+            text = metadata or ""
+            too_long = 12 if len(text) > self.settings.max_metadata else 0
+            wrong = missing.get((topic, partition), error or too_long)
+            answer.append((topic, partition, wrong))
+            if not wrong:
+                value = Offset(offset, epoch, text, self.wall if at == -1 else at, expires)
+                written.append(((group_id, topic, partition), value))
+        if written:
+            self.queues[self.shard_of(group_id)].append(Decision(token, list(written), [], producer))
+        self.answers[token] = sorted(answer)
+        return bool(written)
 
     # Transactions
 
@@ -198,37 +204,13 @@ class Oracle(Consumers):
             error = self.transactions.verify(name, producer, shard)
         return {90: 47, 120: 120 if version >= 4 else 48}.get(error, error)
 
-    def commit_in_transaction(
-        self, token: Token, name: str, producer: Producer, group_id: str, generation: int, member: str,
-        instance: str | None, items: list[tuple[str, int, int, int, str | None, int]], missing: set[tuple[str, int]],
-    ) -> None:  # fmt: skip
+    def commit_in_transaction(self, token: Token, name: str, producer: Producer, group_id: str, generation: int,
+                              member: str, instance: str | None, items: list[Item],
+                              missing: dict[tuple[str, int], int]) -> None:  # fmt: skip
         """`missing` are the partitions that there were not when it was asked; answered as a commit is."""
-        error = self._check_transactional(group_id, generation, member, instance)
-        answer, written = [], []
-        for topic, partition, offset, epoch, metadata, _ in items:
-            text = metadata or ""
-            is_missing = (topic, partition) in missing
-            wrong = 3 if is_missing else error or (12 if len(text) > self.settings.max_metadata else 0)
-            answer.append((topic, partition, wrong))
-            if not wrong:
-                written.append(((group_id, topic, partition), Offset(offset, epoch, text, self.wall, -1)))
-        if written:
+        error = self._check_commit(None, group_id, generation, member, instance, [])
+        if self._accept(token, group_id, items, missing, error, -1, producer[0]):
             self.transactions.written(name)
-            self.queues[self.shard_of(group_id)].append(Decision(token, list(written), [], producer[0]))
-        self.answers[token] = sorted(answer)
-
-    def _check_transactional(self, group_id: str, generation: int, member: str, instance: str | None) -> int:
-        group = self.groups.get(group_id)
-        if group is None:
-            return 0 if generation < 0 else 22
-        if generation < 0 and not member and instance is None:
-            return 0
-        if generation < 0 and (group.state == EMPTY if isinstance(group, Group) else not group.members):
-            return 0
-        if isinstance(group, Modern):
-            error = 0 if member in group.members else 25
-            return error or (0 if generation == group.members[member].epoch else 22)
-        return group.check(member, instance) or (0 if generation == group.generation else 22)
 
     def marked(self, producer_id: int, shard: int, *, commits: bool) -> None:
         """A marker is decided."""

@@ -100,14 +100,14 @@ class Producer:
         ]  # fmt: skip
         request = cls(self.name, group, *producer, topics=topics, **fields)
         call = Call(client, "TxnOffsetCommit", version, request)
-        missing: set[tuple[str, int]] = set()
+        missing: dict[tuple[str, int], int] = {}
 
         def ask(oracle: Oracle, number: int) -> None:
             places = {(t, p) for t, p, *_ in items}
-            missing.update((t, p) for t, p in places if not 0 <= p < oracle.topics.get(t, 0))
-            error = oracle.enter(version, self.name, producer, group) if places - missing else 0
-            if error or not places - missing:
-                oracle.answers[number] = sorted((t, p, 3 if (t, p) in missing else error) for t, p in places)
+            missing.update(dict.fromkeys(oracle.missing(items), 3))
+            error = oracle.enter(version, self.name, producer, group) if places - missing.keys() else 0
+            if error or not places - missing.keys():
+                oracle.answers[number] = sorted((t, p, missing.get((t, p), error)) for t, p in places)
                 call.go_on = None
             else:
                 call.go_on = lambda oracle: oracle.commit_in_transaction(

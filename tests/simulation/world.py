@@ -20,9 +20,10 @@ from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ProtocolError, StorageError
-from tests.simulation.clients import PIPELINED, TOPICS, Call, Client, as_sent, assignment
+from tests.simulation.clients import PIPELINED, TOPICS, Call, Client, as_sent
 from tests.simulation.consumer_clients import ConsumerClient
 from tests.simulation.consumer_model import Modern, loaded
+from tests.simulation.exchanged import assignment
 from tests.simulation.model import Settings
 from tests.simulation.observed import (
     DisagreementError,
@@ -129,7 +130,8 @@ class World:
         every = [f"{topic}-{partition}" for topic in TOPICS for partition in range(4)]
         count = len(roster)
         if group[:1] == "m":
-            return {m: assignment(every[i::count]) for i, m in enumerate(sorted(roster))}
+            placed = [(name[:-2], int(name[-1])) for name in every]
+            return {m: assignment(1, placed[i::count]) for i, m in enumerate(sorted(roster))}
         return {m: ",".join(every[i::count]).encode() for i, m in enumerate(sorted(roster))}
 
     # The broker's life
@@ -268,7 +270,7 @@ class World:
             self._turn()
         self.core.close()
         self._observe()
-        self.oracle.settle_but((shard, 0) for shard in range(self.plan.shards))
+        self.oracle.settle_but(self.core.under_way())  # what waited for the last sync is not written any more
         self._crash(self.files)
 
     def _crash(self, files: Any) -> None:

@@ -16,6 +16,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.inspect import command
 from tests.conftest import REPOSITORY, GeneratedPart
+from tests.interop import matrix
 from tests.test_examples import WARNINGS
 
 README = REPOSITORY / "README.md"
@@ -106,6 +107,13 @@ def test_the_table_of_apis_is_that_of_the_code(generated: GeneratedPart) -> None
     rows = ["| key | API | versions |", "|---|---|---|"]
     rows += [f"| {api.key} | {api.name} | {served_versions(api)} |" for api in SERVED]
     generated.check("README.md", "apis", "\n".join(rows))
+
+
+def test_the_table_of_clients_has_a_test_or_a_reason_for_each_cell(generated: GeneratedPart) -> None:
+    cells = matrix.shown(REPOSITORY / "tests").keys()
+    expected = {(client, feature) for client in matrix.CLIENTS for feature in matrix.FEATURES}
+    assert expected - matrix.ABSENT.keys() == cells, "a cell has lost its test, or a mark names no cell"
+    generated.check("README.md", "clients", matrix.table(set(cells)))
 
 
 def test_the_excerpt_of_the_inspector_is_what_it_prints(

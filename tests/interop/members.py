@@ -2,7 +2,7 @@
 
     python -m tests.interop.members CLIENT BOOTSTRAP GROUP TOPIC sync|async|auto [KEY=VALUE …]
 
-The keys are librdkafka's, for confluent-kafka; of its clients one may speak the consumer protocol (KIP-848).
+The keys are the client's own; of the clients one may speak the consumer protocol (KIP-848).
 Standard output tells what happens: `assigned 0 2` after each rebalance, `read 17 18 …` (the values) for each
 poll, before the offsets behind those values can be committed. The end of standard input asks it to leave.
 """
@@ -50,7 +50,15 @@ def stop_at_end_of_input(interrupt: bool = False) -> threading.Event:
     return stop
 
 
-def kafka_python(bootstrap: str, group: str, topic: str, commit: str) -> None:
+def given(settings: Iterable[str]) -> dict[str, Any]:
+    """Settings of the command line as keyword arguments; a short session unless they say otherwise."""
+    pairs = (setting.split("=", 1) for setting in settings)
+    return {"session_timeout_ms": SESSION_TIMEOUT_MS} | {
+        key: int(value) if value.isdigit() else value for key, value in pairs
+    }
+
+
+def kafka_python(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> None:
     """kafka-python: KafkaConsumer."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
 
@@ -68,9 +76,9 @@ def kafka_python(bootstrap: str, group: str, topic: str, commit: str) -> None:
         auto_offset_reset="earliest",
         enable_auto_commit=commit == "auto",
         auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
-        session_timeout_ms=SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         fetch_max_wait_ms=FETCH_WAIT_MS,
+        **given(more),
     )
     consumer.subscribe([topic], listener=Listener())
     try:
@@ -147,12 +155,12 @@ def confluent_kafka(bootstrap: str, group: str, topic: str, commit: str, *more: 
     consumer.close()
 
 
-def aiokafka(bootstrap: str, group: str, topic: str, commit: str) -> None:
+def aiokafka(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> None:
     """aiokafka: AIOKafkaConsumer."""
-    asyncio.run(_aiokafka(bootstrap, group, topic, commit))
+    asyncio.run(_aiokafka(bootstrap, group, topic, commit, *more))
 
 
-async def _aiokafka(bootstrap: str, group: str, topic: str, commit: str) -> None:
+async def _aiokafka(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> None:
     from aiokafka import AIOKafkaConsumer
     from aiokafka.abc import ConsumerRebalanceListener
 
@@ -170,9 +178,9 @@ async def _aiokafka(bootstrap: str, group: str, topic: str, commit: str) -> None
         auto_offset_reset="earliest",
         enable_auto_commit=commit == "auto",
         auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
-        session_timeout_ms=SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         fetch_max_wait_ms=FETCH_WAIT_MS,
+        **given(more),
     )
     consumer.subscribe([topic], listener=Listener())
     await consumer.start()

@@ -116,10 +116,12 @@ async def read(reader: AIOKafkaConsumer, count: int) -> list[bytes]:
     return values
 
 
+@pytest.mark.shows("aiokafka", "idempotent", "group")
 def test_a_group_grows_and_loses_a_member_and_no_record(client: AioKafka, names: Names) -> None:
     story.a_group_grows_and_loses_a_member(client, names.topic(), names.group())
 
 
+@pytest.mark.shows("aiokafka", "admin")
 def test_a_group_is_altered_listed_and_described(client: AioKafka, bootstrap: str, names: Names) -> None:
     topic, group = names.topic(), names.group()
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -160,6 +162,7 @@ def test_a_group_with_a_member_is_described(client: AioKafka, bootstrap: str, na
     until(lambda: client.described(group)[1] == "Empty", "the group empties")
 
 
+@pytest.mark.shows("aiokafka", "admin")
 def test_the_admin_manages_topics(client: AioKafka, names: Names) -> None:
     topic = names.topic()
     new = NewTopic(topic, 2, 1, topic_configs={"retention.ms": "123456"})
@@ -183,6 +186,7 @@ def test_the_admin_manages_topics(client: AioKafka, names: Names) -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.shows("aiokafka", "produce", "consume")
 def test_compressed_records_come_back(
     client: AioKafka, bootstrap: str, names: Names, compression: str
 ) -> None:

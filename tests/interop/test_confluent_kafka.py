@@ -117,10 +117,12 @@ def state(client: ConfluentKafka, group: str) -> ConsumerGroupState:
     return answer
 
 
+@pytest.mark.shows("confluent-kafka", "idempotent", "group")
 def test_a_group_grows_and_loses_a_member_and_no_record(client: ConfluentKafka, names: Names) -> None:
     story.a_group_grows_and_loses_a_member(client, names.topic(), names.group())
 
 
+@pytest.mark.shows("confluent-kafka", "admin")
 def test_the_admin_manages_a_group(client: ConfluentKafka, names: Names) -> None:
     topic, group = names.topic(), names.group()
     client.create_topic(topic, 3)
@@ -181,6 +183,7 @@ def test_a_group_with_a_member_is_described_and_refuses_deletion(
     done(client.admin.delete_consumer_groups([group]))
 
 
+@pytest.mark.shows("confluent-kafka", "admin")
 def test_the_admin_manages_topics(client: ConfluentKafka, names: Names) -> None:
     topic = names.topic()
     admin = client.admin
@@ -211,6 +214,7 @@ def test_the_admin_manages_topics(client: ConfluentKafka, names: Names) -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.shows("confluent-kafka", "produce", "consume")
 def test_compressed_records_come_back(
     client: ConfluentKafka, bootstrap: str, names: Names, compression: str
 ) -> None:
@@ -264,6 +268,7 @@ def test_deleted_records_move_the_log_start(client: ConfluentKafka, names: Names
     assert client.offsets(topic, EARLIEST)[1] == 20
 
 
+@pytest.mark.shows("confluent-kafka", "KIP-848")
 def test_members_of_the_consumer_protocol_share_topics(
     client: ConfluentKafka, bootstrap: str, names: Names
 ) -> None:

@@ -68,6 +68,8 @@ def expression(client: Client, stem: str) -> str:
     return f"~{stem}.*" if isinstance(client, Shell) else f"^{stem}.*"
 
 
+@pytest.mark.shows("Java, consumer", "consume", "group", "KIP-848")
+@pytest.mark.shows("confluent-kafka", "KIP-848")
 def test_a_group_grows_and_loses_a_member_and_no_record(client: Client, names: Names) -> None:
     class Story:
         """The client, with members of the consumer protocol."""
@@ -81,6 +83,8 @@ def test_a_group_grows_and_loses_a_member_and_no_record(client: Client, names: N
     story.a_group_grows_and_loses_a_member(Story(), names.topic(), names.group())  # type: ignore[arg-type]
 
 
+@pytest.mark.shows("Java, consumer", "static member")
+@pytest.mark.shows("confluent-kafka", "static member")
 def test_a_static_member_comes_back_to_its_partitions(client: Client, group: Group, names: Names) -> None:
     topic = names.topic()
     client.create_topic(topic, story.PARTITIONS)

@@ -18,6 +18,7 @@ ROUNDS = int(os.environ.get("KAFKA_OFFSETS_COPY_ROUNDS", "2"))
 
 
 @pytest.mark.timeout(120 + 60 * ROUNDS)
+@pytest.mark.shows("confluent-kafka", "transactional")
 def test_a_topic_is_copied_exactly_once_through_kills(tmp_path: Path) -> None:
     counts = run(tmp_path / "data", "never", ROUNDS, SEED)
     print(f"seed {SEED}, {dict(counts)}")

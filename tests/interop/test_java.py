@@ -75,10 +75,12 @@ def java(java_client: list[str], bootstrap: str) -> Iterator[Shell]:
     shell.close()
 
 
+@pytest.mark.shows("Java, classic", "group")
 def test_a_group_grows_and_loses_a_member_and_no_record(java: Shell, names: Names) -> None:
     story.a_group_grows_and_loses_a_member(java, names.topic(), names.group())
 
 
+@pytest.mark.shows("Java, classic", "admin")
 def test_the_admin_manages_a_group(java: Shell, names: Names) -> None:
     topic, group = names.topic(), names.group()
     java.create_topic(topic, 3)
@@ -122,6 +124,7 @@ def test_a_wrong_regular_expression_ends_a_member(java: Shell, names: Names) -> 
         assert member.leave() != 0
 
 
+@pytest.mark.shows("Java, classic", "admin")
 def test_the_admin_manages_topics(java: Shell, names: Names) -> None:
     topic = names.topic()
     java("create", topic, 2, "retention.ms=123456")
@@ -138,6 +141,7 @@ def test_the_admin_manages_topics(java: Shell, names: Names) -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.shows("Java, classic", "produce", "idempotent", "consume")
 def test_compressed_records_come_back(java: Shell, names: Names, compression: str) -> None:
     topic = names.topic()
     java.create_topic(topic, 1)
@@ -168,6 +172,7 @@ def test_deleted_records_move_the_log_start(java: Shell, names: Names) -> None:
     assert java("read", topic, 20, 30)[0] == "20"
 
 
+@pytest.mark.shows("Java, classic", "transactional")
 def test_transactions_are_committed_and_aborted(java: Shell, names: Names) -> None:
     topic, group = names.topic(), names.group()
     java.create_topic(topic, 1)
@@ -191,3 +196,24 @@ def test_the_admin_aborts_a_transaction_that_hangs(java: Shell, names: Names) ->
     assert java.numbers("offsets", topic, "latest") == {0: 3}
     java("abort-transaction", topic, 0)
     assert java("read-committed", topic, 1) == ["kept"]
+
+
+@pytest.mark.shows("Java, classic", "admin")
+def test_the_admin_asks_for_what_a_single_broker_knows(java: Shell, names: Names) -> None:
+    topic, group = names.topic(), names.group()
+    java.create_topic(topic, 1)
+    java("transact", topic, topic, "commit", "kept")
+    java("alter", group, topic, "0=1")
+    assert topic in java("config-resources")
+    assert java("log-dirs", topic) == ["[true]", "0"]
+    assert java("elect", topic) == ["ElectionNotNeededException"]
+    assert java("reassignments") == ["0"]
+    assert java("quorum") == ["1"]
+    assert java("features") == ["2"]
+    assert java("quotas") == java("passwords") == ["0"]
+    with pytest.raises(JavaError, match="SecurityDisabledException"):
+        java("rules")
+    assert java("classic-group", group) == ["Empty"]
+    java("remove-members", group)
+    java("fence", topic)
+    assert java("transaction", topic) == ["Empty"]

@@ -81,10 +81,12 @@ def read(reader: KafkaConsumer, count: int) -> list[bytes]:
     return values
 
 
+@pytest.mark.shows("kafka-python", "idempotent", "group")
 def test_a_group_grows_and_loses_a_member_and_no_record(client: KafkaPython, names: Names) -> None:
     story.a_group_grows_and_loses_a_member(client, names.topic(), names.group())
 
 
+@pytest.mark.shows("kafka-python", "admin")
 def test_the_admin_manages_a_group(client: KafkaPython, admin: KafkaAdminClient, names: Names) -> None:
     topic, group = names.topic(), names.group()
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -127,6 +129,7 @@ def test_a_group_with_a_member_is_described_and_refuses_deletion(
     assert admin.delete_groups([group]) == {group: "OK"}
 
 
+@pytest.mark.shows("kafka-python", "admin")
 def test_the_admin_manages_topics(admin: KafkaAdminClient, names: Names) -> None:
     topic = names.topic()
     admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "123456"})])
@@ -142,6 +145,7 @@ def test_the_admin_manages_topics(admin: KafkaAdminClient, names: Names) -> None
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.shows("kafka-python", "produce", "consume")
 def test_compressed_records_come_back(
     client: KafkaPython, bootstrap: str, names: Names, compression: str
 ) -> None:

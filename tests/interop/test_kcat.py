@@ -59,6 +59,7 @@ def start(command: list[str]) -> story.Member:
     return story.Member(command, story.kcat_line, leaves_at_sigterm=True)
 
 
+@pytest.mark.shows("kcat", "idempotent", "group")
 def test_a_group_grows_and_loses_a_member_and_no_record(client: Kcat, names: Names) -> None:
     story.a_group_grows_and_loses_a_member(
         client, names.topic(), names.group(), start, commits_when_leaving=True
@@ -75,6 +76,7 @@ def test_metadata_is_listed(client: Kcat, names: Names) -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.shows("kcat", "produce", "consume")
 def test_compressed_records_come_back(client: Kcat, names: Names, compression: str) -> None:
     topic = names.topic()
     client.create_topic(topic, 1)
@@ -125,3 +127,13 @@ def test_a_group_goes_on_where_it_committed(client: Kcat, names: Names) -> None:
     finally:
         assert second.leave() == 0
     assert second.values == set(range(300, 400))
+
+
+@pytest.mark.shows("kcat", "transactional")
+def test_a_transaction_is_committed(client: Kcat, names: Names) -> None:
+    topic = names.topic()
+    client.create_topic(topic, 1)
+    client("-P", "-t", topic, "-X", f"transactional.id={topic}", given="one\ntwo\n")
+    committed = ("-X", "isolation.level=read_committed", "-e", "-q", "-f", "%o %s\n")
+    assert client("-C", "-t", topic, "-o", "beginning", *committed) == "0 one\n1 two\n"
+    assert client("-Q", "-t", f"{topic}:0:-1").split()[-1] == "3"

@@ -57,6 +57,7 @@ def read(bootstrap: str, topic: str, count: int, level: str = "read_committed") 
     return values
 
 
+@pytest.mark.shows("confluent-kafka", "transactional")
 def test_confluent_kafka_commits_and_aborts(bootstrap: str, names: Names) -> None:
     topic = names.topic()
     make_topics(bootstrap, topic)
@@ -90,6 +91,7 @@ def test_a_second_producer_fences_the_first(bootstrap: str, names: Names) -> Non
     assert read(bootstrap, topic, 1) == ["kept"]
 
 
+@pytest.mark.shows("confluent-kafka", "transactional")
 def test_confluent_kafka_commits_offsets_with_its_records(bootstrap: str, names: Names) -> None:
     target, group = names.topic(), names.group()
     source = f"{target}-in"
@@ -114,6 +116,7 @@ def test_confluent_kafka_commits_offsets_with_its_records(bootstrap: str, names:
     consumer.close()
 
 
+@pytest.mark.shows("kafka-python", "transactional")
 def test_kafka_python_commits_aborts_and_commits_offsets(bootstrap: str, names: Names) -> None:
     target, group = names.topic(), names.group()
     source = f"{target}-in"
@@ -143,6 +146,7 @@ def test_kafka_python_commits_aborts_and_commits_offsets(bootstrap: str, names: 
     consumer.close()
 
 
+@pytest.mark.shows("aiokafka", "transactional")
 def test_aiokafka_commits_aborts_and_commits_offsets(bootstrap: str, names: Names) -> None:
     target, group = names.topic(), names.group()
     source = f"{target}-in"

@@ -73,6 +73,7 @@ def test_what_is_there_is_read_once(streams, topics, topic):
     assert streams.run(streams.source(subscribe=topic, startingOffsets="earliest")) == [list(range(30))]
 
 
+@pytest.mark.shows("Spark", "consume")
 def test_a_restart_goes_on_from_its_checkpoint(streams, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(10))
@@ -144,6 +145,7 @@ def test_new_topics_of_a_pattern_are_read(streams, topics, topic):
     assert streams.run(source) == [list(range(4, 8))]
 
 
+@pytest.mark.shows("Spark", "produce", "consume")
 def test_a_query_writes_its_stream_to_a_topic(spark, streams, topics, topic, bootstrap, tmp_path):
     topics.create(f"{topic}-in")
     topics.create(f"{topic}-out")
@@ -223,3 +225,15 @@ def test_a_stream_is_joined_with_a_batch(spark, streams, topics, topic, bootstra
         .join(names, "key")
     )
     assert streams.run(source) == [list(range(5, 10))]
+
+
+def test_a_stream_leaves_out_aborted_records_where_only_committed_ones_are_wanted(streams, topics, topic):
+    topics.create(topic, partitions=1)
+    topics.produce_in_transactions(topic, [True, False] * 3)
+    for level, numbers in (("committed", [0, 2, 4]), ("uncommitted", list(range(6)))):
+        options = {
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "kafka_isolation_level": f"read_{level}",
+        }
+        assert streams.run(streams.source(**options), level) == [numbers]

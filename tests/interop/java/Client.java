@@ -19,11 +19,13 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.ListConfigResourcesOptions;
 import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -35,10 +37,14 @@ import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
 
 /**
  * Java's kafka-clients for the interop tests.
@@ -228,6 +234,23 @@ public final class Client {
             case "describe": return describe(words[1]);
             case "delete-offset": return deleteOffset(words[1], words[2], Integer.parseInt(words[3]));
             case "delete-group": admin.deleteConsumerGroups(List.of(words[1])).all().get(); return "";
+            case "config-resources": return configResources();
+            case "log-dirs": return logDirs(words[1]);
+            case "elect": return elect(words[1]);
+            case "reassignments": return String.valueOf(
+                admin.listPartitionReassignments().reassignments().get().size());
+            case "quorum": return String.valueOf(admin.describeMetadataQuorum().quorumInfo().get().leaderId());
+            case "features": return String.valueOf(admin.describeFeatures().featureMetadata().get()
+                .finalizedFeatures().get("transaction.version").maxVersionLevel());
+            case "quotas": return String.valueOf(
+                admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get().size());
+            case "passwords": return String.valueOf(admin.describeUserScramCredentials().all().get().size());
+            case "rules": return String.valueOf(admin.describeAcls(AclBindingFilter.ANY).values().get().size());
+            case "remove-members": admin.removeMembersFromConsumerGroup(
+                words[1], new RemoveMembersFromConsumerGroupOptions()).all().get(); return "";
+            case "classic-group": return String.valueOf(
+                admin.describeClassicGroups(List.of(words[1])).all().get().get(words[1]).state());
+            case "fence": admin.fenceProducers(List.of(words[1])).all().get(); return "";
             default: throw new IllegalArgumentException(command);
         }
     }
@@ -429,6 +452,29 @@ public final class Client {
         long owned = answer.members().stream().mapToLong(one -> one.assignment().topicPartitions().size()).sum();
         return answer.groupState() + " members=" + answer.members().size() + " partitions=" + owned
             + " assignor=" + answer.partitionAssignor();
+    }
+
+    private String configResources() throws Exception {
+        return admin.listConfigResources(Set.of(ConfigResource.Type.TOPIC), new ListConfigResourcesOptions())
+            .all().get().stream().map(ConfigResource::name).collect(Collectors.joining(" "));
+    }
+
+    /** Whether the one log directory has bytes of the topic, and the lag of its only replica. */
+    private String logDirs(String topic) throws Exception {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        var folders = admin.describeLogDirs(List.of(1)).allDescriptions().get().get(1);
+        var sizes = folders.values().stream()
+            .filter(folder -> folder.replicaInfos().containsKey(partition))
+            .map(folder -> folder.replicaInfos().get(partition).size() > 0).toList();
+        TopicPartitionReplica replica = new TopicPartitionReplica(topic, 0, 1);
+        var place = admin.describeReplicaLogDirs(List.of(replica)).all().get().get(replica);
+        return sizes + " " + place.getCurrentReplicaOffsetLag();
+    }
+
+    private String elect(String topic) throws Exception {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        return admin.electLeaders(ElectionType.PREFERRED, Set.of(partition)).partitions().get().get(partition)
+            .map(error -> error.getClass().getSimpleName()).orElse("elected");
     }
 
     private String deleteOffset(String group, String topic, int partition) throws Exception {

@@ -214,6 +214,7 @@ def test_the_admin_asks_for_what_a_single_broker_knows(java: Shell, names: Names
     with pytest.raises(JavaError, match="SecurityDisabledException"):
         java("rules")
     assert java("classic-group", group) == ["Empty"]
-    java("remove-members", group)
+    with pytest.raises(JavaError, match="leaving members should not be empty"):
+        java("remove-members", group)
     java("fence", topic)
     assert java("transaction", topic) == ["Empty"]

@@ -24,6 +24,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.interop.names import Names
 from tests.interop.test_confluent_kafka import EARLIEST, LATEST, TIMEOUT_S, done
+from tests.interop.waiting import until
 
 pytestmark = pytest.mark.interop
 RECORDS = 10
@@ -64,9 +65,9 @@ def test_kafka_python_asks_for_topics_and_configs(admin: KafkaAdminClient, place
     for incremental, days in ((True, "1"), (False, "2")):
         wanted = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": days})
         admin.alter_configs([wanted], incremental=incremental)
-        assert _config(admin, topic, "retention.ms") == days
+        until(lambda days=days: _config(admin, topic, "retention.ms") == days, "it is set")  # type: ignore[misc]
     admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, ["retention.ms"])])
-    assert _config(admin, topic, "retention.ms") is None
+    until(lambda: _config(admin, topic, "retention.ms") is None, "it is as it was")
     broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
     everything = admin.describe_configs(
         [ConfigResource(ConfigResourceType.BROKER, broker)], config_filter="all"
@@ -181,8 +182,8 @@ def _configs_of_confluent(admin: AdminClient, topic: str) -> None:
     old = ConfluentResource(ConfluentResource.Type.TOPIC, topic, set_config={"retention.ms": "1000"})
     with pytest.deprecated_call():
         done(admin.alter_configs([old]))
-    assert retention() == "1000"
+    until(lambda: retention() == "1000", "it is set")
     removal = ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)
     new = ConfluentResource(ConfluentResource.Type.TOPIC, topic, incremental_configs=[removal])
     done(admin.incremental_alter_configs([new]))
-    assert retention() == default
+    until(lambda: retention() == default, "it is as it was")

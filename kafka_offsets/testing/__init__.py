@@ -3,6 +3,7 @@
 Broker          a broker inside the test's process, with seeding, assertions, waiting, snapshots and recorded requests
 group_stable …  what `Broker.wait_for` waits for: `kafka_offsets.testing.events`
 ManualClock     for `Broker(clock=)`: time passes when the test says so
+Faults          what goes wrong, as `broker.faults` has them
 strategies      Hypothesis strategies for messages, records and record batches; needs `hypothesis`
 plugin          the fixtures for pytest, which finds them by itself
 """
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
         record_produced,
         topic_created,
     )
+    from kafka_offsets.testing.fault import Fault
+    from kafka_offsets.testing.faults import Faults
     from kafka_offsets.testing.groups import GroupView, MemberView
     from kafka_offsets.testing.recording import RecordedRequest, Requests
     from kafka_offsets.testing.seeding import ConsumedRecord
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "broker": ("Broker", "Snapshot"),
     "clock": ("ManualClock",),
+    "fault": ("Fault",),
+    "faults": ("Faults",),
     "events": (
         "Event",
         "committed",
@@ -46,6 +51,8 @@ __all__ = [
     "Broker",
     "ConsumedRecord",
     "Event",
+    "Fault",
+    "Faults",
     "GroupView",
     "ManualClock",
     "MemberView",

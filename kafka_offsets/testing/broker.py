@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker import server as embedded
 from kafka_offsets.broker.config import Config
@@ -31,6 +31,9 @@ from kafka_offsets.testing.seeding import (
     read_all,
     records_of,
 )
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.faults import Faults
 
 _PRODUCE_VERSION = 9
 _PRODUCE_TIMEOUT_MS = 30_000
@@ -77,6 +80,7 @@ class Broker(embedded.Broker):
             clock=clock,
         )
         self._recorder = Recorder() if record else None
+        self._faults: Faults | None = None
 
     # -- records -------------------------------------------------------------------------------------------
 
@@ -246,6 +250,8 @@ class Broker(embedded.Broker):
         on: their ids may be given out again. RuntimeError as `snapshot`.
         """
         self._begin(lambda server: server.restoring(snapshot._files)).result()
+        if self._faults is not None:
+            self._call(self._faults.follow)
 
     # -- what clients said ---------------------------------------------------------------------------------
 
@@ -283,6 +289,22 @@ class Broker(embedded.Broker):
     def describe(self) -> str:
         """Return groups, members, assignments, offsets and lag as text, for a human who looks for an error."""
         return "\n".join(self._call(lambda server: groups.describe_state(server.core)))
+
+    # -- what goes wrong -----------------------------------------------------------------------------------
+
+    @property
+    def faults(self) -> "Faults":
+        """The faults of this broker, such as errors, lost connections, a full disk: `kafka_offsets.testing.faults`."""
+        if self._faults is None:
+            from kafka_offsets.testing.faults import Faults  # costs those who want none nothing
+
+            self._faults = Faults(self)
+        return self._faults
+
+    async def _start_server(self) -> None:
+        await super()._start_server()
+        if self._faults is not None:
+            self._faults.follow(self._running())
 
     def _new_server(self) -> embedded.Server:
         files: Files = MemoryFiles() if self._data_directory is None else DiskFiles(self._data_directory)

@@ -54,6 +54,7 @@ class Faults:
     """
 
     def __init__(self, broker: Broker) -> None:
+        """Make the faults of a broker, of which there are none; `kafka_offsets.testing.Broker` has made them."""
         self._broker = broker
         self._faults: list[Fault] = []
         self._over: deque[Fault] = deque(maxlen=_REMEMBERED)
@@ -70,8 +71,13 @@ class Faults:
 
     @property
     def struck(self) -> list[Fault]:
-        """The faults that have struck, those that are over first: what a report of a failure should name."""
+        """The faults that have struck, those that are over first."""
         return [fault for fault in [*self._over, *self._faults] if fault.hits]
+
+    @property
+    def named(self) -> list[Fault]:
+        """The faults that a report of a failure names: those that have struck, and those in force."""
+        return [*(fault for fault in self._over if fault.hits), *self._faults]
 
     def clear(self) -> None:
         """End them all."""

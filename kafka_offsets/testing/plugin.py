@@ -111,6 +111,7 @@ def _section(broker: "Broker", heard_before: int) -> tuple[str, str]:
     if len(requests) > _SHOWN_REQUESTS:
         lines.append(f"… {len(requests) - _SHOWN_REQUESTS} requests before these …")
     lines += [str(each) for each in requests[-_SHOWN_REQUESTS:]] or ["no requests"]
+    lines += [repr(fault) for fault in broker.faults.named]
     try:
         lines.append(broker.describe())
         address = broker.bootstrap_servers

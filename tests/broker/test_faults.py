@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets import Broker, ErrorCode
+from kafka_offsets import Broker, ErrorCode, testing
 from kafka_offsets.broker.apis import SERVED
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.errors import ConnectionLostError, StorageError
@@ -529,3 +529,22 @@ def test_faults_of_a_broker_that_has_stopped_are_over() -> None:
     assert not fault.is_active
     with pytest.raises(RuntimeError, match="not running"):
         Faults(broker).drop()
+
+
+def test_a_broker_for_tests_keeps_its_faults_when_it_is_restored_or_started_again() -> None:
+    broker = testing.Broker()
+    with broker:
+        broker.create_topic("t")
+        snapshot = broker.snapshot()
+        moved = broker.faults.coordinator_moved("g")
+        broker.restore(snapshot)
+        with connect(broker) as client:
+            assert commit(client)["t", 0] == 16
+    with broker:
+        broker.create_topic("t")
+        with connect(broker) as client:
+            assert commit(client)["t", 0] == 16
+            moved.remove()
+            assert commit(client)["t", 0] == 0
+        assert broker.faults.named == [moved]
+        assert moved.hits == 2

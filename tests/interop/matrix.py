@@ -41,7 +41,7 @@ ABSENT = {
     (
         "Spark",
         "transactional",
-    ): "Spark's sink knows no transactions; its source reads committed records alone if told to.",
+    ): "Spark's sink knows no transactions.",
     ("Spark", "group"): OWN_ASSIGNMENT,
     ("Spark", "static member"): OWN_ASSIGNMENT,
     ("Spark", "KIP-848"): OWN_ASSIGNMENT,

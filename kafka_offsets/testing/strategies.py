@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol import records as record_format
 from kafka_offsets.protocol.compression import Compression
@@ -59,6 +61,28 @@ class RecordBatch(NamedTuple):
 
     data: bytes
     records: list[Record]
+
+
+class OffsetHistory(NamedTuple):
+    """A drawn history of the offsets topic.
+
+    records    keys and values in their order, as one partition of the topic holds them; a value None is a tombstone
+    committed  the offsets that are committed at its end, by (group, topic, partition)
+    """
+
+    records: list[tuple[bytes, bytes | None]]
+    committed: dict[tuple[str, str, int], int]
+
+
+def offset_histories(
+    *, groups: Sequence[str] = ("g", "h"), topics: Sequence[str] = ("t", "u"), max_records: int = 20
+) -> SearchStrategy[OffsetHistory]:
+    """Return a strategy for histories of committed offsets, for code that reads `__consumer_offsets`.
+
+    Commits and tombstones of offsets, metadata of groups without members, and tombstones of groups follow each other in
+    any order, also such as a compaction leaves: a tombstone may come first, and a group's may leave its offsets.
+    """
+    return st.lists(_changes(tuple(groups), tuple(topics)), max_size=max_records).map(_history)
 
 
 def message(
@@ -126,6 +150,33 @@ def record_batches(
     if not 1 <= min_records <= max_records:
         raise ValueError(f"a batch of {min_records} to {max_records} records cannot be drawn")
     return _batch(min_records, max_records, tuple(compressions))
+
+
+_Change = tuple[str, str, int, int | None]
+"""(group, topic, partition, offset); offset None is a tombstone, topic "" means the group itself."""
+
+
+def _changes(groups: tuple[str, ...], topics: tuple[str, ...]) -> SearchStrategy[_Change]:
+    offsets = st.one_of(st.none(), st.integers(0, 2**63 - 1))
+    return st.tuples(st.sampled_from(groups), st.sampled_from((*topics, "")), st.integers(0, 2), offsets)
+
+
+def _history(changes: list[_Change]) -> OffsetHistory:
+    written: list[tuple[bytes, bytes | None]] = []
+    committed: dict[tuple[str, str, int], int] = {}
+    for group, topic, partition, offset in changes:
+        if not topic:
+            value = messages.GroupMetadataValue(protocol_type="consumer", generation=1)
+            record = stored.group_tombstone(group) if offset is None else stored.group_record(group, value)
+        elif offset is None:
+            record = stored.offset_tombstone(group, topic, partition)
+            committed.pop((group, topic, partition), None)
+        else:
+            entry = OffsetAndMetadata(offset, -1, "", 1_700_000_000_000)
+            record = stored.offset_record(group, topic, partition, entry)
+            committed[group, topic, partition] = offset
+        written.append((record.key, record.value))
+    return OffsetHistory(written, committed)
 
 
 _STRINGS = st.one_of(st.text(max_size=6), st.sampled_from(_LONG_STRINGS))

@@ -38,7 +38,6 @@ ABSENT = {
     ("Java, consumer", "admin"): SAME_CLIENT,
     ("kcat", "KIP-848"): CLASSIC_ONLY,
     ("kcat", "admin"): "kcat lists metadata and offsets; it administers nothing.",
-    ("Spark", "idempotent"): "No test looks at it.",
     ("Spark", "transactional"): "Spark's sink knows no transactions.",
     ("Spark", "group"): OWN_ASSIGNMENT,
     ("Spark", "static member"): OWN_ASSIGNMENT,

@@ -46,3 +46,12 @@ class Topics:
             ]
             producer.flush(timeout=10)
             assert all(future.succeeded() for future in sent)
+
+    def produce_in_transactions(self, topic: str, outcomes: Iterable[bool]) -> None:
+        """Put the numbers 0, 1, 2, … into partition 0, each in a transaction that is committed or aborted."""
+        with KafkaProducer(bootstrap_servers=self.bootstrap, transactional_id=topic) as producer:
+            producer.init_transactions()
+            for number, commits in enumerate(outcomes):
+                producer.begin_transaction()
+                producer.send(topic, key=b"%d" % number, partition=0).get(timeout=10)
+                (producer.commit_transaction if commits else producer.abort_transaction)()

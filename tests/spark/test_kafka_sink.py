@@ -4,14 +4,14 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from tests.spark.kafka_topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def consumed(bootstrap: str, topic: str, partitions: int = 3) -> list:  # type: 
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
-@pytest.mark.shows("Spark", "produce")
+@pytest.mark.shows("Spark", "produce", "idempotent")
 def test_keys_and_values_are_written(spark: "SparkSession", bootstrap, topics, topic):
     topics.create(topic)
     frame = spark.createDataFrame([(str(n), f"value {n}") for n in range(50)], ["key", "value"])
@@ -47,6 +47,11 @@ def test_keys_and_values_are_written(spark: "SparkSession", bootstrap, topics, t
         (b"%d" % n, b"value %d" % n) for n in range(50)
     }
     assert len(records) == 50
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        producers = admin.describe_producers([TopicPartition(topic, partition) for partition in range(3)])
+    assert all(state.active_producers for state in producers.values()), (
+        "Spark's producer numbers its batches: it is idempotent"
+    )
 
 
 def test_the_partition_of_a_row_is_obeyed(spark, bootstrap, topics, topic):

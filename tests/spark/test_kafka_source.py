@@ -13,7 +13,7 @@ from tests.spark.kafka_topics import Topics
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
 
 FIRST_MS = 1_700_000_000_000
 
@@ -205,3 +205,12 @@ def test_the_time_of_a_batch_read_is_that_of_its_records(read, topics, topic):
     for row in read({"subscribe": topic}).collect():
         assert row.timestampType == 1
         assert abs((row.timestamp.replace(tzinfo=UTC) - before).total_seconds()) < 60
+
+
+@pytest.mark.shows("Spark", "consume")
+def test_aborted_records_are_left_out_where_only_committed_ones_are_wanted(read, topics, topic):
+    topics.create(topic, partitions=1)
+    topics.produce_in_transactions(topic, [True, False] * 3)
+    committed = {"subscribe": topic, "kafka.isolation.level": "read_committed"}
+    assert numbers(read(committed)) == [0, 2, 4]
+    assert numbers(read({"subscribe": topic, "kafka.isolation.level": "read_uncommitted"})) == list(range(6))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
 DEADLINE_S = 60
 
 
@@ -225,3 +225,15 @@ def test_a_stream_is_joined_with_a_batch(spark, streams, topics, topic, bootstra
         .join(names, "key")
     )
     assert streams.run(source) == [list(range(5, 10))]
+
+
+def test_a_stream_leaves_out_aborted_records_where_only_committed_ones_are_wanted(streams, topics, topic):
+    topics.create(topic, partitions=1)
+    topics.produce_in_transactions(topic, [True, False] * 3)
+    for level, numbers in (("committed", [0, 2, 4]), ("uncommitted", list(range(6)))):
+        options = {
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "kafka_isolation_level": f"read_{level}",
+        }
+        assert streams.run(streams.source(**options), level) == [numbers]

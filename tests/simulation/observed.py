@@ -237,7 +237,7 @@ def seen_transaction(found: Any) -> Any:
     if found is None:
         return None
     shards = frozenset(index for _, index in found.partitions)
-    return Transaction((found.producer_id, found.producer_epoch), found.state.name, shards)
+    return Transaction((found.producer_id, found.producer_epoch), found.state.name, shards, found.timeout_ms)
 
 
 def observed_group(group: Any) -> tuple[Any, ...]:

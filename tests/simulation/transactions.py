@@ -24,6 +24,7 @@ class Transaction(NamedTuple):
     producer: Producer
     state: str = EMPTY
     shards: frozenset[int] = frozenset()
+    timeout_ms: int = 0
 
     def is_prepared(self) -> bool:
         return self.state in PREPARED.values()
@@ -36,7 +37,7 @@ class Transactions:
     history   id -> its states, from the one on that no crash can take back; None for none
     awaited   token -> what is durable when its request is answered
     unmarked  id -> partitions that still need a marker
-    timeouts  id -> how long its transactions may take; ends  id -> wall time at which its last one has taken too long
+    ends      id -> wall time at which its last transaction has taken too long
     """
 
     def __init__(self, given: Callable[[str], Transaction]) -> None:
@@ -44,7 +45,6 @@ class Transactions:
         self.history: dict[str, list[Transaction | None]] = {}
         self.awaited: dict[int, tuple[str, Transaction | None]] = {}
         self.unmarked: dict[str, set[int]] = {}
-        self.timeouts: dict[str, int] = {}
         self.ends: dict[str, int] = {}
 
     def current(self, name: str) -> Transaction | None:
@@ -70,7 +70,7 @@ class Transactions:
 
     def _move(self, name: str, state: str, shards: frozenset[int] = frozenset(), *, renewed: bool) -> None:
         before, after = self.current(name), self.given(name)
-        assert after[1:] == (state, shards), f"{name} is {after} and should be {state} with {shards}"
+        assert after[1:3] == (state, shards), f"{name} is {after} and should be {state} with {shards}"
         if before is not None:
             (id_, epoch), (old_id, old_epoch) = after.producer, before.producer
             fits = id_ == old_id and epoch > old_epoch if renewed else after.producer == before.producer
@@ -85,7 +85,8 @@ class Transactions:
         found = self.current(name)
         if found is None or found.state in (EMPTY, *COMPLETE.values()):
             self._move(name, EMPTY, renewed=True)
-            self.timeouts[name] = timeout_ms
+            stored = self.current(name)
+            assert stored is not None and stored.timeout_ms == timeout_ms, f"{name} is {stored}"
             return 0
         if found.state == ONGOING:
             self._move(name, PREPARED[False], found.shards, renewed=True)
@@ -107,7 +108,7 @@ class Transactions:
             if shard not in had:
                 self._move(name, ONGOING, had | {shard}, renewed=False)
             if not had:
-                self.ends[name] = wall + self.timeouts[name]
+                self.ends[name] = wall + found.timeout_ms
         return error
 
     def verify(self, name: str, producer: Producer, shard: int) -> int:

@@ -22,6 +22,7 @@ def replaced(w: Play, version: int) -> None:
 
     def alter(*resources: dict[str, Any], validate_only: bool = False) -> None:
         a.ask("AlterConfigs", version, resources=list(resources), validate_only=validate_only)
+        w.pause(200)  # a Kafka answers when its controller knows, and its broker follows
         resource = {"resource_type": TOPIC, "resource_name": name}
         wanted = resource | {"configuration_keys": ["retention.ms", "max.message.bytes"]}
         a.ask("DescribeConfigs", 1, resources=[wanted], include_synonyms=False)

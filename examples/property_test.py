@@ -11,12 +11,15 @@ Prints:
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing import strategies
 
 VERSION = 8
+
+# On a busy machine a message may take its time.
+calmly = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def lag_of(answer: bytes, end_offset: int) -> int:
@@ -31,13 +34,13 @@ def count_records(batch: bytes) -> int:
     return records.read_batch_header(batch).record_count
 
 
-@settings(max_examples=100)
+@calmly
 @given(strategies.message("OffsetFetchResponse", VERSION, unknown_tags=True))
 def test_lag_is_never_negative(response: Any) -> None:
     assert lag_of(messages.encode(response, VERSION), end_offset=2**63 - 1) >= 0
 
 
-@settings(max_examples=100)
+@calmly
 @given(strategies.record_batches(max_records=3))
 def test_records_are_counted(batch: strategies.RecordBatch) -> None:
     assert count_records(batch.data) == len(batch.records)

@@ -64,3 +64,11 @@ def test_the_examples_that_are_tests_pass() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_the_example_is_short(example: Path) -> None:
     assert len(example.read_text(encoding="utf-8").splitlines()) < MOST_LINES
+
+
+def test_a_busy_machine_fails_no_property() -> None:
+    drawn = [text for each in EXAMPLES if "@given" in (text := each.read_text(encoding="utf-8"))]
+    assert drawn
+    for text in drawn:
+        assert "deadline=None" in text
+        assert "HealthCheck.too_slow" in text

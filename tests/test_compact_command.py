@@ -202,6 +202,16 @@ def test_what_cannot_be_compacted_is_told_in_one_line(
     assert "unknown configuration key" in refusal(capsys, "--set", "x=1", directory)
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--include-active"]])
+def test_a_directory_of_no_broker_is_left_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "photos-2024").mkdir()
+    assert "no partition of a topic" in refusal(capsys, *options, tmp_path)
+    assert contents(tmp_path) == {str(tmp_path / "a.txt"): b"a", str(tmp_path / "photos-2024"): None}
+
+
 def test_the_example_of_the_readme_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (REPOSITORY / "README.md").read_text()
     _, lines = run(capsys, "--dry-run", KAFKAS / "__consumer_offsets-1")

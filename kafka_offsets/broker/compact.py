@@ -23,6 +23,8 @@ from kafka_offsets.storage.overlay import OverlayFiles
 _ONE_ROUND = 1 << 62
 """A map of keys without a bound: what all rounds together would do is what one would do that has room for all keys."""
 
+_NOTHING = "no partition of a topic that is compacted is in it"
+
 
 def compact_directory(
     directory: Path, config: Config, now: Now, *, dry_run: bool = False, include_active: bool = False
@@ -37,6 +39,8 @@ def compact_directory(
         raise StorageError("no such directory", str(directory))
     is_folder = is_partition_folder(directory)
     root = directory.parent if is_folder else directory
+    if not is_folder and not _is_data_directory(root):
+        raise StorageError(_NOTHING, str(directory))
     files: Files = OverlayFiles(ReadOnlyFiles(root)) if dry_run else DiskFiles(root)
     run = _Run(now, dry_run, include_active)
     total = Compacted("in all")
@@ -51,8 +55,16 @@ def compact_directory(
         total = total.plus(each)
         yield each
     if not count:
-        raise StorageError("no partition of a topic that is compacted is in it", str(directory))
+        raise StorageError(_NOTHING, str(directory))
     yield total
+
+
+def _is_data_directory(root: Path) -> bool:
+    """Tell whether a broker has used a directory; opening another one would make it a data directory."""
+    try:
+        return (root / META_PROPERTIES).exists() or any(is_partition_folder(each) for each in root.iterdir())
+    except OSError as error:
+        raise StorageError(error.strerror or str(error), str(root)) from error
 
 
 class _Run(NamedTuple):

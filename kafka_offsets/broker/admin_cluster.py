@@ -79,17 +79,20 @@ def describe_log_dirs(
 ) -> messages.DescribeLogDirsResponse:
     """Answer the size of each log that was asked for, in the one directory there is.
 
-    What does not exist is left out, as by Kafka. Raises StorageError when a log cannot be opened. The size of the
-    volume is told as not known.
+    What does not exist is left out, as by Kafka. No log is opened for it: of one that is not open its files are looked
+    at, StorageError when that is refused. The size of the volume is told as not known.
     """
     answer = messages.DescribeLogDirsResponse
     topics = []
     for name, indexes in _asked_logs(core, request).items():
+        topic = core.topics.get(name)
+        if topic is None:
+            continue
         partitions = []
         for index in sorted(indexes):
-            partition = core.topics.partition(name, index)
-            if partition is not None:
-                size = partition.log.size
+            if 0 <= index < topic.partition_count:
+                partition = topic.partitions[index]
+                size = core.directory.log_bytes(name, index) if partition is None else partition.log.size
                 partitions.append(answer.DescribeLogDirsPartition(index, size, 0, is_future_key=False))
         if partitions:
             topics.append(answer.DescribeLogDirsTopic(name, partitions))

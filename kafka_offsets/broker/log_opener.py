@@ -90,6 +90,7 @@ class LogOpener:
     def forget(self, names: Container[str]) -> None:
         """Leave topics alone that are about to be deleted. Waits for a log of theirs that is being opened."""
         self._wanted = {key: None for key in self._wanted if key[0] not in names}
+        self._rest = deque(key for key in self._rest if key[0] not in names)
         self._refused = {key: error for key, error in self._refused.items() if key[0] not in names}
         opening = self._opening
         if opening is not None and opening.key[0] in names:
@@ -106,8 +107,8 @@ class LogOpener:
         self._deadline = None
         while self._rest and self._opening is None and not self._stopped:
             name, index = key = self._rest.popleft()
-            topic = self._core.topics.get(name)
-            if topic is not None and topic.partitions[index] is None and key not in self._refused:
+            topic = self._topic_to_open(name, index)
+            if topic is not None and key not in self._refused:
                 self._open(topic, index)
 
     def _open_next(self) -> None:
@@ -115,28 +116,41 @@ class LogOpener:
         while self._opening is None and self._wanted and not self._stopped:
             name, index = key = next(iter(self._wanted))
             del self._wanted[key]
-            topic = self._core.topics.get(name)
-            if topic is not None and topic.partitions[index] is None:
+            topic = self._topic_to_open(name, index)
+            if topic is not None:
                 self._open(topic, index)
+
+    def _topic_to_open(self, name: str, index: int) -> Topic | None:
+        """Return the topic of a partition that is there and not open."""
+        topic = self._core.topics.get(name)
+        if topic is None or index >= topic.partition_count or topic.partitions[index] is not None:
+            return None
+        return topic
 
     def _open(self, topic: Topic, index: int) -> None:
         core = self._core
-        opening = self._opening = _Opening((topic.name, index))
         open_log = core.topics.opening(topic, index)
+        opening = self._opening = _Opening((topic.name, index))
         opened: list[Log] = []
+        problem: Exception | None = None
         began_ms = core.clock.now().mono_ms
 
         def work() -> None:
+            nonlocal problem
             with opening.lock:
-                if opening.is_wanted and not self._stopped:
+                if not opening.is_wanted or self._stopped:
+                    return
+                try:
                     opened.append(open_log())
+                except Exception as error:  # noqa: BLE001 - told below, where the log is refused
+                    problem = error
 
         def done(error: StorageError | None) -> None:
             self._opening = None
             for log in opened:
                 self._take_in(topic, index, log, opening)
-            if error is not None:
-                self._refuse(opening.key, error)
+            if problem is not None:
+                self._fail(opening, problem)
             self._open_next()
             now = core.clock.now()
             if self._rest and self._deadline is None:
@@ -154,6 +168,16 @@ class LogOpener:
         else:
             with suppress(StorageError):  # its files are gone
                 log.close(sync=False)
+
+    def _fail(self, opening: _Opening, problem: Exception) -> None:
+        if not opening.is_wanted:
+            logger.info("%s-%d is deleted and was not opened: %s", *opening.key, problem)
+        elif isinstance(problem, StorageError):
+            self._refuse(opening.key, problem)
+        else:
+            logger.error("%s-%d cannot be opened", *opening.key, exc_info=problem)
+            name, index = opening.key
+            self._refused[opening.key] = StorageError(f"it cannot be opened: {problem!r}", f"{name}-{index}")
 
     def _refuse(self, key: Key, error: StorageError) -> None:
         logger.error("%s-%d cannot be opened: %s", *key, error)

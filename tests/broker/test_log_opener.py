@@ -177,6 +177,59 @@ def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_gone(
         client.core.close()
 
 
+def test_a_topic_that_comes_again_with_fewer_partitions_does_not_end_the_opening_of_the_rest(
+    root: Path, late: LateBackground
+) -> None:
+    core = make_core(DiskFiles(root))
+    core.create_topic("z", 1, {})
+    assert core.topics.partition("z", 0) is not None
+    core.close()
+    client = started(root, late)
+    assert isinstance(client.core.clock, ManualClock)
+    client.core.clock.advance(1000)
+    client.core.run_due()
+    assert len(late.waiting) == 1, "t-0; the others wait"
+    client.core.topics.delete("t")
+    client.core.create_topic("t", 1, {})
+    for _ in wait(client.core, late, 5000):
+        pass
+    assert ("z", 0) in client.core.directory.logs
+    client.core.close()
+
+
+def test_a_log_that_a_defect_keeps_from_being_opened_is_told_and_does_not_hold_up_the_others(
+    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = started(root, late)
+    with monkeypatch.context() as patched:
+
+        def fail(*_: Any, **__: Any) -> Log:
+            raise KeyError("a defect")
+
+        patched.setattr(data_directory.Log, "open", fail)
+        assert produced(client, 0) == BUSY
+        late.run(client.core)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["t-0 cannot be opened"]
+    assert [ask(client, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
+    assert produced(client, 1) == BUSY
+    late.run(client.core)
+    assert produced(client, 1) == 0
+    client.core.close()
+
+
+def test_the_sizes_of_logs_are_told_without_opening_them(root: Path, late: LateBackground) -> None:
+    client = started(root, late)
+    request = messages.DescribeLogDirsRequest
+    for asked in (None, [request.DescribableLogDirTopic("t", [0, 1, 2, 3])]):
+        (found,) = client.call(request(topics=asked), 4).results
+        assert found.error_code == 0
+        ((name, partitions),) = [(each.name, each.partitions) for each in found.topics]
+        sizes = [(root / f"t-{index}" / f"{0:020}.log").stat().st_size for index in (0, 1)]
+        assert name == "t" and [each.partition_size for each in partitions] == [*sizes, 0]
+    assert not late.waiting and not any(is_open(client.core, index) for index in range(3))
+    client.core.close()
+
+
 def test_the_deletion_of_a_topic_waits_for_its_log_that_is_being_opened(
     root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

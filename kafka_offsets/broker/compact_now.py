@@ -128,7 +128,7 @@ class _Rounds:
             self._core.pause(_RETRY_MS, self._round)
 
     def _round_ended(
-        self, partition: Partition, error: StorageError | None, result: CompactionResult | None
+        self, partition: Partition, error: Exception | None, result: CompactionResult | None
     ) -> None:
         if result is not None and error is None:
             self._results.append(result)
@@ -137,7 +137,7 @@ class _Rounds:
                 return
         self._end(error)
 
-    def _end(self, error: StorageError | None) -> None:
+    def _end(self, error: Exception | None) -> None:
         name = f"{self._topic.name}-{self._index}"
         done = Compacted.of(name, self._results, self._size, self._segments)
         self._ended(self._topic, self._index, done if error is None else done._replace(error=str(error)))

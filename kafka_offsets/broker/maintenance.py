@@ -96,9 +96,7 @@ class _Task:
     ended  called with the error that ended it, or None
     """
 
-    def __init__(
-        self, core: "BrokerCore", steps: Steps, ended: Callable[[StorageError | None], None]
-    ) -> None:
+    def __init__(self, core: "BrokerCore", steps: Steps, ended: Callable[[Exception | None], None]) -> None:
         self._core = core
         self._steps = steps
         self._ended = ended
@@ -128,8 +126,8 @@ class _Task:
             except StorageError as error:
                 self._ended(error)
                 return
-            except Exception:  # told by whoever called; what it was about to do goes on with the next task
-                self._ended(None)
+            except Exception as error:  # logged by whoever called; what it was about to do is told of it
+                self._ended(error)
                 raise
             if job is not None:
                 self._working = True
@@ -193,8 +191,8 @@ class Maintenance:
         deadline = self._core.after_interval(max(delay_ms, 1), due)
         self._waiting.add(deadline)
 
-    def _start(self, steps: Steps, ended: Callable[[StorageError | None], None]) -> None:
-        def over(error: StorageError | None) -> None:
+    def _start(self, steps: Steps, ended: Callable[[Exception | None], None]) -> None:
+        def over(error: Exception | None) -> None:
             self._tasks.discard(task)
             if not self._stopped:
                 if error is not None:
@@ -208,28 +206,34 @@ class Maintenance:
 
     def _clean_filthiest(self, now: Now) -> None:
         """Clean the log with the largest dirty share, or look again later."""
+        has_begun = False
+        try:
+            has_begun = self._begin_cleaning(now)
+        finally:  # whatever fails must not cost the rounds to come
+            if not has_begun:
+                self._after(self._core.config.log_cleaner_backoff_ms, self._clean_filthiest)
+
+    def _begin_cleaning(self, now: Now) -> bool:
+        """Begin with the log with the largest dirty share; tell whether there is one."""
         for logs in (self._uncleanable, self._postponed):
             for log in [log for log in logs if log.closed]:  # of deleted topics
                 del logs[log]
         found = self._filthiest(now)
         if found is None:
-            self._after(self._core.config.log_cleaner_backoff_ms, self._clean_filthiest)
-            return
+            return False
         partition, config, until = found
         before = self._core.topics.directory.cleaned_to(partition.topic, partition.index) or 0
 
-        def cleaned(
-            partition: Partition, error: StorageError | None, result: CompactionResult | None
-        ) -> None:
+        def cleaned(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
             if partition.log.closed:  # its topic was deleted
                 pass
-            elif error is not None:
+            elif isinstance(error, StorageError):
                 self._leave_alone(partition.log, error)
-            elif result is None or result.end_offset <= before:
+            elif error is not None or result is None or result.end_offset <= before:
                 self._postpone(partition.log)
             self._after(1, self._clean_filthiest)
 
-        self.compact(partition, now, config=config, until=until, ended=cleaned)
+        return self.compact(partition, now, config=config, until=until, ended=cleaned)
 
     def _postpone(self, log: Log) -> None:
         rounds_ms = _POSTPONED_ROUNDS * self._core.config.log_cleaner_backoff_ms
@@ -279,14 +283,15 @@ class Maintenance:
         *,
         config: CompactionConfig | None = None,
         until: int | None = None,
-        ended: Callable[[Partition, StorageError | None, CompactionResult | None], None] | None = None,
+        ended: Callable[[Partition, Exception | None, CompactionResult | None], None],
     ) -> bool:
         """Clean the log of a partition, whether it is due or not, in one round beside serving.
 
         Returns whether it began: False while a round of that log is under way.
 
         until  where to end, the active segment when not given
-        ended  called with the partition, the error that ended it, and what it has done, if anything
+        ended  called with the partition, the error that ended it, and what it has done, if anything; before this
+               returns when the log refuses at once. An error that is no StorageError is logged beside
         """
         if partition.log in self._cleaning:
             return False
@@ -298,13 +303,17 @@ class Maintenance:
         cleaned_to = directory.cleaned_to(partition.topic, partition.index)
         # Where numpy is loaded already it is used; its import would stop everybody for a tenth of a second.
         columns = load_columns() if "numpy" in sys.modules else None
-        compaction = Compaction(
-            partition.log, config, now.wall_ms, cleaned_to=cleaned_to, until=until, columns=columns
-        )
+        try:
+            compaction = Compaction(
+                partition.log, config, now.wall_ms, cleaned_to=cleaned_to, until=until, columns=columns
+            )
+        except StorageError as error:
+            ended(partition, error, None)
+            return True
 
         self._cleaning.add(partition.log)
 
-        def over(error: StorageError | None) -> None:
+        def over(error: Exception | None) -> None:
             self._cleaning.discard(partition.log)
             result = compaction.result
             if error is None and result is not None:
@@ -312,8 +321,7 @@ class Maintenance:
                     self._finish(partition, result)
                 except StorageError as refused:
                     error = refused
-            if ended is not None:
-                ended(partition, error, result)
+            ended(partition, error, result)
 
         self._start(compaction.steps(), over)
         return True
@@ -336,7 +344,7 @@ class Maintenance:
     # -- retention
 
     def _start_retention(self, now: Now) -> None:
-        def ended(error: StorageError | None) -> None:
+        def ended(error: Exception | None) -> None:
             if error is not None:
                 logger.error("retention: %s", error)
             self._after(self._core.config.log_retention_check_interval_ms, self._start_retention)

@@ -77,22 +77,23 @@ def swap_in(log: "Log", cleaned: Segment, old: Sequence[Segment], transactions: 
         return
     yield cleaned.file.sync
     cleaned.close()
-    yield log.summary.forget
-    if is_closed() or not log.holds(old):  # their records were deleted, and `cleaned` with them
-        log.summary.resume()
-        return
     swap = join(directory, final + SWAP_SUFFIX)
-    files.rename(cleaned.path, swap)
-    cleaned.path = swap
-    yield lambda: files.sync_directory(directory)
-    if is_closed():
-        return
-    if not log.holds(old):
-        if files.exists(swap):
-            files.remove(swap)
-        return
-    log.replace_segments(old, cleaned)
-    log.summary.resume()
+    try:
+        yield log.summary.forget
+        if is_closed() or not log.holds(old):  # their records were deleted, and `cleaned` with them
+            return
+        files.rename(cleaned.path, swap)
+        cleaned.path = swap
+        yield lambda: files.sync_directory(directory)
+        if is_closed():
+            return
+        if not log.holds(old):
+            if files.exists(swap):
+                files.remove(swap)
+            return
+        log.replace_segments(old, cleaned)
+    finally:  # also when it is given up: a start that finds a `.swap` believes no summary
+        log.summary.resume()
 
     def remove_old() -> None:
         with log.file_lock:

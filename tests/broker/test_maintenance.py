@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import loading
+from kafka_offsets.broker import loading, maintenance
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partitions import Partition
@@ -16,6 +17,7 @@ from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.compaction import Compaction, Steps
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.swap import Job
 from tests.broker.core_client import CoreClient, make_core
@@ -150,7 +152,7 @@ def test_between_two_steps_every_request_is_served(core: BrokerCore) -> None:
     last = commit_many(client, 20)
     number = 2000
     partition = offsets_log(core)
-    ended: list[StorageError | None] = []
+    ended: list[Exception | None] = []
     for _ in range(ROUNDS):
         while not core.maintenance.compact(
             partition, core.clock.now(), ended=lambda partition, error, progress: ended.append(error)
@@ -242,7 +244,7 @@ def test_a_broker_stops_in_the_midst_of_a_compaction(tmp_path: Path) -> None:
         core = make_core(files, **SMALL)
         core.create_topic("orders", 10, {})
         last = commit_many(CoreClient(core), 20)
-        core.maintenance.compact(offsets_log(core), core.clock.now())
+        core.maintenance.compact(offsets_log(core), core.clock.now(), ended=lambda *_: None)
         advance(core, steps // 10, 1)
         core.close()
         core = make_core(files, **SMALL)
@@ -411,3 +413,52 @@ def test_a_parked_fetch_waits_for_as_much_as_before_a_compaction(core: BrokerCor
         core.on_append(partition)
         client.turn()
         assert len(client.take()) == expected
+
+
+class _RefusedOnce:
+    """Makes compactions, the first one excepted."""
+
+    def __init__(self, error: Exception) -> None:
+        self.errors = [error]
+
+    def __call__(self, *args: Any, **options: Any) -> Compaction:
+        if self.errors:
+            raise self.errors.pop()
+        return Compaction(*args, **options)
+
+
+@pytest.mark.parametrize("error", [StorageError("too many open files", "x"), RuntimeError("a mistake")])
+def test_the_cleaner_goes_on_when_a_round_cannot_even_begin(
+    core: BrokerCore, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    last = commit_many(CoreClient(core), 30)
+    refused = _RefusedOnce(error)
+    monkeypatch.setattr(maintenance, "Compaction", refused)
+    size = offsets_log(core).log.size
+    advance(core, 20_000)
+    assert not refused.errors
+    assert offsets_log(core).log.size < size / 4
+    assert CoreClient(core).committed("g") == last
+
+
+def test_a_step_that_fails_unexpectedly_is_told_and_the_cleaner_goes_on(
+    core: BrokerCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = commit_many(CoreClient(core), 30)
+    told: list[object] = []
+    failure = RuntimeError("a mistake")
+
+    def failing(_: Compaction) -> Steps:
+        yield None
+        raise failure
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Compaction, "steps", failing)
+        partition, now = offsets_log(core), core.clock.now()
+        assert core.maintenance.compact(partition, now, ended=lambda *what: told.append(what))
+        advance(core, 5000)
+        assert told == [(partition, failure, None)]
+    size = offsets_log(core).log.size
+    advance(core, 20_000)
+    assert offsets_log(core).log.size < size / 4
+    assert CoreClient(core).committed("g") == last

@@ -1,6 +1,7 @@
 """The summary of a log's segments: it spares reading those that it tells of for certain, or nothing."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from kafka_offsets.storage.summary import (
 )
 from tests.storage.batches import batch, content
 from tests.storage.crash_files import CrashPoint, RecordingFiles
+from tests.storage.faults import FaultyFiles
 from tests.storage.keyed import WALL, put, table
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200)
@@ -265,3 +267,59 @@ def test_runs_are_what_the_epochs_make_of_a_range() -> None:
     assert epochs.runs(12, 13) == [EpochRun(6, 12, 12)]
     assert epochs.runs(12, 12) == []
     assert LeaderEpochs().runs(0, 9) == []
+
+
+def taken_through(compaction: Compaction, after_rename: Callable[[], None] = lambda: None) -> None:
+    """Take a round to its end; `after_rename` is called once a `.swap` is there."""
+    has_swap = False
+    steps = compaction.steps()
+    try:
+        for job in steps:
+            if job is None:
+                continue
+            job()
+            names = compaction.log.files.list_directory(compaction.log.directory)
+            if not has_swap and any(name.endswith(".swap") for name in names):
+                has_swap = True
+                after_rename()
+    finally:
+        steps.close()
+
+
+def keyed_log(files: Files) -> Log:
+    log = Log.open(files, "t-0", LogConfig(300, 4096))
+    for number in range(40):
+        put(log, (b"%d" % (number % 3), b"v" * 30))
+    log.sync()
+    return log
+
+
+def test_a_swap_that_has_lost_its_segments_lets_there_be_a_summary_again() -> None:
+    files = MemoryFiles()
+    log = keyed_log(files)
+    start = log.segments[-2].base_offset
+    taken_through(Compaction(log, CompactionConfig(), WALL), lambda: log.delete_records_before(start))
+    assert log.log_start_offset == start
+    log.summary.leave(ended_only=True)
+    assert files.exists(PATH)
+    log.close()
+
+
+@pytest.mark.parametrize("operation", ["rename", "sync_directory"])
+def test_a_swap_that_the_disk_refuses_lets_there_be_a_summary_again(operation: str) -> None:
+    files = FaultyFiles()
+    log = keyed_log(files)
+    expected = table(log)
+    files.calls.clear()
+    files.only = lambda called, path: (
+        called == operation and (called != "rename" or path.endswith(".cleaned"))
+    )
+    files.fail_at = 1 if operation == "rename" else 2  # the first is for the summary that goes
+    with pytest.raises(StorageError, match="injected"):
+        taken_through(Compaction(log, CompactionConfig(), WALL))
+    log.summary.leave(ended_only=True)
+    assert files.exists(PATH)
+    log.close()
+    after = Log.open(files.survivors(), "t-0", LogConfig(300, 4096))
+    assert table(after) == expected
+    after.close()

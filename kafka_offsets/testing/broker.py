@@ -4,8 +4,9 @@ What it looks at it looks at in the broker's own thread, between two turns, so t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,7 +16,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.server import Peer
 from kafka_offsets.broker.writing import Transport, Writer
 from kafka_offsets.clock import Clock
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
@@ -249,9 +250,14 @@ class Broker(embedded.Broker):
         session; a member that is not in it hears UNKNOWN_MEMBER_ID and joins anew. Producers of before should not go
         on: their ids may be given out again. RuntimeError as `snapshot`.
         """
-        self._begin(lambda server: server.restoring(snapshot._files)).result()
-        if self._faults is not None:
-            self._call(self._faults.follow)
+        faults = self._faults
+        if faults is not None:
+            self._call(faults.lift_disk)  # what is given up is closed, as when a broker stops
+        try:
+            self._begin(lambda server: server.restoring(snapshot._files)).result()
+        finally:
+            if faults is not None and self._server is not None:
+                self._call(faults.follow)
 
     # -- what clients said ---------------------------------------------------------------------------------
 
@@ -305,6 +311,11 @@ class Broker(embedded.Broker):
         await super()._start_server()
         if self._faults is not None:
             self._faults.follow(self._running())
+
+    async def _stop_server(self) -> None:
+        if self._faults is not None:
+            self._faults.end_disk()
+        await super()._stop_server()
 
     def _new_server(self) -> embedded.Server:
         files: Files = MemoryFiles() if self._data_directory is None else DiskFiles(self._data_directory)
@@ -364,10 +375,14 @@ class Server(embedded.Server):
 
     async def stop(self) -> None:
         """Stop, as every server does; who waits for an event is told."""
-        await super().stop()
-        watched, self._watched = self._watched, {}
-        for future, event in watched.items():
-            future.set_exception(RuntimeError(f"this broker was stopped while somebody waited: {event.what}"))
+        try:
+            with _expecting_refusals():
+                await super().stop()
+        finally:
+            watched, self._watched = self._watched, {}
+            for future, event in watched.items():
+                why = f"this broker was stopped while somebody waited: {event.what}"
+                future.set_exception(RuntimeError(why))
 
     def copy_state(self) -> MemoryFiles:
         """Return a copy of all files."""
@@ -400,7 +415,8 @@ class Server(embedded.Server):
         core = self.new_core(files.copy())
         core.host, core.port = old.host, old.port
         self.core = core
-        old.close()
+        with _expecting_refusals():
+            old.close()
         self.end_turn_now()
         await self._until(lambda: not core.loader.is_loading)
 
@@ -466,6 +482,18 @@ def _learn_topics(core: BrokerCore, recorder: Recorder) -> None:
     if recorder.seen_topics != seen:
         recorder.seen_topics = seen
         recorder.topic_names.update((topic.topic_id, topic.name) for topic in core.topics.all())
+
+
+@contextmanager
+def _expecting_refusals() -> Iterator[None]:
+    """Close a broker, although a log of it takes no more appends because a fault of the disk has struck it."""
+    try:
+        yield
+    except StorageError as error:
+        from kafka_offsets.testing.disk_faults import InjectedError  # costs those who want none nothing
+
+        if not isinstance(error, InjectedError):
+            raise
 
 
 def _server(server: embedded.Server) -> Server:

@@ -81,9 +81,13 @@ class DiskFault(Fault):
         return size
 
 
+class InjectedError(StorageError):
+    """A StorageError that a test has asked for."""
+
+
 def refused(number: int, operation: str, path: str) -> StorageError:
     """Return what the files of a real disk raise."""
-    error = StorageError(f"cannot {operation.replace('_', ' ')}: {os.strerror(number)}", path or ".")
+    error = InjectedError(f"cannot {operation.replace('_', ' ')}: {os.strerror(number)}", path or ".")
     error.__cause__ = OSError(number, os.strerror(number))
     return error
 

@@ -345,6 +345,16 @@ class Faults:
         self._faults.remove(fault)
         self._over.append(fault)
 
+    def end_disk(self) -> None:
+        """End the faults of the disk, in the broker's thread: one that stops closes its files."""
+        for fault in self._faults.copy():
+            if isinstance(fault, DiskFault):
+                self.end(fault)
+
+    def lift_disk(self, server: Server) -> None:
+        """Take the faults of the disk away, in the broker's thread, until `follow`."""
+        self._disk.install(server.core, [])
+
     def follow(self, server: Server) -> None:
         """Put the faults into a broker that has begun, in its thread."""
         self._server = server

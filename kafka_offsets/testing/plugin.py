@@ -24,6 +24,7 @@ _SHOWN_REQUESTS = 30
 _broker = pytest.StashKey["Broker"]()
 _session_broker = pytest.StashKey["Broker"]()
 _heard_before = pytest.StashKey[int]()
+_faults_before = pytest.StashKey[list[Any]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,8 +69,8 @@ def kafka_session_broker(
 ) -> "Iterator[Broker]":
     """One Kafka broker for all tests that ask for it, in memory; with pytest-xdist one for each worker.
 
-    Its topics and groups stay from test to test, unless `snapshot` and `restore` are used. `kafka_session_config` says
-    how it is configured.
+    Its topics and groups stay from test to test, unless `snapshot` and `restore` are used. The faults that a test has
+    put in end with it, those of a fixture when the fixture ends them. `kafka_session_config` says how it is configured.
     """
     from kafka_offsets.testing.broker import Broker
 
@@ -88,6 +89,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     broker = item.config.stash.get(_session_broker, None)
     if broker is not None:
         item.stash[_heard_before] = broker.last_event
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Note the faults that fixtures have put into the session's broker."""
+    broker = item.config.stash.get(_session_broker, None)
+    if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
+        item.stash[_faults_before] = broker.faults.active
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End the faults that the test itself has put into the session's broker, now that its report has named them."""
+    broker = item.config.stash.get(_session_broker, None)
+    before = item.stash.get(_faults_before, None)
+    if broker is not None and before is not None:
+        for fault in broker.faults.active:
+            if fault not in before:
+                fault.remove()
 
 
 @pytest.hookimpl(wrapper=True)

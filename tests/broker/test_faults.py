@@ -548,3 +548,44 @@ def test_a_broker_for_tests_keeps_its_faults_when_it_is_restored_or_started_agai
             assert commit(client)["t", 0] == 0
         assert broker.faults.named == [moved]
         assert moved.hits == 2
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "open", "remove", "rename"])
+def test_a_fault_of_the_disk_ends_when_the_broker_stops(operation: str) -> None:
+    broker = testing.Broker({"fsync": "commit"})
+    with broker:
+        broker.create_topic("t")
+        fault = broker.faults.disk_error(operation)
+        full = broker.faults.disk_full()
+        moved = broker.faults.coordinator_moved("g")
+        with connect(broker) as client:
+            assert commit(client, "other")["t", 0] != 0
+    assert not fault.is_active
+    assert not full.is_active
+    assert broker.faults.active == [moved]
+
+
+def test_a_broker_goes_back_to_a_snapshot_on_a_disk_that_fails() -> None:
+    with testing.Broker({"fsync": "commit"}) as broker:
+        broker.create_topic("t")
+        snapshot = broker.snapshot()
+        with broker.faults.disk_error("sync", path="__consumer_offsets") as fault:
+            with connect(broker) as client:
+                assert commit(client)["t", 0] == 16
+            broker.faults.disk_full(path="log-start")
+            broker.restore(snapshot)
+            assert fault.is_active
+            with connect(broker) as client:
+                assert commit(client)["t", 0] == 16
+        broker.restore(snapshot)
+        with connect(broker) as client:
+            assert commit(client)["t", 0] == 0
+
+
+def test_an_error_of_a_real_disk_is_raised_when_the_broker_stops(tmp_path: Path) -> None:
+    broker = testing.Broker(data_directory=tmp_path / "data")
+    broker.start()
+    broker.faults.disk_full()
+    (tmp_path / "data").rename(tmp_path / "gone")
+    with pytest.raises(StorageError):
+        broker.stop()

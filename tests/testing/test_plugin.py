@@ -196,6 +196,43 @@ def test_the_broker_of_a_session_is_configured_by_a_fixture(run, pytester: pytes
     result.assert_outcomes(passed=2)
 
 
+def test_a_disk_fault_that_is_left_in_force_does_not_fail_the_end_of_the_test(run) -> None:
+    result = run("""
+        def test_full(kafka_broker):
+            kafka_broker.faults.disk_full(free_bytes=0)
+
+        def test_broken(kafka_broker):
+            kafka_broker.faults.disk_error("append")
+    """)
+    result.assert_outcomes(passed=2)
+
+
+def test_faults_of_a_test_end_with_it_and_those_of_fixtures_with_them(run) -> None:
+    result = run("""
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def old(kafka_session_broker):
+            with kafka_session_broker.faults.release("2.8") as fault:
+                yield fault
+
+        def test_one(kafka_session_broker, old):
+            kafka_session_broker.faults.disk_full()
+            kafka_session_broker.faults.down()
+            assert len(kafka_session_broker.faults.active) == 3
+
+        def test_two(kafka_session_broker, old):
+            assert kafka_session_broker.faults.active == [old]
+            kafka_session_broker.faults.down()
+            assert False
+
+        def test_three(kafka_session_broker):
+            kafka_session_broker.faults.disk_full()
+    """)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["<fault down: *struck 0 times>"])
+
+
 @pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed")
 def test_workers_of_xdist_have_brokers_of_their_own_and_report_failures(run) -> None:
     result = run(FAILING.replace("BROKER", "kafka_broker") + PRODUCING, "-n", "2", in_process=False)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.maintenance import cleanup_policy, compaction_config
-from kafka_offsets.broker.partitions import Partition, Topic
+from kafka_offsets.broker.partitions import NotOpenYetError, Partition, Topic
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.compaction import CompactionResult, cleanable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
 
 _RETRY_MS = 5
-"""So long it waits for a cleaning of the same log that is under way, or for the shards to be loaded."""
+"""So long it waits for another cleaning of the same log, for its opening, or for the shards to be loaded."""
 
 Answer = dict[tuple[str, int], Compacted]
 
@@ -96,6 +97,9 @@ class _Rounds:
 
     def begin(self, now: Now, *, include_active: bool) -> None:
         """Open the log, and begin with the first round."""
+        if self._core.topics.get(self._topic.name) is not self._topic:
+            self._end(StorageError("its topic was deleted meanwhile", f"{self._topic.name}-{self._index}"))
+            return
         try:
             self._partition = self._core.topics.partition_of(self._topic, self._index)
             assert self._partition is not None
@@ -103,6 +107,9 @@ class _Rounds:
             if include_active and not log.closed and log.segments[-1].size:
                 log.roll()
             self._size, self._segments = log.size, len(log.segments)
+        except NotOpenYetError:
+            self._core.pause(_RETRY_MS, partial(self.begin, include_active=include_active))
+            return
         except StorageError as error:
             self._end(error)
             return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from kafka_offsets.broker import server as embedded
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partitions import NotOpenYetError
 from kafka_offsets.broker.server import Peer
 from kafka_offsets.broker.writing import Transport, Writer
 from kafka_offsets.clock import Clock
@@ -42,6 +43,9 @@ _PRODUCE_TIMEOUT_MS = 30_000
 WAIT_SECONDS = 10.0
 """How long `wait_for` waits unless it is told."""
 
+_OPENING_SECONDS = 300.0
+"""How long anything waits for long logs that are opened after a start: gigabytes are then."""
+
 T = TypeVar("T")
 
 
@@ -58,7 +62,8 @@ class Broker(embedded.Broker):
     record  whether to keep what clients ask and are answered; see `requests`
     All else is as there. What asks the broker and waits for its answer (`produce`, `wait_for`, `snapshot`, `restore`)
     raises RuntimeError in the thread of the broker's own loop, as under `async with`: there, and wherever a loop must
-    not stand still, `await asyncio.to_thread(broker.wait_for, …)`.
+    not stand still, `await asyncio.to_thread(broker.wait_for, …)`. Long logs in a data directory are opened after the
+    start: whoever looks into one (`consume_all`, `lag`, `describe`) waits for it, in that thread raises as well.
     """
 
     def __init__(
@@ -103,17 +108,19 @@ class Broker(embedded.Broker):
         if not new:
             return {}
         count, now_ms = self._call(lambda server: _prepare(server.core, topic))
-        request = _produce_request(topic, choose_partitions(new, count), now_ms)
+        placed = choose_partitions(new, count)
+        request = _produce_request(topic, placed, now_ms)
+        self._when_open(lambda core: _open(core, topic, placed))
         answer = self._wait_for(lambda server: server.exchange(request, _PRODUCE_VERSION))
         answers = answer.responses[0].partition_responses
         for each in answers:
             if each.error_code:
                 why = f": {each.error_message}" if each.error_message else ""
                 raise RuntimeError(f"{topic}-{each.index}: {ErrorCode(each.error_code).name}{why}")
-        return self._call(
-            lambda server: {
+        return self._when_open(
+            lambda core: {
                 place: end
-                for place, (_, end) in groups.log_ends(server.core, topic).items()
+                for place, (_, end) in groups.log_ends(core, topic).items()
                 if place[1] in {each.index for each in answers}
             }
         )
@@ -125,12 +132,12 @@ class Broker(embedded.Broker):
         when there is no such topic or partition; StorageError.
         """
 
-        def read(server: embedded.Server) -> list[tuple[int, int, list[bytes]]]:
-            ends = groups.log_ends(server.core, topic)
+        def read(core: BrokerCore) -> list[tuple[int, int, list[bytes]]]:
+            ends = groups.log_ends(core, topic)
             chosen = [index for _, index in ends if partition in (None, index)]
             if not chosen:
                 raise ValueError(f"there is no {topic if partition is None else f'{topic}-{partition}'}")
-            found = [server.core.topics.partition(topic, index) for index in chosen]
+            found = [core.topics.partition(topic, index) for index in chosen]
             return [
                 (each.index, each.log.log_start_offset, committed_batches(each))
                 for each in found
@@ -139,7 +146,7 @@ class Broker(embedded.Broker):
 
         return [
             record
-            for index, start, batches in self._call(read)
+            for index, start, batches in self._when_open(read)
             for record in read_all(topic, index, start, batches)
         ]
 
@@ -156,7 +163,7 @@ class Broker(embedded.Broker):
         In a partition without a committed offset all records count.
         """
         named = None if topics is None else dict.fromkeys(topics)
-        return self._call(lambda server: groups.lag(server.core, group, named))
+        return self._when_open(lambda core: groups.lag(core, group, named))
 
     def assert_committed(
         self, group: str, expected: Mapping[Place, int | None], *, only: bool = False
@@ -221,6 +228,15 @@ class Broker(embedded.Broker):
         if watch.done():
             return watch.result()
         raise TimeoutError(f"after {timeout:g} s it is not so that {event.what}; it is: {instead}")
+
+    def _when_open(self, look: Callable[[BrokerCore], T]) -> T:
+        """Return what a function gives in the broker's thread, once the logs that it looks into are open."""
+        try:
+            return self._call(lambda server: look(server.core))
+        except NotOpenYetError:
+            event = Event("all these logs are open", lambda core: (look(core),), lambda _: "they are")
+            (found,) = self.wait_for(event, _OPENING_SECONDS)
+            return cast("T", found)
 
     def _begin(self, begin: "Callable[[Server], Future[T]]") -> "Future[T]":
         """Begin something in the broker's thread, from another one, and return its future."""
@@ -294,7 +310,7 @@ class Broker(embedded.Broker):
 
     def describe(self) -> str:
         """Return groups, members, assignments, offsets and lag as text, for a human who looks for an error."""
-        return "\n".join(self._call(lambda server: groups.describe_state(server.core)))
+        return "\n".join(self._when_open(groups.describe_state))
 
     # -- what goes wrong -----------------------------------------------------------------------------------
 
@@ -354,12 +370,17 @@ class Server(embedded.Server):
         """Look no more; return what is the case."""
         self._look()
         self._watched.pop(future, None)
-        return event.tell(self.core)
+        try:
+            return event.tell(self.core)
+        except NotOpenYetError as error:
+            return f"not known: {error}"
 
     def _look(self) -> None:
         for future, event in list(self._watched.items()):
             try:
                 found = event.look(self.core)
+            except NotOpenYetError:
+                continue  # another turn ends when it is open
             except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
                 del self._watched[future]
                 future.set_exception(error)
@@ -507,6 +528,17 @@ def _prepare(core: BrokerCore, topic: str) -> tuple[int, int]:
     found = core.topics.get(topic)
     assert found is not None
     return found.partition_count, core.clock.now().wall_ms
+
+
+def _open(core: BrokerCore, topic: str, indexes: Iterable[int]) -> None:
+    """Open logs that are about to be written to; what else stands against it, the answer says."""
+    for index in indexes:
+        try:
+            core.topics.partition(topic, index)
+        except NotOpenYetError:
+            raise
+        except StorageError:
+            continue
 
 
 def _produce_request(

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import Broker, Compacted
+from kafka_offsets.broker import log_opener
 from kafka_offsets.broker.compact_now import compact_now
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.snapshots import run_inline
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_maintenance import SMALL, advance, commit_many, offsets_log
+from tests.broker.test_shard_loader import LateBackground
 from tests.storage.faults import FaultyFiles
 from tests.storage.keyed import records
 
@@ -60,6 +63,37 @@ def test_an_embedded_broker_compacts_when_it_is_told_to(tmp_path: Path) -> None:
             ("orders", 0): 39,
             ("orders", 1): 39,
         }
+
+
+def test_a_long_log_is_compacted_when_it_has_been_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
+    before = make_core(DiskFiles(tmp_path), **QUIET)
+    before.create_topic("keyed", 1, {"cleanup.policy": "compact"})
+    partition = before.topics.partition("keyed", 0)
+    assert partition is not None
+    partition.log.append(encode_batch([(b"k", b"v", (), 0)]))
+    before.close()
+    made = make_core(DiskFiles(tmp_path), **QUIET)
+    late = LateBackground()
+    made.background = late
+    done = compact_now(made, "keyed", include_active=False)
+    assert late.waiting and not done.done()
+    advance(made, 50, 5)
+    assert len(late.waiting) == 1 and not done.done()
+    late.run(made)
+    made.background = run_inline
+    assert result_of(made, done).error is None
+    made.close()
+
+
+def test_a_topic_that_is_deleted_before_its_turn_is_told(core: BrokerCore) -> None:
+    core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
+    future = compact_now(core, "keyed", include_active=False)
+    core.topics.delete("keyed")
+    advance(core, 2000, 5)
+    assert "deleted meanwhile" in (future.result(timeout=0)["keyed", 1].error or "")
 
 
 def test_only_a_topic_that_is_to_be_compacted_is() -> None:

@@ -1,0 +1,49 @@
+"""Logs that are opened after a start: what a test asks of the broker waits for them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets.broker import log_opener
+from kafka_offsets.testing import Broker, record_produced
+
+
+def test_after_a_restart_whoever_looks_into_long_logs_waits_until_they_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
+    directory = tmp_path / "data"
+    places = {("orders", 0): 1, ("orders", 1): 1}
+    records = [{"value": "a", "partition": 0}, {"value": "b", "partition": 1}]
+    with Broker(data_directory=directory) as broker:
+        broker.create_topic("orders", 2)
+        broker.produce("orders", records)
+        broker.commit("g", {("orders", 0): 0, ("orders", 1): 0})
+    with Broker(data_directory=directory) as broker:
+        assert [record.value for record in broker.consume_all("orders")] == [b"a", b"b"]
+    with Broker(data_directory=directory) as broker:
+        assert broker.lag("g") == places
+    with Broker(data_directory=directory) as broker:
+        assert "lag 1" in broker.describe()
+    with Broker(data_directory=directory) as broker:
+        assert broker.wait_for(record_produced("orders", count=2)) == 2
+    with Broker(data_directory=directory) as broker:
+        assert broker.produce("orders", records) == dict.fromkeys(places, 2)
+
+
+def test_the_thread_of_the_loop_is_told_that_it_cannot_wait_for_a_long_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
+
+    async def ask() -> None:
+        async with Broker(data_directory=tmp_path / "data") as broker:
+            with pytest.raises(RuntimeError, match="to_thread"):
+                broker.consume_all("orders")
+            (record,) = await asyncio.to_thread(broker.consume_all, "orders")
+            assert record.value == b"a"
+
+    with Broker(data_directory=tmp_path / "data") as broker:
+        broker.produce("orders", ["a"])
+    asyncio.run(ask())

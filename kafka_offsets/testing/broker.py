@@ -193,7 +193,11 @@ class Broker(embedded.Broker):
             behind = self.lag(group)
             total = sum(behind.values())
             lines = [f"{topic}-{index}: lag {lag}" for (topic, index), lag in behind.items()]
-            wrong = [*(lines or ["nothing is committed"])] if total != expected or not behind else []
+            if not behind:
+                raise AssertionError(
+                    f"nothing is committed by group {group!r}, expected a lag of {expected} in all"
+                )
+            wrong = lines if total != expected else []
             self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}")
             return
         found = self.lag(group, {topic for topic, _ in expected})

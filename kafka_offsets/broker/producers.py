@@ -17,8 +17,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader, Buffer, read_marker, read_records
-from kafka_offsets.storage.producer_state import AbortedEntry, ProducerEntry
+from kafka_offsets.storage.producer_state import AbortedEntry
 
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = 2**31 - 1
@@ -141,12 +142,12 @@ class Producers:
         """Let go of aborted transactions that ended before an offset, where the log now starts."""
         del self.aborted[: bisect_left(self.aborted, offset, key=lambda each: each.marker_offset)]
 
-    def entries(self) -> Iterator[ProducerEntry]:
+    def entries(self) -> "Iterator[messages.ProducerSnapshot.ProducerEntry]":
         """Give what a snapshot of Kafka's holds of each producer."""
         for producer_id, producer in self._by_id.items():
             last = producer.batches[-1] if producer.batches else None
             size = 0 if last is None else (last.last_sequence - last.first_sequence) & MAX_SEQUENCE
-            yield ProducerEntry(
+            yield messages.ProducerSnapshot.ProducerEntry(
                 producer_id=producer_id,
                 epoch=producer.epoch,
                 last_sequence=-1 if last is None else last.last_sequence,

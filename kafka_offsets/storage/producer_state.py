@@ -32,9 +32,6 @@ _INT16 = struct.Struct(">h")
 _CRC = struct.Struct(">I")
 _TRANSACTION = struct.Struct(">hqqqq")
 
-ProducerEntry = messages.ProducerSnapshot.ProducerEntry
-"""One producer in a snapshot."""
-
 
 class AbortedEntry(NamedTuple):
     """An aborted transaction: its producer, first offset, marker, and what was stable behind that."""
@@ -45,7 +42,7 @@ class AbortedEntry(NamedTuple):
     stable_offset: int
 
 
-def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+def encode_snapshot(entries: "Iterable[messages.ProducerSnapshot.ProducerEntry]") -> bytes:
     """Return a snapshot of producers, in Kafka's format."""
     body = messages.encode(messages.ProducerSnapshot(crc=0, producer_entries=list(entries)), _VERSION)
     checked = body[_CRC.size :]
@@ -68,7 +65,11 @@ def append_aborted(log: "Log", transaction: Sequence[int]) -> None:
 
 
 def leave_producer_state(
-    log: "Log", entries: Iterable[ProducerEntry], aborted: Sequence[AbortedEntry], *, keep_index: bool
+    log: "Log",
+    entries: "Iterable[messages.ProducerSnapshot.ProducerEntry]",
+    aborted: Sequence[AbortedEntry],
+    *,
+    keep_index: bool,
 ) -> None:
     """Write the snapshot at the end of a log that stops, and its transaction indexes where they are not right.
 

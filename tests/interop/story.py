@@ -95,7 +95,7 @@ class Member:
 
     def _reap(self) -> int:
         try:
-            code = self._process.wait(15)
+            code = self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -75,8 +75,7 @@ class LogOpener:
         Returns when it is open, or short. NotOpenYetError while it is under way; StorageError when it was refused.
         """
         key = topic.name, index
-        is_asked_for = key in self._wanted or (self._opening is not None and self._opening.key == key)
-        if not is_asked_for and key not in self._refused:
+        if not self.is_under_way(topic, index) and key not in self._refused:
             directory = self._core.directory
             if self._stopped or key in directory.logs or directory.log_bytes(*key) < _LONG_BYTES:
                 return
@@ -86,6 +85,11 @@ class LogOpener:
             raise self._refused[key]
         if topic.partitions[index] is None:
             raise NotOpenYetError("the log is being opened", f"{topic.name}-{index}")
+
+    def is_under_way(self, topic: Topic, index: int) -> bool:
+        """Tell whether the log of a partition is being opened, or waits for that because somebody has asked for it."""
+        key = topic.name, index
+        return key in self._wanted or (self._opening is not None and self._opening.key == key)
 
     def forget(self, names: Container[str]) -> None:
         """Leave topics alone that are about to be deleted. Waits for a log of theirs that is being opened."""

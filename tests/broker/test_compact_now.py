@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,11 @@ from kafka_offsets.broker import log_opener
 from kafka_offsets.broker.compact_now import compact_now
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.snapshots import run_inline
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage import data_directory
+from kafka_offsets.storage.compaction import Compaction, Steps
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_maintenance import SMALL, advance, commit_many, offsets_log
@@ -104,7 +109,7 @@ def test_only_a_topic_that_is_to_be_compacted_is() -> None:
             broker.compact("absent")
         with pytest.raises(ValueError, match=r"the cleanup\.policy of 'deleting' is delete"):
             broker.compact("deleting")
-        assert broker.compact("keyed") == {("keyed", 0): Compacted("keyed-0", segments=1, segments_left=1)}
+        assert broker.compact("keyed") == {("keyed", 0): Compacted("keyed-0")}
     with pytest.raises(RuntimeError, match="not running"):
         broker.compact()
 
@@ -197,4 +202,130 @@ def test_what_the_disk_refuses_is_told_of_that_partition() -> None:
     files.fail_at, files.stuck, files.failed = 0, False, False
     assert result_of(core, compact_now(core, None, include_active=False)).records_gone > 0
     assert CoreClient(core).committed("g") == last
+    core.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory with a topic of three partitions to be compacted, two of which hold the same key nine times."""
+    core = make_core(DiskFiles(tmp_path / "data"), **QUIET)
+    core.create_topic("keyed", 3, {"cleanup.policy": "compact"})
+    for index in (0, 1):
+        partition = core.topics.partition("keyed", index)
+        assert partition is not None
+        for number in range(9):
+            partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
+    core.close()
+    return tmp_path / "data"
+
+
+def begun_late(root: Path) -> tuple[BrokerCore, LateBackground, "Future[dict[tuple[str, int], Compacted]]"]:
+    """Start on a directory whose logs are opened by another thread, and begin to compact them."""
+    core = make_core(DiskFiles(root), clock=ManualClock(), **QUIET)
+    late = LateBackground()
+    core.background = late
+    return core, late, compact_now(core, "keyed", include_active=True)
+
+
+def let_work(core: BrokerCore, late: LateBackground, times: int = 200) -> None:
+    for _ in range(times):
+        advance(core, 10)
+        late.run(core)
+
+
+def test_a_log_that_is_not_open_yet_is_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
+    core, late, future = begun_late(root)
+    advance(core, 500)
+    assert not future.done() and len(late.waiting) == 1
+    let_work(core, late)
+    done = future.result(timeout=0)
+    assert [done["keyed", index].error for index in range(3)] == [None] * 3
+    assert [done["keyed", index].records_gone for index in range(3)] == [8, 8, 0]
+    core.close()
+
+
+def test_a_log_that_the_system_refuses_to_open_is_told_of(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
+    core, late, future = begun_late(root)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise StorageError("no descriptors", "keyed-0")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(data_directory.Log, "open", refuse)
+        let_work(core, late)
+    done = future.result(timeout=0)
+    assert done["keyed", 1].error == "keyed-1: it could not be opened"
+    core.close()
+
+
+@pytest.mark.parametrize("created_again", [False, True])
+def test_a_topic_that_is_deleted_before_its_turn_is_named(root: Path, created_again: bool) -> None:
+    core, late, future = begun_late(root)
+    core.topics.delete("keyed")
+    if created_again:
+        core.create_topic("keyed", 1, {"cleanup.policy": "compact"})
+    let_work(core, late)
+    done = future.result(timeout=0)
+    assert {each.error for each in done.values()} <= {
+        f"keyed-{index}: its topic was deleted meanwhile" for index in range(3)
+    }
+    assert len(done) == 3
+    core.close()
+
+
+def test_a_topic_that_is_deleted_during_its_round_is_named(core: BrokerCore) -> None:
+    core.create_topic("keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"})
+    partition = core.topics.partition("keyed", 0)
+    assert partition is not None
+    for number in range(9):
+        partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
+    future = compact_now(core, "keyed", include_active=False)
+    assert not future.done()
+    core.topics.delete("keyed")
+    assert result_of(core, future).error == "keyed-0: its topic was deleted meanwhile"
+
+
+def test_a_round_that_fails_unexpectedly_is_no_success(
+    core: BrokerCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_many(CoreClient(core), 20)
+
+    def failing(_: Compaction) -> Steps:
+        yield None
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(Compaction, "steps", failing)
+    assert result_of(core, compact_now(core, None, include_active=False)).error == "RuntimeError: a mistake"
+
+
+def test_whatever_fails_between_two_logs_ends_the_wait(
+    core: BrokerCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
+    future = compact_now(core, "keyed", include_active=False)
+    assert not future.done()
+
+    def failing(*_: object) -> bool:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(core.directory, "may_hold_records", failing)
+    advance(core, 100)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        future.result(timeout=0)
+
+
+def test_partitions_that_nobody_has_used_get_no_folder(tmp_path: Path) -> None:
+    core = make_core(DiskFiles(tmp_path), clock=ManualClock(), offsets_topic_num_partitions=50)
+    core.create_offsets_topic(core.clock.now())
+    before = sorted(tmp_path.iterdir())
+    future = compact_now(core, None, include_active=True)
+    advance(core, 500, 5)
+    assert future.result(timeout=0) == {
+        ("__consumer_offsets", index): Compacted(f"__consumer_offsets-{index}") for index in range(50)
+    }
+    assert sorted(tmp_path.iterdir()) == before
     core.close()

@@ -171,9 +171,10 @@ class Broker(embedded.Broker):
         """Fail unless a group has committed these offsets, by (topic, partition); None for a partition without one.
 
         only  fail also when it has committed others besides
-        The AssertionError shows each partition that differs.
+        The AssertionError shows each partition that differs. TypeError for what names no partitions.
         """
         __tracebackhide__ = True
+        _check_places(expected, "offset")
         found = {place: entry.offset for place, entry in self.committed(group).items()}
         places = sorted({*expected, *found} if only else expected)
         different = [
@@ -187,6 +188,7 @@ class Broker(embedded.Broker):
         """Fail unless a group lags behind by so many offsets, in all or by (topic, partition).
 
         In all is: of the topics that it has committed an offset of. The AssertionError shows each partition.
+        TypeError for what is neither a number nor names partitions.
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
@@ -200,6 +202,7 @@ class Broker(embedded.Broker):
             wrong = lines if total != expected else []
             self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}")
             return
+        _check_places(expected, "lag")
         found = self.lag(group, {topic for topic, _ in expected})
         different = [
             f"{topic}-{index}: {_said('lag', found.get((topic, index)), lag)}"
@@ -220,8 +223,13 @@ class Broker(embedded.Broker):
 
         timeout  in seconds of real time, whatever the broker's clock
         What is the case already is not waited for. TimeoutError says what was the case instead; RuntimeError when
-        the broker is not running, is stopped meanwhile, or has the calling thread for its own.
+        the broker is not running, is stopped meanwhile, or has the calling thread for its own; TypeError for no event.
         """
+        if not isinstance(event, Event):
+            raise TypeError(
+                "an event of kafka_offsets.testing.events is expected, such as group_stable('billing') or "
+                f"committed('billing', {{('orders', 0): 1}}), not {event!r}"
+            )
         watch: Future[Any] = self._begin(lambda server: server.watch(event))
         try:
             return watch.result(timeout)
@@ -268,8 +276,11 @@ class Broker(embedded.Broker):
         Address, configuration, clock and recorded requests stay. All connections are closed, as when a broker is
         started again; clients connect again by themselves. Members of groups that the snapshot holds have a new
         session; a member that is not in it hears UNKNOWN_MEMBER_ID and joins anew. Producers of before should not go
-        on: their ids may be given out again. RuntimeError as `snapshot`.
+        on: their ids may be given out again. RuntimeError as `snapshot`; TypeError for
+        what is no snapshot.
         """
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(f"what snapshot() returned is expected, not {snapshot!r}")
         faults = self._faults
         if faults is not None:
             self._call(faults.lift_disk)  # what is given up is closed, as when a broker stops
@@ -562,6 +573,23 @@ def _produce_request(
         timeout_ms=_PRODUCE_TIMEOUT_MS,
         topic_data=[made.TopicProduceData(topic, partition_data=data)],
     )
+
+
+def _check_places(expected: object, what: str) -> None:
+    """Raise TypeError for what is no dict by (topic, partition)."""
+    shape = f"{{(topic, partition): {what}}}"
+    if not isinstance(expected, Mapping):
+        raise TypeError(f"a dict {shape} is expected, not {expected!r}")
+    for place in expected:
+        if not (
+            isinstance(place, tuple)
+            and len(place) == 2
+            and isinstance(place[0], str)
+            and isinstance(place[1], int)
+        ):
+            raise TypeError(
+                f"a dict {shape} is expected, such as {{('orders', 0): 1}}; it has the key {place!r}"
+            )
 
 
 def _nothing(what: str) -> str:

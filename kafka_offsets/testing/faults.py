@@ -89,7 +89,7 @@ class Faults:
     def error(
         self,
         api: Names,
-        error: ErrorCode | Sequence[ErrorCode],
+        error: int | Sequence[int],
         *,
         n: int | None = None,
         client_id: str | None = None,
@@ -100,11 +100,12 @@ class Faults:
     ) -> Fault:
         """Answer with an error in place of doing what was asked.
 
-        error  or several, one for each request to come, of which ErrorCode.NONE lets one through
+        error  an ErrorCode or its number; or several, one for each request to come, of which ErrorCode.NONE lets one
+               through
         It stands where Kafka puts it: at each partition, group or topic, or over all. With a topic or group the others
         of the same request are served; requests that are granted or refused as a whole are refused.
         """
-        codes = [error] if isinstance(error, ErrorCode) else [ErrorCode(each) for each in error]
+        codes = _error_codes(error)
         if not codes or codes == [ErrorCode.NONE]:
             raise ValueError("no error is no fault")
         told = ", ".join(code.name for code in codes)
@@ -129,7 +130,10 @@ class Faults:
 
         before  let the request wait instead, so that what it asks is done late too
         which   n, client_id, group, transactional_id, topic, partition
+        ValueError for less than a millisecond.
         """
+        if ms < 1:
+            raise ValueError(f"a delay of {ms} ms is none")
         which |= {"before_ms": ms} if before else {"after_ms": ms}
         told = f"by {ms} ms" + (" before it is done" if before else "")
         return self._add(Fault(self, "delay", self._names(api), told=told, **which))
@@ -258,9 +262,16 @@ class Faults:
     def withhold(self, api: Names, *, after_version: int | None = None) -> Fault:
         """Do not serve an API, or not its versions after one; a request of them closes its connection.
 
-        All connections are closed, now and when it is over: clients ask for the versions again.
+        All connections are closed, now and when it is over: clients ask for the versions again. ValueError when there
+        are no versions after it.
         """
         names = self._names(api)
+        served = [row for row in SERVED if names is None or row.name in names]
+        if after_version is not None and all(row.max_version <= after_version for row in served):
+            last = ", ".join(f"{row.name} {row.max_version}" for row in served) if names else "of every API"
+            raise ValueError(
+                f"nothing is served after version {after_version}; the last versions are: {last}"
+            )
 
         def narrow(row: Api) -> Api | None:
             if names is not None and row.name not in names:
@@ -276,7 +287,10 @@ class Faults:
         """Refuse every write once so many bytes more are written, as a full disk; the last one is written in part.
 
         path  the beginning of the paths that it strikes, relative to the data directory, such as "orders-0/"
+        ValueError for less than no bytes.
         """
+        if free_bytes < 0:
+            raise ValueError(f"a disk has no {free_bytes} bytes free")
         return self._add_disk("disk_full", "append", free_bytes=free_bytes, path=path)
 
     def disk_error(self, operation: str, *, n: int | None = None, path: str = "") -> DiskFault:
@@ -292,7 +306,10 @@ class Faults:
         """Have an operation on files take so many milliseconds of the machine's time.
 
         Waiting for `sync` holds up the answers that wait for it; waiting in other operations holds up the broker.
+        ValueError for less than a millisecond.
         """
+        if ms < 1:
+            raise ValueError(f"a disk that takes {ms} ms is not slow")
         return self._add_disk("slow_disk", operation, ms=ms, n=n, path=path)
 
     def _add_disk(self, kind: str, operation: str, **how: Any) -> DiskFault:
@@ -411,6 +428,26 @@ class Faults:
     def _in_loop(self, function: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the broker has stopped, and nobody waits for an answer any more
             self._broker._call(lambda server: function())
+
+
+def _error_codes(error: int | Sequence[int]) -> list[ErrorCode]:
+    """Return the codes of one or several; TypeError for what is none, ValueError for an unknown number."""
+    if isinstance(error, (int, str)) or not isinstance(error, Iterable):
+        given: list[object] = [error]
+    else:
+        given = list(error)
+    codes = []
+    for each in given:
+        if not isinstance(each, int):
+            raise TypeError(
+                "an ErrorCode or its number is expected, or several of them, such as ErrorCode.NOT_COORDINATOR or 16, "
+                f"not {each!r}"
+            )
+        try:
+            codes.append(ErrorCode(each))
+        except ValueError:
+            raise ValueError(f"{each} is no error code of Kafka") from None
+    return codes
 
 
 def _serve_by(core: BrokerCore, apis: Apis) -> None:

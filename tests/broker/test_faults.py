@@ -447,12 +447,33 @@ def test_the_releases_know_every_api_and_the_last_of_them_serves_what_this_broke
         (lambda faults: faults.drop("Fetch", n=0), "is none"),
         (lambda faults: faults.drop("Fetch", partition=0), "of which topic"),
         (lambda faults: faults.disk_error("explode"), "no operation"),
+        (lambda faults: faults.error("Fetch", 9999), "9999 is no error code"),
+        (
+            lambda faults: faults.withhold("OffsetCommit", after_version=99),
+            "after version 99; .*: OffsetCommit 10",
+        ),
+        (lambda faults: faults.delay(ms=-1), "delay of -1 ms is none"),
+        (lambda faults: faults.slow_disk(-1), "-1 ms is not slow"),
+        (lambda faults: faults.slow_disk(0), "0 ms is not slow"),
+        (lambda faults: faults.disk_full(free_bytes=-1), "no -1 bytes free"),
     ],
 )
 def test_what_is_no_fault_is_refused(faults: Faults, wrong: Callable[[Faults], Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         wrong(faults)
     assert faults.active == []
+
+
+@pytest.mark.parametrize("wrong", ["NOPE", ["NOPE"], None, [None]])
+def test_an_error_that_is_no_code_is_refused_with_what_is_one(faults: Faults, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"such as ErrorCode.NOT_COORDINATOR or 16, not ('NOPE'|None)"):
+        faults.error("Fetch", wrong)
+    assert faults.active == []
+
+
+def test_an_error_is_given_by_its_number_as_well(faults: Faults, client: Connection) -> None:
+    with faults.error("OffsetCommit", 16, n=1), faults.error("OffsetCommit", [14, 0]):
+        assert [commit(client)["t", 0] for _ in range(3)] == [16, 14, 0]
 
 
 # -- the disk ------------------------------------------------------------------------------------------------------

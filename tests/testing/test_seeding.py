@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -176,3 +177,18 @@ def test_assertions_explain_themselves(broker: Broker) -> None:
     with pytest.raises(AssertionError) as failed:
         broker.assert_lag("nobody", 0)
     assert str(failed.value) == "nothing is committed by group 'nobody', expected a lag of 0 in all"
+
+
+@pytest.mark.parametrize("wrong", [{"orders": 1}, {("orders", "0"): 1}, [("orders", 0)], None])
+def test_assertions_say_which_shape_they_expect(broker: Broker, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"a dict \{\(topic, partition\): offset\} is expected"):
+        broker.assert_committed("g", wrong)
+    with pytest.raises(TypeError, match=r"a dict \{\(topic, partition\): lag\} is expected"):
+        broker.assert_lag("g", wrong)
+
+
+def test_what_is_no_event_and_no_snapshot_is_refused(broker: Broker) -> None:
+    with pytest.raises(TypeError, match=r"an event of .*, such as group_stable.*, not 'x'"):
+        broker.wait_for("x")
+    with pytest.raises(TypeError, match=r"what snapshot\(\) returned is expected, not None"):
+        broker.restore(None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode
@@ -30,7 +30,7 @@ EVICTION_MS = 120_000
 _MAX_INT = 2**31 - 1
 
 _Key = tuple[str | bytes, int]
-_Partition = messages.FetchResponse.PartitionData
+_Partition: TypeAlias = "messages.FetchResponse.PartitionData"
 
 
 class Wanted(NamedTuple):

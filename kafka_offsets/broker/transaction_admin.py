@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.gather import Gather
 from kafka_offsets.broker.partitions import NotOpenYetError, Partition
@@ -173,7 +173,7 @@ def fail_describe_producers(
 
 # -- WriteTxnMarkers
 
-_Marker = messages.WriteTxnMarkersRequest.WritableTxnMarker
+_Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 
 
 def write_markers(

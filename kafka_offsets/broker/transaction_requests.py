@@ -5,7 +5,7 @@ What they are answered was asked of Kafka 4.3.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.runtime import partition_for
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
@@ -126,7 +126,7 @@ def add_partitions(
     return None
 
 
-_Topics = list[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]
+_Topics: TypeAlias = "list[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]"
 
 
 def _partitions(topics: _Topics) -> list[TopicPartition]:

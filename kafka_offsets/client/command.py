@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 
 from kafka_offsets.client import moves
 from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
-from kafka_offsets.client.commits import Place
+from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION, Place
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator, Member
 from kafka_offsets.client.moves import MoveError, Row
@@ -22,7 +23,23 @@ from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 REFUSED = 1
 """Exit code when the broker refused some of what was asked."""
 
+_PLACE_AND_OFFSET = re.compile(r"(.+):(-?[0-9]+)=(-?[0-9]+)", re.ASCII | re.DOTALL)
 _WITHOUT_MEMBERS = ("Empty", "Dead")
+
+_STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+"""Source: org.apache.kafka.common.GroupState."""
+
+_TYPES = ("consumer", "classic", "share", "streams")
+"""Source: org.apache.kafka.common.GroupType."""
 
 Parser = argparse.ArgumentParser
 
@@ -61,7 +78,7 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     commit.add_argument("offsets", type=_offset, nargs="+", metavar="TOPIC:PARTITION=OFFSET")
     commit.add_argument(
         "--expect",
-        type=_offset,
+        type=_expected,
         action="append",
         default=[],
         metavar="TOPIC:PARTITION=OFFSET",
@@ -129,8 +146,14 @@ def _add_groups(actions: argparse._SubParsersAction[Any]) -> None:
     listing = actions.add_parser(
         "list", help="print name, type, protocol type and state of each, a line each"
     )
-    listing.add_argument("--state", action="append", default=[], help="only those in this state")
-    listing.add_argument("--type", action="append", default=[], help="only those of this type")
+    for option, names in (("--state", _STATES), ("--type", _TYPES)):
+        listing.add_argument(
+            option,
+            type=_one_of(names),
+            action="append",
+            default=[],
+            help=f"only those of: {', '.join(names)}; may be given several times",
+        )
     describe = actions.add_parser(
         "describe", help="print state and members of groups, and of each partition offset, end and lag"
     )
@@ -155,25 +178,60 @@ def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return typed
 
 
+def _one_of(names: Iterable[str]) -> Callable[[str], str]:
+    """Return what takes one of some names, whatever its case."""
+    known = {name.lower() for name in names}
+
+    def named(text: str) -> str:
+        if text.strip().lower() not in known:
+            raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(names)}")
+        return text.strip().lower()
+
+    return named
+
+
 _address, _time, _duration = map(_typed, (parse_address, moves.parse_time, moves.parse_duration))
 
 
 def _offset(text: str) -> tuple[Place, int]:
-    place, separator, offset = text.rpartition("=")
-    topic, colon, partition = place.rpartition(":")
+    place, offset = _place_and_offset(text)
+    if not 0 <= offset <= MAX_OFFSET:
+        raise argparse.ArgumentTypeError(f"{text}: an offset is from 0 to {MAX_OFFSET}")
+    return place, offset
+
+
+def _expected(text: str) -> tuple[Place, int]:
+    place, offset = _place_and_offset(text)
+    if not -1 <= offset <= MAX_OFFSET:
+        raise argparse.ArgumentTypeError(f"{text}: an offset is from 0 to {MAX_OFFSET}, or -1 for nothing")
+    return place, offset
+
+
+def _place_and_offset(text: str) -> tuple[Place, int]:
+    match = _PLACE_AND_OFFSET.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text} is not TOPIC:PARTITION=OFFSET")
+    partition, offset = _number(match[2], text), _number(match[3], text)
+    if not 0 <= partition <= MAX_PARTITION:
+        raise argparse.ArgumentTypeError(f"{text}: a partition is from 0 to {MAX_PARTITION}")
+    return (match[1], partition), offset
+
+
+def _number(digits: str, text: str) -> int:
     try:
-        if separator and colon and topic:
-            return (topic, int(partition)), int(offset)
-    except ValueError:
-        pass  # said below
-    raise argparse.ArgumentTypeError(f"{text} is not TOPIC:PARTITION=OFFSET")
+        return int(digits)
+    except ValueError as error:  # Python reads so many digits and no more
+        raise argparse.ArgumentTypeError(f"{text[:40]}…: the number is too large") from error
 
 
 def _topic(text: str) -> tuple[str, tuple[int, ...] | None]:
     topic, colon, partitions = text.partition(":")
     try:
         if topic:
-            return topic, tuple(int(each) for each in partitions.split(",")) if colon else None
+            found = tuple(int(each) for each in partitions.split(",")) if colon else ()
+            if not all(0 <= each <= MAX_PARTITION for each in found):
+                raise argparse.ArgumentTypeError(f"{text}: a partition is from 0 to {MAX_PARTITION}")
+            return topic, found if colon else None
     except ValueError:
         pass  # said below
     raise argparse.ArgumentTypeError(f"{text} is not TOPIC or TOPIC:PARTITION,PARTITION…")
@@ -184,7 +242,10 @@ def _topic(text: str) -> tuple[str, tuple[int, ...] | None]:
 
 def run(options: argparse.Namespace) -> int:
     """Carry out what the words say; return the exit code. Raises KafkaOffsetsError when it cannot be."""
-    return _ACTIONS[options.command, options.action](options)
+    try:
+        return _ACTIONS[options.command, options.action](options)
+    except RefusedError as error:
+        return _refused(str(error))
 
 
 def _list_offsets(options: argparse.Namespace) -> int:
@@ -195,11 +256,21 @@ def _list_offsets(options: argparse.Namespace) -> int:
 
 
 def _commit(options: argparse.Namespace) -> int:
-    offsets, expected = dict(options.offsets), dict(options.expect)
+    offsets, expected = _one_each(options.offsets, ""), _one_each(options.expect, "--expect: ")
     if not expected.keys() <= offsets.keys():
         raise MoveError("--expect names a partition for which no offset is given")
     with Coordinator(options.bootstrap_server, options.group) as coordinator:
         return _committed(coordinator, offsets, expected)
+
+
+def _one_each(named: Iterable[tuple[Place, int]], where: str) -> dict[Place, int]:
+    """Return offsets by partition. MoveError for a partition that is named with two of them."""
+    found: dict[Place, int] = {}
+    for place, offset in named:
+        other = found.setdefault(place, offset)
+        if other != offset:
+            raise MoveError(f"{where}{place[0]}-{place[1]} is named twice, with {other} and {offset}")
+    return found
 
 
 def _committed(
@@ -320,6 +391,9 @@ def _import(options: argparse.Namespace) -> int:
             raise MoveError(f"{options.file} names no group: add --group")
         if options.group in (None, group):
             by_group.setdefault(group, {})[row.place] = row.offset
+    if not by_group:
+        whose = "" if options.group is None else f" of group {options.group}"
+        raise MoveError(f"{options.file} holds no offset{whose}")
     code = 0
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(options.bootstrap_server))
@@ -345,7 +419,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _list_groups(options: argparse.Namespace) -> int:
-    states, types = ({each.lower() for each in given} for given in (options.state, options.type))
+    states, types = set(options.state), set(options.type)
     with Cluster(options.bootstrap_server) as cluster:
         for each in cluster.groups():
             if (states and each.state.lower() not in states) or (types and each.type.lower() not in types):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, ProtocolError
@@ -13,14 +14,23 @@ VERSION = 8
 Place = tuple[str, int]
 """A topic and a partition."""
 
+MAX_PARTITION = (1 << 31) - 1
+MAX_OFFSET = (1 << 63) - 1
+
 
 def request(
     group: str, offsets: Mapping[Place, int], expected: Mapping[Place, int | None]
 ) -> messages.OffsetCommitRequest:
     """Return the request that commits `offsets`, for partitions in `expected` on condition.
 
-    ValueError for an expected offset of a partition that is not to be committed.
+    ValueError for an expected offset of a partition that is not to be committed, and for an offset or a partition that
+    the protocol has no room for; TypeError for one that is no int.
     """
+    for place, offset in offsets.items():
+        _check_numbers(place, offset, "offset")
+    for place, wanted_offset in expected.items():
+        if wanted_offset is not None:
+            _check_numbers(place, wanted_offset, "expected offset")
     idle = expected.keys() - offsets.keys()
     if idle:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(idle))
@@ -34,6 +44,19 @@ def request(
             conditions.put(partition, conditions.NOTHING if wanted is None else wanted)
         topics.setdefault(name, made.Topic(name)).partitions.append(partition)
     return made(group, topics=list(topics.values()))
+
+
+def _check_numbers(place: Place, offset: object, what: str) -> None:
+    topic, partition = place
+    for name, value, most in (("partition", partition, MAX_PARTITION), (what, offset, MAX_OFFSET)):
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            raise TypeError(f"{topic}-{partition}: the {name} is {value!r}, not an int") from None
+        if not -most - 1 <= number <= most:
+            raise ValueError(
+                f"{topic}-{partition}: the {name} is {value}, beyond {most.bit_length() + 1} bits"
+            )
 
 
 def check(group: str, answer: messages.OffsetCommitResponse, expected: Mapping[Place, int | None]) -> None:

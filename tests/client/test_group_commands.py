@@ -111,9 +111,9 @@ def test_partitions_are_named_whole_topics_or_some(running: Broker, group: str, 
     assert tell(*reset, "--topic", "orders:2") == ["orders 2 - -> 0"]
     assert tell(*reset, "--topic", "orders:1,0") == ["orders 0 40 -> 100", "orders 1 0 -> 0"]
     assert len(tell(*reset, "--topic", "orders")) == 3
-    tell(*reset, "--topic", "orders:9", code=cli.CANNOT)
+    tell(*reset, "--topic", "orders:9", code=1)
     assert tell.error == "kafka-offsets: orders-9: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
-    tell(*reset, "--topic", "nothing", code=cli.CANNOT)
+    tell(*reset, "--topic", "nothing", code=1)
     assert tell.error == "kafka-offsets: topic nothing: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
 
 
@@ -197,6 +197,16 @@ def test_any_name_comes_back_from_a_file() -> None:
         moves.read_rows(["t,0,1", "t,0,2"], "file")
 
 
+def test_a_file_without_an_offset_of_the_group_is_said(group: str, tell: Told, tmp_path: Path) -> None:
+    file = tmp_path / "offsets"
+    file.write_text("")
+    tell("offsets", "import", file, "--execute", code=cli.CANNOT)
+    assert tell.error == f"kafka-offsets: {file} holds no offset\n"
+    file.write_text(f"{group},orders,0,1\n")
+    tell("offsets", "import", file, "--group", "other", code=cli.CANNOT)
+    assert tell.error == f"kafka-offsets: {file} holds no offset of group other\n"
+
+
 def test_a_file_that_is_not_there_is_said(tell: Told, tmp_path: Path) -> None:
     tell("offsets", "import", tmp_path / "none", code=cli.CANNOT)
     assert "No such file or directory" in tell.error
@@ -228,6 +238,22 @@ def test_groups_are_listed(running: Broker, group: str, tell: Told) -> None:
     named = [json.loads(line)["group"] for line in tell("groups", "list", "--state", "empty", "--json")]
     assert group in named and "listed-consumer" not in named
     joined.connection.close()
+
+
+@pytest.mark.parametrize(
+    ("option", "known"),
+    [
+        ("--state", "PreparingRebalance, CompletingRebalance, Stable, "),
+        ("--type", "consumer, classic, share, "),
+    ],
+)
+def test_an_unknown_state_or_type_is_refused(
+    tell: Told, capsys: pytest.CaptureFixture[str], option: str, known: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        tell("groups", "list", option, "Foo")
+    assert ended.value.code == cli.CANNOT
+    assert f"argument {option}: Foo is none of {known}" in capsys.readouterr().err
 
 
 def test_a_group_is_described(running: Broker, group: str, tell: Told) -> None:
@@ -269,3 +295,5 @@ def test_offsets_and_groups_are_deleted(running: Broker, group: str, tell: Told)
     assert offsets(running, group) == {}
     tell("groups", "delete", group, code=1)
     assert tell.error == f"kafka-offsets: group {group}: GROUP_ID_NOT_FOUND (69)\n"
+    tell("offsets", "delete", "never", "--topic", "orders:0", code=1)
+    assert tell.error == "kafka-offsets: group never: GROUP_ID_NOT_FOUND (69)\n"

@@ -73,6 +73,17 @@ def test_an_expected_offset_is_compared(broker: Broker, capsys: pytest.CaptureFi
             ("commit", "g", "t:0=1", "--expect", "t:1=1"),
             "--expect names a partition for which no offset is given",
         ),
+        (("commit", "g", f"t:0={1 << 63}"), f"t:0={1 << 63}: an offset is from 0 to {(1 << 63) - 1}"),
+        (("commit", "g", "t:0=-1"), "t:0=-1: an offset is from 0 to "),
+        (("commit", "g", "t:0=" + "9" * 5000), "the number is too large"),
+        (("commit", "g", "t:99999999999=1"), "t:99999999999=1: a partition is from 0 to 2147483647"),
+        (
+            ("commit", "g", "t:0=1", "--expect", f"t:0={10**20}"),
+            f"argument --expect: t:0={10**20}: an offset ",
+        ),
+        (("commit", "g", "t:0=1", "--expect", "t:0=-2"), "or -1 for nothing"),
+        (("commit", "g", "t:0=1", "t:1=1", "t:0=2"), "kafka-offsets: t-0 is named twice, with 1 and 2"),
+        (("commit", "g", "t:0=1", "--expect", "t:0=3", "--expect", "t:0=4"), "--expect: t-0 is named twice"),
         ((), "the following arguments are required: ACTION"),
         (("list", "g"), "the following arguments are required: --bootstrap-server"),
         (("list", "g", "--bootstrap-server", "here"), "here is not HOST:PORT"),
@@ -114,6 +125,18 @@ def test_the_broker_in_this_process_commits(broker: Broker) -> None:
     assert refused.value.found == {("orders", 0): 5}
     with pytest.raises(ValueError, match="none is committed for: orders-1"):
         broker.commit("billing", {("orders", 0): 6}, expected={("orders", 1): 2})
+
+
+def test_numbers_that_no_request_has_room_for_are_named(broker: Broker) -> None:
+    with pytest.raises(ValueError, match=f"orders-0: the offset is {2**70}, beyond 64 bits"):
+        broker.commit("billing", {("orders", 0): 2**70})
+    with pytest.raises(ValueError, match=f"orders-{2**31}: the partition is {2**31}, beyond 32 bits"):
+        broker.commit("billing", {("orders", 2**31): 1})
+    with pytest.raises(ValueError, match="orders-0: the expected offset is "):
+        broker.commit("billing", {("orders", 0): 1}, expected={("orders", 0): 2**63})
+    with pytest.raises(TypeError, match="orders-0: the offset is '1', not an int"):
+        broker.commit("billing", {("orders", 0): "1"})  # type: ignore[dict-item]
+    assert offsets_of(broker) == {}
 
 
 def test_of_many_that_expect_the_same_one_commits(broker: Broker) -> None:

@@ -203,6 +203,23 @@ def test_what_cannot_be_compacted_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--include-active"]])
+def test_partitions_that_hold_nothing_are_not_told_of_and_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    core = make_core(DiskFiles(tmp_path), offsets_topic_num_partitions=50)
+    core.create_topic("orders", 1, {})
+    core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
+    CoreClient(core).commit("g", {("orders", 0): 1})
+    core.close()
+    folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    (used,) = (name for name in folders if name.startswith("__consumer_offsets-"))
+    code, lines = run(capsys, *options, tmp_path)
+    assert code == 0
+    assert [line.split(":")[0] for line in lines] == [used, "in all"]
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == folders
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--include-active"]])
 def test_a_directory_of_no_broker_is_left_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:

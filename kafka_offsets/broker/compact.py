@@ -32,7 +32,8 @@ def compact_directory(
     """Compact every topic of a data directory whose policy says so, or the folder of one partition, whatever it says.
 
     include_active  begin a new segment in each log before, so that the active one is not spared
-    Gives what became of each partition, then the sum. Raises StorageError when the directory cannot be used.
+    Gives what became of each partition that holds something, then the sum. Raises StorageError when the directory
+    cannot be used.
     """
     directory = directory.resolve()
     if not directory.is_dir():
@@ -52,6 +53,8 @@ def compact_directory(
     count = 0
     for each in found:
         count += 1
+        if each is None:
+            continue
         total = total.plus(each)
         yield each
     if not count:
@@ -72,11 +75,12 @@ class _Run(NamedTuple):
     dry_run: bool
     include_active: bool
 
-    def data_directory(self, files: Files, config: Config, folder: str | None) -> Iterator[Compacted]:
-        """Compact the logs of a data directory, or only that of one folder."""
+    def data_directory(self, files: Files, config: Config, folder: str | None) -> Iterator[Compacted | None]:
+        """Compact the logs of a data directory, or only that of one folder; None is for one that holds nothing."""
         with ExitStack() as closing:
             directory = DataDirectory(files, adopted_configs=partial(adopted_configs, config))
             closing.callback(directory.close)
+            logged = {f"{topic}-{index}" for topic, index in directory.unopened()}
             topics = Topics(directory, config)
             for topic in topics.all():
                 if folder is None and "compact" not in cleanup_policy(topic):
@@ -86,9 +90,15 @@ class _Run(NamedTuple):
                     name = f"{topic.name}-{index}"
                     if name != folder and folder is not None:
                         continue
+                    if name not in logged:  # nobody has used it, and opening it would make its folder
+                        yield None
+                        continue
                     try:
                         partition = topics.partition_of(topic, index)
                         assert partition is not None
+                        if folder is None and not partition.log.size:
+                            yield None
+                            continue
                         done, end_offset = self.compact(partition.log, rules)
                         if end_offset is not None:
                             directory.set_cleaned_to(topic.name, index, end_offset)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check_installed() -> None:
     """Raise ConfigError when prometheus-client is missing."""
     if find_spec("prometheus_client") is None:
-        raise ConfigError("--metrics-port needs prometheus-client: pip install kafka-offsets[prometheus]")
+        raise ConfigError("--metrics-port needs prometheus-client: pip install .[prometheus]")
 
 
 class Collector:

@@ -206,7 +206,7 @@ def test_without_prometheus_client_the_port_is_refused_in_one_line(
     with pytest.raises(ConfigError, match="prometheus"):
         prometheus.check_installed()
     assert cli.main(["serve", "--port", "0", "--metrics-port", "0"]) == cli.CANNOT
-    line = "kafka-offsets: --metrics-port needs prometheus-client: pip install kafka-offsets[prometheus]\n"
+    line = "kafka-offsets: --metrics-port needs prometheus-client: pip install .[prometheus]\n"
     assert capsys.readouterr().err == line
 
 

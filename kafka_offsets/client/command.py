@@ -70,7 +70,7 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     reset = actions.add_parser(
         "reset",
         help="move the offsets of a group without members; says where to, and moves them with --execute",
-        epilog="Exit code: 0 done, 1 when a partition was not committed, 2 when it cannot be done as asked.",
+        epilog="Exit code: 0 done, 1 when the broker refused something, 2 when it cannot be done as asked.",
     )
     delete = actions.add_parser("delete", help="delete offsets of topics that no member of the group reads")
     for action in (listing, commit, reset, delete):

@@ -12,15 +12,15 @@ has to wait for the disk, to be done elsewhere. Reading sealed segments goes on 
 Sources: Cleaner, LogCleaner, LogCleanerManager of Kafka 4.3; KIP-58 (minimum lag), KIP-354 (maximum lag).
 """
 
-import struct
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
-from kafka_offsets.storage.key_map import AbortedTransaction, Columns, KeyMap
+from kafka_offsets.storage.key_map import Columns, KeyMap
 from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.producer_state import encode_aborted
 from kafka_offsets.storage.segment import (
     MAX_RELATIVE_OFFSET,
     DamagedBatchError,
@@ -36,9 +36,6 @@ DEDUPE_BUFFER_BYTES = 128 << 20
 LONG_MAX = (1 << 63) - 1
 
 _LENGTH_POSITION = 8
-_TRANSACTION = struct.Struct(">hqqqq")
-"""An entry of a .txnindex: version 0, producer id, first and last offset, last stable offset."""
-
 
 Steps = Generator[Job | None, None, None]
 
@@ -351,7 +348,11 @@ class Compaction:
                 is_changed |= thinner.rewritten > rewritten
                 is_changed |= thinner.counts.bytes_kept - before != segment.size
             if is_changed:
-                yield from swap_in(log, cleaned, group, _encode_transactions(thinner.aborted_kept))
+                aborted = encode_aborted(
+                    (each.producer_id, each.first_offset, each.marker_offset, each.stable_offset)
+                    for each in thinner.aborted_kept
+                )
+                yield from swap_in(log, cleaned, group, aborted)
         finally:
             discard_cleaned(log.files, cleaned)
 
@@ -391,13 +392,6 @@ def _result(
         counts.tombstones_dropped,
         segments_read,
         segments_kept,
-    )
-
-
-def _encode_transactions(transactions: Sequence[AbortedTransaction]) -> bytes:
-    return b"".join(
-        _TRANSACTION.pack(0, found.producer_id, found.first_offset, found.marker_offset, found.stable_offset)
-        for found in transactions
     )
 
 

@@ -39,6 +39,10 @@ class StorageError(KafkaOffsetsError):
         self.position = position
 
 
+class OpeningAbandonedError(KafkaOffsetsError):
+    """A log that nobody wants any more, while it is being opened."""
+
+
 class ConfigError(KafkaOffsetsError):
     """A configuration key, value or file that cannot be used."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.partitions import NotOpenYetError
 from kafka_offsets.clock import Now
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.storage.log import Log
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ logger = logging.getLogger(__name__)
 
 
 class _Opening:
-    """A log that another thread opens; the lock is held while it is at it."""
+    """A log that another thread opens; the lock is held while it is at it, which is not long once it is abandoned."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.lock = threading.Lock()
-        self.is_wanted = True
+        self.abandoned = threading.Event()
 
 
 class LogOpener:
@@ -66,8 +66,10 @@ class LogOpener:
             self._deadline = self._core.at(now.mono_ms + _FIRST_MS, self._find_rest)
 
     def stop(self) -> None:
-        """Open no more."""
+        """Open no more, nor go on with the one that is being opened."""
         self._stopped = True
+        if self._opening is not None:
+            self._opening.abandoned.set()
 
     def use(self, topic: Topic, index: int) -> None:
         """Have the log of a partition that is not open opened, if that takes long.
@@ -92,13 +94,13 @@ class LogOpener:
         return key in self._wanted or (self._opening is not None and self._opening.key == key)
 
     def forget(self, names: Container[str]) -> None:
-        """Leave topics alone that are about to be deleted. Waits for a log of theirs that is being opened."""
+        """Leave topics alone that are about to be deleted; the opening of a log of theirs is over when this returns."""
         self._wanted = {key: None for key in self._wanted if key[0] not in names}
         self._rest = deque(key for key in self._rest if key[0] not in names)
         self._refused = {key: error for key, error in self._refused.items() if key[0] not in names}
         opening = self._opening
         if opening is not None and opening.key[0] in names:
-            opening.is_wanted = False
+            opening.abandoned.set()
             with opening.lock:
                 pass
 
@@ -133,8 +135,9 @@ class LogOpener:
 
     def _open(self, topic: Topic, index: int) -> None:
         core = self._core
-        open_log = core.topics.opening(topic, index)
-        opening = self._opening = _Opening((topic.name, index))
+        opening = _Opening((topic.name, index))
+        open_log = core.topics.opening(topic, index, opening.abandoned.is_set)
+        self._opening = opening
         opened: list[Log] = []
         problem: Exception | None = None
         began_ms = core.clock.now().mono_ms
@@ -142,10 +145,12 @@ class LogOpener:
         def work() -> None:
             nonlocal problem
             with opening.lock:
-                if not opening.is_wanted or self._stopped:
+                if opening.abandoned.is_set() or self._stopped:
                     return
                 try:
                     opened.append(open_log())
+                except OpeningAbandonedError as error:
+                    logger.info("%s is not opened any more", error)
                 except Exception as error:  # noqa: BLE001 - told below, where the log is refused
                     problem = error
 
@@ -164,18 +169,18 @@ class LogOpener:
         core.background(work, done)
 
     def _take_in(self, topic: Topic, index: int, log: Log, opening: _Opening) -> None:
-        if opening.is_wanted:
+        if not opening.abandoned.is_set():
             try:
                 self._core.topics.take_in(topic, index, log)
             except StorageError as error:
                 self._refuse(opening.key, error)
         else:
-            with suppress(StorageError):  # its files are gone
+            with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
                 log.close(sync=False)
 
     def _fail(self, opening: _Opening, problem: Exception) -> None:
-        if not opening.is_wanted:
-            logger.info("%s-%d is deleted and was not opened: %s", *opening.key, problem)
+        if opening.abandoned.is_set():
+            logger.info("%s-%d was not opened and is not wanted: %s", *opening.key, problem)
         elif isinstance(problem, StorageError):
             self._refuse(opening.key, problem)
         else:

@@ -259,13 +259,19 @@ class Topics:
             self.opener.use(topic, index)
         return partitions[index] or self.take_in(topic, index, self.opening(topic, index)())
 
-    def opening(self, topic: Topic, index: int) -> Callable[[], Log]:
-        """Return what opens the log of a partition that is not in use, in any thread; it raises StorageError."""
-        open_log = self.directory.opening(topic.name, index, topic.log_config)
+    def opening(
+        self, topic: Topic, index: int, is_abandoned: Callable[[], bool] = lambda: False
+    ) -> Callable[[], Log]:
+        """Return what opens the log of a partition that is not in use, in any thread; it raises StorageError.
+
+        OpeningAbandonedError soon after `is_abandoned`, which it asks now and then, has said so.
+        """
+        open_log = self.directory.opening(topic.name, index, topic.log_config, is_abandoned)
 
         def opened() -> Log:
             log = open_log()
-            if self._config.fsync != "never" and log.recovery_point < log.log_end_offset:
+            is_on_disk = self._config.fsync == "never" or log.recovery_point >= log.log_end_offset
+            if not is_on_disk and not is_abandoned():
                 with suppress(StorageError):  # final, and `take_in` says so
                     log.sync()  # a dead process left it to the system, and it is about to be served
             return log

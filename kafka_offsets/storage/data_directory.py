@@ -444,10 +444,13 @@ class DataDirectory:
         self.take_in(topic, partition, log)
         return log
 
-    def opening(self, topic: str, partition: int, config: LogConfig) -> Callable[[], Log]:
+    def opening(
+        self, topic: str, partition: int, config: LogConfig, is_abandoned: Callable[[], bool] = lambda: False
+    ) -> Callable[[], Log]:
         """Return what opens a log as `open_log` does, in any thread, or returns the one that is open.
 
         The topic must not be deleted meanwhile, nor the log opened a second time. `take_in` makes it the directory's.
+        `is_abandoned` is asked in that thread, again and again: OpeningAbandonedError when nobody wants it any more.
         """
         key = topic, partition
         log = self._logs.get(key)
@@ -466,6 +469,7 @@ class DataDirectory:
             clean_end_offset=self._ended.get(key),
             synced_offset=self._synced.get(key, 0),
             keep_valid=self._keep_valid,
+            is_abandoned=is_abandoned,
         )
 
         def opened() -> Log:

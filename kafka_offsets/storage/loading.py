@@ -6,7 +6,7 @@ once it is open.
 Sources: LogLoader of Kafka 4.3, which cuts at the first bad batch whatever follows it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -68,10 +68,12 @@ def load_segments(
     *,
     keep_valid: bool,
     believed: Mapping[int, Segment] = MappingProxyType({}),
+    is_abandoned: Callable[[], bool] = lambda: False,
 ) -> Loaded:
     """Read the segments of these names; see `Log.open`. Raises StorageError.
 
-    believed  by base offset those that need not be read
+    believed      by base offset those that need not be read
+    is_abandoned  asked at each batch; when it says so, OpeningAbandonedError
     Of the last one without `is_new` and of those behind it some may be missing, and each may be torn. What follows a
     gap or a tear in them is removed: it was never promised.
     """
@@ -102,6 +104,7 @@ def load_segments(
             limit=Limit(behind[0].base_offset, True) if behind else ended,
             least_epoch=least_epoch,
             is_followed=partial(_is_any_whole, behind),
+            is_abandoned=is_abandoned,
         )
         if segment.base_offset in believed:
             recovery = None

@@ -15,11 +15,11 @@ Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-1
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageError
 from kafka_offsets.protocol.records import (
     BatchHeader,
     read_batch_header,
@@ -126,6 +126,7 @@ class Log:
         self._unsynced = Unsynced()
         self._descriptors: list[Segment] = []
         self._keep_valid = False
+        self._is_abandoned: Callable[[], bool] = lambda: False
         self._failure: StorageError | None = None
         self._closed = False
         # Whoever closes or removes files; appending and syncing need none.
@@ -143,6 +144,7 @@ class Log:
         clean_end_offset: int | None = None,
         synced_offset: int = 0,
         keep_valid: bool = False,
+        is_abandoned: Callable[[], bool] = lambda: False,
     ) -> "Log":
         """Open the log in `directory`, which is made when there is none, and repair what a crash left.
 
@@ -151,6 +153,7 @@ class Log:
         clean_end_offset  the log end offset of a clean stop, None after any other
         synced_offset     whatever lies before it was on the disk before the stop, clean or not
         keep_valid        take what is damaged out of the log, see `damages`, in place of refusing it
+        is_abandoned      asked at each batch that is read; when it says so, OpeningAbandonedError
         A torn tail is cut, see `recovery`, unless the stop was clean or it lies before `synced_offset`: then nothing is
         torn, and a log that ends elsewhere is damaged. It is in the last segment, or where its name says that what is
         before it may not be on the disk; all segments behind it go. Index files and the leader
@@ -159,10 +162,10 @@ class Log:
         `synced_offset` on: two seconds for 100 MiB of small batches. Of the segments that a summary tells of none is.
         """
         log = cls(files, directory, config)
-        log._keep_valid = keep_valid
+        log._keep_valid, log._is_abandoned = keep_valid, is_abandoned
         try:
             log._open(topic_id, log_start_offset, clean_end_offset, synced_offset)
-        except StorageError:
+        except (StorageError, OpeningAbandonedError):
             log.close(sync=False)
             raise
         return log
@@ -280,6 +283,7 @@ class Log:
             promise,
             keep_valid=self._keep_valid,
             believed=believed,
+            is_abandoned=self._is_abandoned,
         )
         self.is_verified = not believed
         if self._segments:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
 from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.index_files import encode_index, encode_time_index
@@ -114,6 +114,7 @@ class Known(NamedTuple):
     least_epoch     the leader epoch of the batch before this segment
     is_followed     called when a batch is bad: whether whole batches stand in the segments behind this one
     epochs_may_fall a leader epoch lower than the one before is not an error
+    is_abandoned    asked at each batch; when it says so, OpeningAbandonedError ends the reading
     """
 
     verify_from: int = MAX_OFFSET
@@ -122,6 +123,7 @@ class Known(NamedTuple):
     least_epoch: int = NO_EPOCH
     epochs_may_fall: bool = False
     is_followed: Callable[[], bool] = lambda: False
+    is_abandoned: Callable[[], bool] = lambda: False
 
 
 _UNKNOWN = Known()
@@ -489,6 +491,8 @@ class Segment:
         least_epoch = _LOWEST_EPOCH if known.epochs_may_fall else known.least_epoch
         try:
             for batch, buffer, at in walk(file, 0, stop):
+                if known.is_abandoned():
+                    raise OpeningAbandonedError(self.path)
                 problem = order_problem(batch, self.base_offset, self.end_offset, known.limit)
                 if problem is not None:
                     raise DamagedBatchError(problem, self.path, batch.position)

@@ -13,6 +13,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage import data_directory
+from kafka_offsets.storage import segment as segment_module
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.segment import Segment
@@ -230,36 +231,46 @@ def test_the_sizes_of_logs_are_told_without_opening_them(root: Path, late: LateB
     client.core.close()
 
 
-def test_the_deletion_of_a_topic_waits_for_its_log_that_is_being_opened(
-    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_an_opening_that_nobody_wants_any_more_ends_at_the_next_batch(
+    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
 ) -> None:
-    opening, go_on = threading.Event(), threading.Event()
-    open_log = Log.open
-
-    def slowly(*arguments: Any, **named: Any) -> Log:
-        opening.set()
-        assert go_on.wait(30)
-        return open_log(*arguments, **named)
-
     client = started(root, late)
+    opener = client.core.opener
+    reading, was_read = threading.Event(), threading.Event()
+    read_batches = segment_module.walk
+
+    def slowly(*arguments: Any) -> Iterator[Any]:
+        opening = opener._opening
+        assert opening is not None
+        reading.set()
+        assert opening.abandoned.wait(30)
+        yield from read_batches(*arguments)
+        was_read.set()
+
     with monkeypatch.context() as patched:
-        patched.setattr(data_directory.Log, "open", slowly)
+        patched.setattr(segment_module, "walk", slowly)
         assert produced(client, 0) == BUSY
         ((work, done),) = late.waiting
         late.waiting.clear()
         worker = threading.Thread(target=work)
         worker.start()
-        assert opening.wait(30)
-        deleter = threading.Thread(target=client.core.topics.delete, args=["t"])
-        deleter.start()
-        deleter.join(0.05)
-        assert deleter.is_alive() and (root / "t-0").exists()
-        go_on.set()
-        worker.join()
-        deleter.join()
+        assert reading.wait(30)
+        if is_deleted:
+            client.core.topics.delete("t")
+        else:
+            opener.stop()
+        worker.join(30)
+        assert not worker.is_alive()
     done(None)
-    assert not [path for path in root.iterdir() if path.name.startswith("t-")]
+    assert not was_read.is_set() and not is_open(client.core, 0)
+    assert is_deleted != (root / "t-0").exists()
     client.core.close()
+    if not is_deleted:
+        again = CoreClient(make_core(DiskFiles(root)))
+        again.core.topics.opener = None
+        assert produced(again, 0) == 0, "it is whole"
+        again.core.close()
 
 
 def wait(core: BrokerCore, late: LateBackground, ms: int) -> Iterator[None]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.broker.config import KEYS as BROKER_KEYS
 from kafka_offsets.broker.config_keys import Described, Kind, text_of
@@ -187,22 +187,33 @@ def incremental_alter_configs(
 ) -> messages.IncrementalAlterConfigsResponse:
     """Change keys of each resource, all of its changes or none."""
     answer = messages.IncrementalAlterConfigsResponse
+    return answer(
+        responses=_alter_each(
+            core, request, answer.AlterConfigsResourceResponse, lambda _, resource: list(resource.configs)
+        )
+    )
+
+
+def _alter_each(
+    core: BrokerCore, request: Any, answer: Any, changes_of: Callable[[BrokerCore, Any], list[Change]]
+) -> list[Any]:
+    """Make the changes of each resource of a request, and answer each by itself."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
-        result = answer.AlterConfigsResourceResponse(ErrorCode.NONE, None, kind, name)
+        result = answer(ErrorCode.NONE, None, kind, name)
         try:
             if times[kind, name] > 1:
                 raise _invalid("Each resource must appear at most once.")
-            _alter(core, kind, name, resource.configs, validate_only=request.validate_only)
+            _alter(core, kind, name, changes_of(core, resource), validate_only=request.validate_only)
         except _RefusedError as refused:
             result.error_code, result.error_message = refused.error, refused.message
         except StorageError as error:
             logger.error("the configuration of %s is as before: %s", name, error)
             result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         results.append(result)
-    return answer(responses=results)
+    return results
 
 
 def alter_configs(
@@ -214,33 +225,18 @@ def alter_configs(
     is refused, where Kafka does not answer at all.
     """
     answer = messages.AlterConfigsResponse
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    results = []
-    for resource in request.resources:
-        kind, name = resource.resource_type, resource.resource_name
-        result = answer.AlterConfigsResourceResponse(ErrorCode.NONE, None, kind, name)
-        try:
-            if times[kind, name] > 1:
-                raise _invalid("Each resource must appear at most once.")
-            changes = [
-                messages.IncrementalAlterConfigsRequest.AlterableConfig(each.name, Operation.SET, each.value)
-                for each in resource.configs
-            ]
-            topic = core.topics.get(name) if kind == Resource.TOPIC else None
-            named = {each.name for each in changes}
-            changes += [
-                messages.IncrementalAlterConfigsRequest.AlterableConfig(key, Operation.DELETE, None)
-                for key in (() if topic is None else topic.configs)
-                if key not in named
-            ]
-            _alter(core, kind, name, changes, validate_only=request.validate_only)
-        except _RefusedError as refused:
-            result.error_code, result.error_message = refused.error, refused.message
-        except StorageError as error:
-            logger.error("the configuration of %s is as before: %s", name, error)
-            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-        results.append(result)
-    return answer(responses=results)
+    return answer(responses=_alter_each(core, request, answer.AlterConfigsResourceResponse, _replacing))
+
+
+def _replacing(core: BrokerCore, resource: Any) -> list[Change]:
+    """The changes that leave of a topic's configuration what is named alone."""
+    change = messages.IncrementalAlterConfigsRequest.AlterableConfig
+    changes = [change(each.name, Operation.SET, each.value) for each in resource.configs]
+    is_topic = resource.resource_type == Resource.TOPIC
+    topic = core.topics.get(resource.resource_name) if is_topic else None
+    named = {each.name for each in changes}
+    unnamed = (key for key in (() if topic is None else topic.configs) if key not in named)
+    return changes + [change(key, Operation.DELETE, None) for key in unnamed]
 
 
 def fail_alter_configs(

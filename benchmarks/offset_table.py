@@ -31,10 +31,10 @@ a million keys; 24 when it is full, 46 when it has just grown), 70 for the name 
 partitions, and of 8 in ten topics or shuffled, were measured before rows were packed, which leaves pages as they were;
 "own" is less by 70 bytes a group. The times are CPU time, beside the same calls of the version before.
 
-    group of        put existing     get  get_offset   (us of CPU; one partition in a page: put 0.47)
-    one topic               0.50    0.53        0.28
-    two topics              0.64    0.54        0.29
-    one partition           0.65    0.47        0.41
+    group of        put existing     get   (us of CPU; one partition in a page: put 0.47)
+    one topic               0.50    0.53
+    two topics              0.64    0.54
+    one partition           0.65    0.47
     a new group, topic and entry, and away again: 2.4
 """
 
@@ -150,7 +150,7 @@ def print_time() -> None:
         table.put("two", "dense", partition, entry)
         table.put("two", "gaps", partition * 9, entry)
     table.put("single", "single", 45, entry)
-    print("\ngroup of        put existing     get  get_offset   (us)")
+    print("\ngroup of        put existing     get   (us)")
     for label, group, topic in (
         ("one topic", "one", "dense"),
         ("two topics", "two", "dense"),
@@ -160,9 +160,8 @@ def print_time() -> None:
         times = (
             microseconds(table, "table.put(group, topic, 45, entry)", group, topic),
             microseconds(table, "table.get(group, topic, 45)", group, topic),
-            microseconds(table, "table.get_offset(group, topic, 45)", group, topic),
         )
-        print(f"{label:14}  {times[0]:12.2f}  {times[1]:6.2f}  {times[2]:10.2f}")
+        print(f"{label:14}  {times[0]:12.2f}  {times[1]:6.2f}")
     print(f"a new group, topic and entry, and away again: {churn():.2f}")
 
 

@@ -21,7 +21,6 @@ page, and stays there.
 names included; with one partition 62, and the name of its group (benchmarks/offset_table.py).
 """
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -53,7 +52,6 @@ from kafka_offsets.coordinator.packed_rows import (
 NO_TOPIC_ID = bytes(16)
 
 _PAGE_BITS, _PAGE_MASK, _ROW_BYTES, _BELOW = PAGE_BITS, PAGE_MASK, ROW_BYTES, BELOW
-_OFFSET = struct.Struct("=q")
 _pack, _unpack_from = ROW.pack, ROW.unpack_from
 assert KIND_AT == ROW_BYTES, "a packed row begins as one of a page"
 
@@ -139,21 +137,6 @@ class OffsetTable:
         slot = partition & _PAGE_MASK
         at = page.position(slot)
         return None if at < 0 else _entry(page, slot, at)
-
-    def get_offset(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the committed offset alone, or None when there is no entry; half the time of :meth:`get`."""
-        page = self._find(group, topic, partition)
-        if page is None:
-            return None
-        if type(page) is not Page:
-            at = self._place(group, topic)
-            row = page if self._is_row_of(page, at, topic, partition) else None
-            return None if row is None else _OFFSET.unpack_from(row, at)[0]
-        at = page.position(partition & _PAGE_MASK)
-        if at < 0:
-            return None
-        offset: int = _OFFSET.unpack_from(page.rows, at)[0]
-        return offset
 
     def put(
         self,
@@ -335,21 +318,6 @@ class OffsetTable:
                 first = page.number << _PAGE_BITS
                 for index, slot in enumerate(page.slots()):
                     yield page.topic, first | slot, _entry(page, slot, index * _ROW_BYTES)
-
-    def remove_group(self, group: str) -> int:
-        """Remove all entries of a group; return how many there were."""
-        removed = 0
-        for topic, held in self._held_topics(group):
-            if type(held) is not Page:
-                removed += 1
-                self._release_kind(self._packed.remove(held, self._place(group, topic)))
-                continue
-            for page in held.pages():
-                removed += len(page.rows) // _ROW_BYTES
-                self._release_topic(page.topic)
-        self._groups.pop(group, None)
-        self._count -= removed
-        return removed
 
     # ---- whole pages -------------------------------------------------------------------------------------------
 

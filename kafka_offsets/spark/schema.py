@@ -1,0 +1,152 @@
+"""The table that the offsets log is: one row for each record, and which columns it has.
+
+Everything below `spark` takes its names and types from here. Types are Arrow's; `ddl` gives them as Spark writes them.
+
+A row with an `error` stands for what could not be read: a record of an unknown version or that does not parse, or
+a batch that is damaged. What is known of it (place, kind, names) is in its other columns, the rest is null.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""Spark's only timestamp; the log keeps milliseconds."""
+
+KINDS = {
+    0: "offset",
+    1: "offset",
+    2: "group",
+    3: "consumer_group_metadata",
+    4: "consumer_group_partition_metadata",
+    5: "consumer_group_member_metadata",
+    6: "consumer_group_target_assignment_metadata",
+    7: "consumer_group_target_assignment_member",
+    8: "consumer_group_current_member_assignment",
+    10: "share_group_member_metadata",
+    11: "share_group_metadata",
+    12: "share_group_target_assignment_metadata",
+    13: "share_group_target_assignment_member",
+    14: "share_group_current_member_assignment",
+    15: "share_group_state_partition_metadata",
+    16: "consumer_group_regular_expression",
+    17: "streams_group_metadata",
+    19: "streams_group_member_metadata",
+    20: "streams_group_target_assignment_metadata",
+    21: "streams_group_target_assignment_member",
+    22: "streams_group_current_member_assignment",
+    23: "streams_group_topology",
+}
+"""`key_version` -> `kind`: the name of Kafka's message (GroupMetadataKey, …) but for offsets and classic groups."""
+
+OFFSET, GROUP, CONTROL, UNKNOWN = "offset", "group", "control", "unknown"
+"""Kinds: a committed offset; a classic group; a transaction's marker; a key that is not known, or a batch unread."""
+
+COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
+"""Outcomes of a transaction: what the marker behind its records says, or that there is none yet."""
+
+
+class Column(NamedTuple):
+    """A column of the table.
+
+    about  what it holds, and when it is null
+    """
+
+    name: str
+    type: pa.DataType
+    about: str
+
+
+COLUMNS = (
+    Column("log_partition", pa.int32(), "the partition of `__consumer_offsets`"),
+    Column("log_offset", pa.int64(), "the record's offset in it; null where a batch has no readable header"),
+    Column("record_timestamp", TIMESTAMP, "of the record itself"),
+    Column("kind", pa.string(), "what the record is of: `offset`, `group`, …, `control`, `unknown`"),
+    Column("key_version", pa.int32(), "the number that the key begins with; null where there is no such key"),
+    Column("value_version", pa.int32(), "the number that the value begins with; null for a tombstone"),
+    Column("tombstone", pa.bool_(), "whether the value is null: the key is deleted"),
+    Column("group", pa.string(), "null for `control` and `unknown`"),
+    Column("topic", pa.string(), "of an `offset`"),
+    Column("partition", pa.int32(), "of an `offset`"),
+    Column("committed_offset", pa.int64(), "of an `offset`; this and the next ones are null for a tombstone"),
+    Column("leader_epoch", pa.int32(), "of an `offset`; null when the commit had none"),
+    Column("metadata", pa.string(), "of an `offset`: the client's text, often empty"),
+    Column("commit_timestamp", TIMESTAMP, "of an `offset`"),
+    Column("expire_timestamp", TIMESTAMP, "of an `offset` whose commit named its own retention, else null"),
+    Column("topic_id", pa.string(), "of an `offset`, as Kafka prints it; null when the commit had none"),
+    Column("member", pa.string(), "member id, of kinds that have one in their key"),
+    Column(
+        "generation", pa.int32(), "generation of a `group`; group, assignment or member epoch of other kinds"
+    ),
+    Column("protocol_type", pa.string(), "of a `group`"),
+    Column("members", pa.int32(), "of a `group`: how many it has"),
+    Column("state", pa.string(), "`Empty`: a `group` without members; a member's stored state; else null"),
+    Column("transactional", pa.bool_(), "whether the record belongs to a transaction; true for markers too"),
+    Column("producer_id", pa.int64(), "null for none"),
+    Column("outcome", pa.string(), "of transactional records: `committed`, `aborted` or `open`; else null"),
+    Column("key", pa.binary(), "as stored; only when asked for"),
+    Column("value", pa.binary(), "as stored; only when asked for"),
+    Column("file", pa.string(), "the segment; null from a live cluster"),
+    Column("position", pa.int64(), "of the batch in the segment; null from a live cluster"),
+    Column("batch_bytes", pa.int32(), "size of the batch as stored"),
+    Column("record_bytes", pa.int32(), "size of the record, decompressed"),
+    Column("error", pa.string(), "why the record or batch could not be read; null when it could"),
+)
+
+BY_NAME = {column.name: column for column in COLUMNS}
+
+DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.name not in ("key", "value"))
+"""What `mode=all` gives unless told which columns."""
+
+STATE_COLUMNS = (
+    "log_partition",
+    "log_offset",
+    "group",
+    "topic",
+    "partition",
+    "committed_offset",
+    "leader_epoch",
+    "metadata",
+    "commit_timestamp",
+    "expire_timestamp",
+    "topic_id",
+)
+"""The state that a log amounts to: the last committed offset of each (group, topic, partition)."""
+
+LATEST_COLUMNS = (*STATE_COLUMNS, "tombstone", "error")
+"""What `mode=latest` gives unless told which columns: each segment's winners, deletions among them."""
+
+
+def select(names: Iterable[str]) -> tuple[Column, ...]:
+    """Return columns by their names, in that order. ValueError names one that there is not, or that comes twice."""
+    chosen: dict[str, Column] = {}
+    for name in names:
+        if name not in BY_NAME:
+            raise ValueError(f"no column {name!r}; there are {', '.join(BY_NAME)}")
+        if name in chosen:
+            raise ValueError(f"column {name!r} is named twice")
+        chosen[name] = BY_NAME[name]
+    if not chosen:
+        raise ValueError("no column is named")
+    return tuple(chosen.values())
+
+
+def arrow_schema(names: Iterable[str] = DEFAULT_COLUMNS) -> pa.Schema:
+    """Return the Arrow schema of some columns."""
+    return pa.schema([pa.field(column.name, column.type) for column in select(names)])
+
+
+_SPARK_TYPES = {
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.bool_(): "BOOLEAN",
+    TIMESTAMP: "TIMESTAMP",
+}
+
+
+def ddl(names: Sequence[str] = DEFAULT_COLUMNS) -> str:
+    """Return the schema of some columns as Spark's DDL text."""
+    return ", ".join(f"`{column.name}` {_SPARK_TYPES[column.type]}" for column in select(names))

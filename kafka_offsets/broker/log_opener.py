@@ -1,6 +1,7 @@
 """Logs of topics that are opened while the broker serves: long ones when they are asked for, the rest in time.
 
-To open a log its batch headers are read, a second for 50 MB of small ones. A thread that nobody waits for does that,
+To open a log its batch headers are read, a second for 50 MB of small ones, and its producers, as long again unless the
+last stop has written them down. A thread that nobody waits for does that,
 and who asks meanwhile hears NOT_LEADER_OR_FOLLOWER, as of a Kafka broker that does not have the partition yet, and
 tries again. Short logs are opened when they are asked for. Those that nobody asks for are opened one by one, with
 pauses between them, so that retention and compaction reach them, and so that a clean stop can speak for every log.
@@ -18,12 +19,11 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.partitions import NotOpenYetError
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
-from kafka_offsets.storage.log import Log
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.deadlines import Deadline
-    from kafka_offsets.broker.partitions import Topic
+    from kafka_offsets.broker.partitions import Opened, Topic
 
 _LONG_BYTES = 256 << 10
 """Opening so much takes some milliseconds."""
@@ -138,7 +138,7 @@ class LogOpener:
         opening = _Opening((topic.name, index))
         open_log = core.topics.opening(topic, index, opening.abandoned.is_set)
         self._opening = opening
-        opened: list[Log] = []
+        opened: list[Opened] = []
         problem: Exception | None = None
         began_ms = core.clock.now().mono_ms
 
@@ -156,8 +156,8 @@ class LogOpener:
 
         def done(error: StorageError | None) -> None:
             self._opening = None
-            for log in opened:
-                self._take_in(topic, index, log, opening)
+            for each in opened:
+                self._take_in(topic, index, each, opening)
             if problem is not None:
                 self._fail(opening, problem)
             self._open_next()
@@ -168,15 +168,15 @@ class LogOpener:
 
         core.background(work, done)
 
-    def _take_in(self, topic: Topic, index: int, log: Log, opening: _Opening) -> None:
+    def _take_in(self, topic: Topic, index: int, opened: Opened, opening: _Opening) -> None:
         if not opening.abandoned.is_set():
             try:
-                self._core.topics.take_in(topic, index, log)
+                self._core.topics.take_in(topic, index, opened)
             except StorageError as error:
                 self._refuse(opening.key, error)
         else:
             with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
-                log.close(sync=False)
+                opened.log.close(sync=False)
 
     def _fail(self, opening: _Opening, problem: Exception) -> None:
         if opening.abandoned.is_set():

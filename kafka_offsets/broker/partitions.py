@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.producers import Producers
@@ -16,12 +16,12 @@ from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageError
 from kafka_offsets.protocol.records import encode_marker, read_batch_header
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.producer_state import append_aborted, leave_producer_state
+from kafka_offsets.storage.log import Log, LogConfig, StoredBatch
+from kafka_offsets.storage.producer_state import append_aborted, leave_producer_state, saved_producer_state
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.fetch import ParkedFetch
@@ -32,15 +32,36 @@ logger = logging.getLogger(__name__)
 INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
 """Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
 
+_WORTH_BYTES = 256 << 10
+"""A log of so much is not read again for its producers, even if it has none; that takes some milliseconds."""
+
+_CATCH_UP_BYTES = 8 << 20
+"""So much of a log is read in a tenth of a second."""
+
 
 class NotOpenYetError(StorageError):
     """The log of a partition is being opened."""
+
+
+class Known(NamedTuple):
+    """Producers of a log, as of an offset."""
+
+    producers: Producers
+    end_offset: int
+
+
+class Opened(NamedTuple):
+    """A log that was opened, and its producers, unless they are read back when they are asked for."""
+
+    log: Log
+    known: Known | None
 
 
 class Partition:
     """One partition whose log is open.
 
     topic         name of its topic
+    known         its producers, when opening has found them
     leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
     parked        fetches that wait for it to grow, and how many more bytes of it count for each
     joining       requests that wait until it is on the disk that it takes part in their transaction
@@ -49,8 +70,7 @@ class Partition:
 
     __slots__ = (
         "_is_written_elsewhere",
-        "_producers",
-        "_scanned",
+        "_known",
         "index",
         "joining",
         "leader_epoch",
@@ -61,7 +81,7 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log) -> None:
+    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log, known: Known | None = None) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -73,38 +93,29 @@ class Partition:
         self.told_bytes = 0
         self.joining = 0
         # What is not there need not be read.
-        is_empty = log.log_start_offset == log.log_end_offset == 0
-        self._producers = Producers() if is_empty else None
+        if known is None and log.log_start_offset == log.log_end_offset == 0:
+            known = Known(Producers(), 0)
+        self._known = known
         self._is_written_elsewhere = topic == OFFSETS_TOPIC
-        self._scanned = log.log_end_offset
 
     @property
     def producers(self) -> Producers:
-        """The producers that wrote here, read back from the batches of the log on first use.
+        """The producers that wrote here; those of the offsets topic are read back from its log on first use.
 
         Raises StorageError when a batch is damaged.
         """
-        if self._producers is None:
-            producers = Producers()
-            self._scan(producers, None)
-            self._producers = producers
-        elif self._is_written_elsewhere and self._scanned < self.log.log_end_offset:
-            self._scan(self._producers, self._scanned)
-        return self._producers
+        known = self._known
+        if known is None:
+            known = self._known = read_producers(self.log)
+        elif self._is_written_elsewhere and known.end_offset < self.log.log_end_offset:
+            self._known = None  # what has been read in part is of no use
+            known = self._known = _read_on(self.log, known) or read_producers(self.log)
+        return known.producers
 
     @property
     def knows_producers(self) -> bool:
         """Whether asking for `producers` reads nothing, or next to nothing."""
-        return self._producers is not None
-
-    def _scan(self, producers: Producers, start_offset: int | None) -> None:
-        end = self.log.log_end_offset
-        batches = ((batch.header, batch.data) for batch in self.log.batches(start_offset, verify=False))
-        try:
-            producers.take(batches)
-        except ProtocolError as error:
-            raise StorageError(f"damaged transaction marker: {error}", self.log.directory) from error
-        self._scanned = end
+        return self._known is not None
 
     @property
     def last_stable_offset(self) -> int:
@@ -132,31 +143,98 @@ class Partition:
                 logger.error("%s: an aborted transaction is not in the index: %s", self.log.directory, error)
 
     def leave_producers(self, *, keep_index: bool) -> None:
-        """Leave what is known of producers beside the log, for Kafka. Raises StorageError."""
-        producers = self._producers
-        if producers is not None and (len(producers) or producers.aborted) and self.log.failure is None:
-            leave_producer_state(self.log, producers.entries(), producers.aborted, keep_index=keep_index)
+        """Leave what is known of producers beside the log. Raises StorageError."""
+        log, known = self.log, self._known
+        if known is None or log.failure is not None:
+            return
+        if self._is_written_elsewhere and log.appended_bytes > _CATCH_UP_BYTES:
+            return  # what the stop before this one has left is as good for whoever asks
+        if len(known.producers) or known.producers.aborted or log.size >= _WORTH_BYTES:
+            producers = self.producers
+            leave_producer_state(
+                log, producers.entries(), producers.aborted, producers.dumps(), keep_index=keep_index
+            )
 
     def delete_records_before(self, offset: int) -> None:
         """Let the log start at `offset`; its producers stay known.
 
-        After a restart only producers that still have a batch in the log are known. Raises as the log does.
+        After a restart that had to read the log only those that still have a batch in it are. Raises as the log does.
         """
         producers = self.producers  # read before the batches go
         self.log.delete_records_before(offset)
         producers.forget_aborted_before(offset)
 
     def expire_records_before(self, offset: int) -> None:
-        """Let the log start at `offset`, as `delete_records_before`; producers are not read back for it.
-
-        Those that nobody has asked for yet are then known as after a restart.
-        """
+        """Let the log start at `offset`, as `delete_records_before`; producers are not read back for it."""
         self.log.delete_records_before(offset)
-        if self._producers is not None:
-            self._producers.forget_aborted_before(offset)
+        if self._known is not None:
+            self._known.producers.forget_aborted_before(offset)
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
+
+
+def saved_producers(log: Log) -> Known | None:
+    """Return what the log's last stop has written down of its producers; None when that is in doubt."""
+    saved = None if log.damages else saved_producer_state(log)
+    if saved is None:
+        return None
+    end_offset, data = saved
+    try:
+        producers = Producers.loads(data)
+    except ValueError as error:
+        logger.warning("%s: what it has saved of its producers is not used: %s", log.directory, error)
+        return None
+    producers.forget_aborted_before(log.log_start_offset)
+    return Known(producers, end_offset)
+
+
+def read_producers(log: Log, is_abandoned: Callable[[], bool] = lambda: False) -> Known:
+    """Return the producers of a log: what its last stop has written down and the batches behind it, or all batches.
+
+    Can be called in any thread. StorageError when a batch is damaged; OpeningAbandonedError soon after `is_abandoned`.
+    """
+    saved = saved_producers(log)
+    known = None if saved is None else _read_on(log, saved, is_abandoned)
+    if known is None:
+        producers, end = Producers(), log.log_end_offset
+        _take(producers, log, _batches(log, None, is_abandoned))
+        known = Known(producers, end)
+    return known
+
+
+def _read_on(log: Log, known: Known, is_abandoned: Callable[[], bool] = lambda: False) -> Known | None:
+    """Take in the batches behind what is known, as `read_producers`.
+
+    None where compaction has taken some of them: one may have been the end of a transaction that is known as open.
+    """
+    expected, end = known.end_offset, log.log_end_offset
+
+    def complete() -> Iterator[StoredBatch]:
+        nonlocal expected
+        for batch in _batches(log, expected, is_abandoned) if expected < end else ():
+            header = batch.header
+            if header.base_offset != expected or header.record_count != header.last_offset_delta + 1:
+                return
+            expected = header.last_offset + 1
+            yield batch
+
+    _take(known.producers, log, complete())
+    return known._replace(end_offset=end) if expected == end else None
+
+
+def _batches(log: Log, offset: int | None, is_abandoned: Callable[[], bool]) -> Iterator[StoredBatch]:
+    for batch in log.batches(offset, verify=False):
+        if is_abandoned():
+            raise OpeningAbandonedError(log.directory)
+        yield batch
+
+
+def _take(producers: Producers, log: Log, batches: Iterable[StoredBatch]) -> None:
+    try:
+        producers.take((batch.header, batch.data) for batch in batches)
+    except ProtocolError as error:
+        raise StorageError(f"damaged transaction marker: {error}", log.directory) from error
 
 
 class Topic:
@@ -261,25 +339,38 @@ class Topics:
 
     def opening(
         self, topic: Topic, index: int, is_abandoned: Callable[[], bool] = lambda: False
-    ) -> Callable[[], Log]:
+    ) -> Callable[[], Opened]:
         """Return what opens the log of a partition that is not in use, in any thread; it raises StorageError.
 
         OpeningAbandonedError soon after `is_abandoned`, which it asks now and then, has said so.
         """
         open_log = self.directory.opening(topic.name, index, topic.log_config, is_abandoned)
 
-        def opened() -> Log:
+        def opened() -> Opened:
             log = open_log()
             is_on_disk = self._config.fsync == "never" or log.recovery_point >= log.log_end_offset
             if not is_on_disk and not is_abandoned():
                 with suppress(StorageError):  # final, and `take_in` says so
                     log.sync()  # a dead process left it to the system, and it is about to be served
-            return log
+            known = None
+            if topic.name == OFFSETS_TOPIC:
+                known = saved_producers(log)  # few ask for the others, who then wait for the log to be read
+            else:
+                try:
+                    known = read_producers(log, is_abandoned)
+                except StorageError as error:  # whoever asks for them is told as well
+                    logger.error("%s-%d: its producers cannot be read: %s", topic.name, index, error)
+                except OpeningAbandonedError:
+                    with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
+                        log.close(sync=False)
+                    raise
+            return Opened(log, known)
 
         return opened
 
-    def take_in(self, topic: Topic, index: int, log: Log) -> Partition:
+    def take_in(self, topic: Topic, index: int, opened: Opened) -> Partition:
         """Make an opened log that of its partition, and tell what was found. StorageError when the log has failed."""
+        log = opened.log
         self.directory.take_in(topic.name, index, log)
         if log.failure is not None:
             raise log.failure
@@ -294,7 +385,7 @@ class Topics:
             )
         for damage in log.damages:
             logger.error("damaged: %s", damage)
-        partition = topic.partitions[index] = Partition(topic.name, topic.topic_id, index, log)
+        partition = topic.partitions[index] = Partition(topic.name, topic.topic_id, index, log, opened.known)
         return partition
 
     def all(self) -> list[Topic]:

@@ -10,6 +10,7 @@ consumers that read committed records read up to the last stable offset, and are
 Sources: KIP-98; ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka 4.3.
 """
 
+import struct
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -36,6 +37,12 @@ _FORGOTTEN_AT_ONCE = 16
 
 EXPIRATION_MS = 86_400_000
 """A producer idle for this long is forgotten: Kafka's default of producer.id.expiration.ms."""
+
+
+_COUNTS = struct.Struct(">ii")
+_PRODUCER = struct.Struct(">qhiqqB")
+_BATCH = struct.Struct(">iiqq")
+_ABORTED = struct.Struct(">qqqq")
 
 
 class AppendedBatch(NamedTuple):
@@ -103,6 +110,42 @@ class Producers:
             if marker is not None:  # else compaction has taken it
                 is_commit, epoch = marker
                 self.end_transaction(header, header.base_offset, epoch, 0, is_commit=is_commit)
+
+    @classmethod
+    def loads(cls, data: bytes) -> "Producers":
+        """Return what `dumps` wrote down. Raises ValueError when that is not what it is."""
+        producers = cls()
+        try:
+            (count, aborted), at = _COUNTS.unpack_from(data), _COUNTS.size
+            for _ in range(count):
+                producer_id, epoch, coordinator_epoch, timestamp, first, batches = _PRODUCER.unpack_from(
+                    data, at
+                )
+                batches_at = at + _PRODUCER.size
+                at = batches_at + batches * _BATCH.size
+                producer = producers._by_id[producer_id] = Producer(epoch)
+                producer.coordinator_epoch, producer.last_timestamp = coordinator_epoch, timestamp
+                producer.batches.extend(map(AppendedBatch._make, _BATCH.iter_unpack(data[batches_at:at])))
+                if first >= 0:
+                    producers._open[producer_id] = first
+            if len(data) != at + aborted * _ABORTED.size:
+                raise ValueError(f"{len(data)} bytes of producers, {at} read")
+            producers.aborted = [*map(AbortedEntry._make, _ABORTED.iter_unpack(data[at:]))]
+        except struct.error as error:
+            raise ValueError(f"no producers: {error}") from error
+        producers._open = dict(sorted(producers._open.items(), key=lambda each: each[1]))
+        return producers
+
+    def dumps(self) -> bytes:
+        """Write down all that is known, save when each of them was used last: as of an opened log that is never."""
+        pieces = [_COUNTS.pack(len(self._by_id), len(self.aborted))]
+        for producer_id, each in self._by_id.items():
+            first = self._open.get(producer_id, -1)
+            fixed = each.epoch, each.coordinator_epoch, each.last_timestamp, first, len(each.batches)
+            pieces.append(_PRODUCER.pack(producer_id, *fixed))
+            pieces += [_BATCH.pack(*batch) for batch in each.batches]
+        pieces += [_ABORTED.pack(*each) for each in self.aborted]
+        return b"".join(pieces)
 
     def __len__(self) -> int:
         return len(self._by_id)

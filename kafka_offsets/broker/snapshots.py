@@ -28,6 +28,7 @@ from kafka_offsets.coordinator.snapshot import (
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join, parent
 from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.producer_state import batch_ending_at
 from kafka_offsets.storage.salvage import damaged_files
 
 if TYPE_CHECKING:
@@ -434,12 +435,8 @@ def _last_batch(log: Log, end_offset: int) -> SnapshotTail | None:
 
     Raises StorageError when it is damaged.
     """
-    if end_offset <= log.log_start_offset:
-        return None
-    batch = next(log.batches(end_offset - 1), None)
-    if batch is None or batch.header.last_offset + 1 != end_offset:
-        return None
-    return SnapshotTail(end_offset, batch.header.base_offset, batch.header.crc, batch.header.leader_epoch)
+    last = batch_ending_at(log, end_offset)
+    return None if last is None else SnapshotTail(end_offset, last.base_offset, last.crc, last.leader_epoch)
 
 
 def _check_complete(log: Log, offset: int) -> int:

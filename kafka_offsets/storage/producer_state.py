@@ -1,16 +1,23 @@
-"""What a log leaves of its producers for Apache Kafka, which does not read the batches again after a clean stop.
+"""What a log leaves of its producers when it stops, so that its batches need not be read again for them.
 
     00000000000000000042.snapshot    the producers as of offset 42, the end of the log
     00000000000000000000.txnindex    the aborted transactions whose markers stand in that segment, in their order
+    producer-state                   both, and all that Kafka's two leave out
 
-We make both again from the batches and read neither. Sources: ProducerStateManager, TransactionIndex of Kafka 4.3;
-KIP-98.
+The first two are for Kafka, and we read neither: a snapshot has one batch of each producer, and one that was sent again
+behind the start would not be known for what it is; an index has no checksum, and an entry that is lost makes an
+aborted transaction a committed one. Kafka reads no file of the third name. Sources: ProducerStateManager,
+TransactionIndex of Kafka 4.3; KIP-98.
 
 ::
 
-    snapshot   version int16, 1 | crc uint32, CRC-32C of what follows | the entries of ProducerSnapshot
-    txnindex   entries of: version int16, 0 | producer id | first offset | last offset | last stable offset, int64 each
+    snapshot        version int16, 1 | crc uint32, CRC-32C of what follows | the entries of ProducerSnapshot
+    txnindex        entries of: version int16, 0 | producer id | first offset | last offset | last stable offset, int64
+    producer-state  version int16, 1 | crc uint32, CRC-32C of what follows | end offset int64 | base offset int64 and
+                    CRC uint32 of the batch that ends there | what the broker knows of producers
 """
+
+from __future__ import annotations
 
 import struct
 from bisect import bisect_right
@@ -19,7 +26,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 
+from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.storage.files import Files, join
 from kafka_offsets.storage.segment import NAME_DIGITS, TRANSACTION_INDEX_SUFFIX, segment_name
 
@@ -27,10 +36,13 @@ if TYPE_CHECKING:
     from kafka_offsets.storage.log import Log
 
 SNAPSHOT_SUFFIX = ".snapshot"
+PRODUCER_STATE = "producer-state"
 _VERSION = 1
 _INT16 = struct.Struct(">h")
 _CRC = struct.Struct(">I")
 _TRANSACTION = struct.Struct(">hqqqq")
+_HEAD = struct.Struct(">hI")
+_AS_OF = struct.Struct(">qqI")
 
 
 class AbortedEntry(NamedTuple):
@@ -42,7 +54,7 @@ class AbortedEntry(NamedTuple):
     stable_offset: int
 
 
-def encode_snapshot(entries: "Iterable[messages.ProducerSnapshot.ProducerEntry]") -> bytes:
+def encode_snapshot(entries: Iterable[messages.ProducerSnapshot.ProducerEntry]) -> bytes:
     """Return a snapshot of producers, in Kafka's format."""
     body = messages.encode(messages.ProducerSnapshot(crc=0, producer_entries=list(entries)), _VERSION)
     checked = body[_CRC.size :]
@@ -54,7 +66,7 @@ def encode_aborted(transactions: Iterable[Sequence[int]]) -> bytes:
     return b"".join(_TRANSACTION.pack(0, *each) for each in transactions)
 
 
-def append_aborted(log: "Log", transaction: Sequence[int]) -> None:
+def append_aborted(log: Log, transaction: Sequence[int]) -> None:
     """Note an aborted transaction whose marker has just been appended. Raises StorageError."""
     name = segment_name(log.segments[-1].base_offset, TRANSACTION_INDEX_SUFFIX)
     file = log.files.open(join(log.directory, name), create=True)
@@ -65,18 +77,21 @@ def append_aborted(log: "Log", transaction: Sequence[int]) -> None:
 
 
 def leave_producer_state(
-    log: "Log",
-    entries: "Iterable[messages.ProducerSnapshot.ProducerEntry]",
+    log: Log,
+    entries: Iterable[messages.ProducerSnapshot.ProducerEntry],
     aborted: Sequence[AbortedEntry],
+    known: bytes,
     *,
     keep_index: bool,
 ) -> None:
     """Write the snapshot at the end of a log that stops, and its transaction indexes where they are not right.
 
+    known       what `saved_producer_state` is to give the next start
     keep_index  the cleaner writes the indexes of this log
     Raises StorageError.
     """
     with log.file_lock:
+        _save(log, known)
         name = f"{log.log_end_offset:0{NAME_DIGITS}d}{SNAPSHOT_SUFFIX}"
         _write(log.files, join(log.directory, name), encode_snapshot(entries))
         for old in log.files.list_directory(log.directory):
@@ -94,6 +109,53 @@ def leave_producer_state(
             path = join(log.directory, segment_name(base, TRANSACTION_INDEX_SUFFIX))
             if found or log.files.exists(path):
                 _write(log.files, path, encode_aborted(found))
+
+
+def saved_producer_state(log: Log) -> tuple[int, bytes] | None:
+    """Return the offset up to which the log's last stop knew its producers, and what it knew; None when in doubt.
+
+    Beyond doubt it is where the checksum is right and the batch before that offset is the one it was. Reads no more
+    than the file and that batch.
+    """
+    path = join(log.directory, PRODUCER_STATE)
+    try:
+        if not log.files.exists(path):
+            return None
+        data = log.files.read_all(path)
+        if len(data) < _HEAD.size + _AS_OF.size:
+            return None
+        version, crc = _HEAD.unpack_from(data)
+        if version != _VERSION or crc != google_crc32c.value(data[_HEAD.size :]):
+            return None
+        end_offset, base_offset, batch_crc = _AS_OF.unpack_from(data, _HEAD.size)
+        last = batch_ending_at(log, end_offset)
+    except StorageError:
+        return None  # the log is read in its place, and that tells what is wrong with it
+    if last is None or (last.base_offset, last.crc) != (base_offset, batch_crc):
+        return None
+    return end_offset, data[_HEAD.size + _AS_OF.size :]
+
+
+def batch_ending_at(log: Log, end_offset: int) -> BatchHeader | None:
+    """Return the header of the batch whose last record is before `end_offset`; None when there is no such batch.
+
+    Raises StorageError when it is damaged.
+    """
+    if not log.log_start_offset < end_offset <= log.log_end_offset:
+        return None
+    batch = next(log.batches(end_offset - 1), None)
+    return None if batch is None or batch.header.last_offset + 1 != end_offset else batch.header
+
+
+def _save(log: Log, known: bytes) -> None:
+    path = join(log.directory, PRODUCER_STATE)
+    last = batch_ending_at(log, log.log_end_offset)
+    if last is None:  # nothing would tell the next start that it is of this log
+        if log.files.exists(path):
+            log.files.remove(path)
+        return
+    checked = _AS_OF.pack(log.log_end_offset, last.base_offset, last.crc) + known
+    _write(log.files, path, _HEAD.pack(_VERSION, google_crc32c.value(checked)) + checked)
 
 
 def _write(files: Files, path: str, content: bytes) -> None:

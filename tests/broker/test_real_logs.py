@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker import snapshots
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
@@ -162,3 +163,53 @@ def test_the_offsets_topic_of_a_kafka_directory_goes_on_in_segments_of_the_confi
     assert topic is not None and topic.config.segment_bytes == 1 << 20
     assert topic.config.cleanup_policy == ("compact",)
     core.close()
+
+
+def state(client: CoreClient) -> list[Any]:
+    """All that the shards hold, and how many records of theirs they carry without reading them."""
+    found: list[Any] = []
+    for hosted in client.core.runtime.all_shards():
+        shard = hosted.shard
+        offsets = {group: sorted(shard.offsets.items(group)) for group in shard.offsets.groups()}
+        groups = {group_id: group.durable for group_id, group in shard.groups.items()}
+        open_ = {producer: offsets for producer, offsets in shard.pending.items() if offsets}
+        found.append((offsets, groups, open_, shard.unknown_records, hosted.log.log_end_offset))
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_start_from_a_snapshot_finds_what_a_replay_of_kafkas_records_finds(
+    scenario: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Offsets, groups of every type, open transactions, and the records that are carried: share, streams, unknown."""
+    caplog.set_level("INFO", snapshots.__name__)
+    client = start(scenario, tmp_path)
+    client.core.close()
+    clock = client.core.clock
+
+    def again(interval_bytes: int) -> CoreClient:
+        files = DiskFiles(tmp_path / "data")
+        return CoreClient(make_core(files, clock=clock, offsets_snapshot_interval_bytes=interval_bytes))  # type: ignore[arg-type]
+
+    client = again(0)
+    replayed = state(client)
+    client.core.close()
+    again(1).core.close()  # takes the snapshots
+    logs = [path.read_bytes() for path in sorted((tmp_path / "data").glob(f"{OFFSETS_TOPIC}-*/*.log"))]
+    caplog.clear()
+    client = again(1)
+    used = [record for record in caplog.records if "is used" in record.getMessage()]
+    assert len(used) == sum(bool(hosted.log.size) for hosted in client.core.runtime.all_shards())
+    assert state(client) == replayed
+    assert not any(
+        partition.knows_producers
+        for hosted in client.core.runtime.all_shards()
+        if hosted.log.size
+        and (partition := client.core.topics.partition(OFFSETS_TOPIC, hosted.shard.partition)) is not None
+    ), "no log has been read for its producers"
+    client.core.close()
+    assert logs == [
+        path.read_bytes() for path in sorted((tmp_path / "data").glob(f"{OFFSETS_TOPIC}-*/*.log"))
+    ]
+    if scenario in {"share", "streams"}:
+        assert any(unknown for *_, unknown, _ in replayed), "they hold records of groups that are not served"

@@ -16,6 +16,8 @@
 # mutation      12,000 changes to coordinator/, by mutmut: does a test see each of them? goes on where it stopped, in .crash
 # suites        other people's test suites, with our broker and a real Kafka; Go, Java 17, Maven; port 9092
 # differential  plays tests/differential with a real Kafka and keeps its answers; Java 17 and Maven
+# docs   the pages of docs/ as HTML in build/docs, with the API from the docstrings; a link within them that leads nowhere is an error
+# linkcheck     asks for every page that docs/ links to outside
 # stub   makes protocol/messages.pyi again from the schemas
 # clean  removes what the others made, but not ./data
 #
@@ -28,10 +30,11 @@ BIN := $(VENV)/bin
 APT := apt-get install -y
 CHECKED := kafka_offsets
 PEERS := --kafka --kfake
+SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation suites differential stub clean tools
+.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -41,6 +44,7 @@ run: $(VENV)/run.stamp
 test: $(VENV)/test.stamp tools
 	@failed=; \
 	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
+	echo "--- docs"; $(MAKE) --no-print-directory docs || failed="$$failed docs"; \
 	echo "--- pytest"; $(BIN)/python -m pytest $(PYTEST_ARGS) || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
 	echo "make test: all is well"
@@ -117,6 +121,12 @@ suites: $(VENV)/test.stamp
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential.record $(DIFFERENTIAL_ARGS)
 
+docs: $(VENV)/docs.stamp
+	$(SPHINX) -b html docs build/docs
+
+linkcheck: $(VENV)/docs.stamp
+	$(SPHINX) -b linkcheck docs build/linkcheck
+
 stub: $(VENV)/run.stamp
 	$(BIN)/python -m kafka_offsets.protocol.stub > $(VENV)/messages.pyi
 	mv $(VENV)/messages.pyi kafka_offsets/protocol/messages.pyi
@@ -151,6 +161,11 @@ $(VENV)/run.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
 $(VENV)/test.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/run.stamp
+
+# Beside run.stamp, so that the pages can be built without what the tests need.
+$(VENV)/docs.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 # What the tests use beside Python. A tool that is missing is said here, before the tests and not in the middle of them.
 tools: $(VENV)/python.stamp

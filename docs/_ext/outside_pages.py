@@ -1,0 +1,51 @@
+"""README.md and CHANGES.md as pages, and links to files of the source that are no pages.
+
+Both stand at the top of the project and are read there by most; `readme.md` and `changes.md` in this folder only say
+where they belong among the pages. A link to a file that is no page, such as a test, becomes the file's path: the pages may
+be read where the source is not. That there is such a file is what tests/test_documents.py looks at.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+TOP = Path(__file__).resolve().parents[2]
+PAGES = {"README.md": "readme.md", "CHANGES.md": "changes.md"}
+
+_LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
+
+
+def rewritten(text: str, folder: Path) -> str:
+    """Return a page, which stands in `folder`, with links that lead from the folder docs/."""
+
+    def link(found: re.Match[str]) -> str:
+        name, target, anchor = found[1], found[2], found[3] or ""
+        if not target:
+            return found[0]
+        path = (folder / target).resolve().relative_to(TOP)
+        if str(path) in PAGES:
+            return f"[{name}]({PAGES[str(path)]}{anchor})"
+        if path.parts[0] == "docs" and path.suffix == ".md":
+            return f"[{name}]({path.relative_to('docs')}{anchor})"
+        return f"`{path}`" if name.strip("`/") == str(path) else f"{name} (`{path}`)"
+
+    return _LINK.sub(link, text)
+
+
+def _read(_app: Any, page: str, source: list[str]) -> None:
+    outside = {made.removesuffix(".md"): name for name, made in PAGES.items()}
+    if page in outside:
+        source[0] = rewritten((TOP / outside[page]).read_text(encoding="utf-8"), TOP)
+    else:
+        source[0] = rewritten(source[0], TOP / "docs")
+
+
+def _changed(_app: Any, env: Any, _added: Any, _changed: Any, _removed: Any) -> list[str]:
+    return [made.removesuffix(".md") for made in PAGES.values()]
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Have Sphinx ask."""
+    app.connect("source-read", _read)
+    app.connect("env-get-outdated", _changed)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,44 @@
+"""How `make docs` builds the pages: Sphinx, the pages in Markdown, the API from the docstrings."""
+
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
+
+_setup = ConfigParser()
+_setup.read(HERE.parent / "setup.cfg", encoding="utf-8")
+
+project = "kafka_offsets"
+author = "the authors of kafka_offsets"
+copyright = "the authors of kafka_offsets, Apache License 2.0"  # noqa: A001 - Sphinx calls it so
+release = version = _setup["metadata"]["version"]
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "plain_docstrings", "outside_pages"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "_ext"]
+html_theme = "furo"
+html_title = f"kafka_offsets {version}"
+html_copy_source = False
+html_show_sphinx = False
+
+# Links to headings, as GitHub makes them; one that leads nowhere is a warning, and `make docs` fails at warnings.
+myst_heading_anchors = 4
+nitpicky = True
+
+# Annotations name types of the insides, which have no page: they are shown, and lead nowhere.
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+python_use_unqualified_type_names = True
+nitpick_ignore_regex = [("py:.*", r".*")]
+suppress_warnings = ["ref.python"]  # annotations that fit `kafka_offsets.Broker` and the one for tests
+
+# Only `make linkcheck` asks other people's servers.
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors = False
+linkcheck_ignore = [r"http://127\.0\.0\.1.*", r"http://localhost.*"]

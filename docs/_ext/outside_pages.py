@@ -1,8 +1,8 @@
 """README.md and CHANGES.md as pages, and links to files of the source that are no pages.
 
 Both stand at the top of the project and are read there by most; `readme.md` and `changes.md` in this folder only say
-where they belong among the pages. A link to a file that is no page, such as a test, becomes the file's path: the pages may
-be read where the source is not. That there is such a file is what tests/test_documents.py looks at.
+where they belong among the pages. A link to a file that is no page, such as a test, becomes the path of the file: the
+pages may be read where the source is not. That there is such a file is what tests/test_documents.py looks at.
 """
 
 import re

@@ -59,7 +59,7 @@ def _block(block: list[str]) -> list[str]:
     pieces: list[tuple[str, list[str]]] = []  # a term, "" for text, and the lines that belong to it
     for line in block:
         found = None if line.startswith(" ") else _COLUMNS.fullmatch(line)
-        if found and found["term"].count("`") % 2 == 0:  # not within code
+        if found and len(re.findall("`+", found["term"])) % 2 == 0:  # not within code
             pieces.append((found["term"], [found["meaning"]]))
         elif pieces and (line.startswith(" ") or not pieces[-1][0]):
             pieces[-1][1].append(line.strip())

@@ -1,0 +1,40 @@
+"""docs/from-docker.md: what stands there as "after" runs, what stands there as "before" is at least Python and YAML.
+
+The block for Spark is run by tests/spark/test_from_docker.py, beside the session of Spark.
+"""
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import Broker
+from tests.documents import pages
+
+PAGE = "from-docker.md"
+PYTHON = pages.blocks(PAGE, "python")
+CONSOLE = pages.blocks(PAGE, "console")
+
+
+@pytest.mark.interop
+def test_what_stands_there_as_after_passes(tmp_path: Path) -> None:
+    after = [code for code in PYTHON if not code.startswith(("# before", "# spark"))]
+    assert pages.run_as_tests(after, tmp_path) >= 5
+
+
+def test_what_stands_there_as_before_is_python() -> None:
+    before = [code for code in PYTHON if code.startswith("# before")]
+    assert len(before) == 3
+    for code in before:
+        ast.parse(code)
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install -y kcat")
+def test_the_lines_for_a_shell_print_what_stands_below_them(tmp_path: Path) -> None:
+    serving, *asking = CONSOLE
+    assert serving.startswith("$ kafka-offsets serve")
+    with Broker() as broker:
+        for code in asking:
+            pages.run_in_shell(code, broker, tmp_path)

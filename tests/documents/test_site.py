@@ -1,0 +1,67 @@
+"""How `make docs` reads docstrings and the pages outside docs/."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def extensions() -> Iterator[dict[str, ModuleType]]:
+    """The modules of docs/_ext, by name."""
+    folder = str(REPOSITORY / "docs" / "_ext")
+    sys.path.insert(0, folder)
+    yield {name: importlib.import_module(name) for name in ("plain_docstrings", "outside_pages")}
+    sys.path.remove(folder)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        (["Read `topic`, or ``all``."], ["", "Read ``topic``, or ``all``.", "", ""]),
+        (
+            ["A *star and snake_case and tail_ here"],
+            ["", "A \\*star and snake_case and tail\\_ here", "", ""],
+        ),
+        (
+            ["topic  of which it", "       is read", "Raises ValueError."],
+            ["topic", "    of which it is read", "", "Raises ValueError.", "", ""],
+        ),
+        (["  as it", "    stands"], ["::", "", "      as it", "        stands", ""]),
+        (["Types are ``a  b`` and", "no columns."], ["", "Types are ``a  b`` and no columns.", "", ""]),
+    ],
+    ids=["code", "no markup", "columns", "literal", "columns within code"],
+)
+def test_a_docstring_is_plain_text_with_columns(
+    extensions: dict[str, ModuleType], docstring: list[str], expected: list[str]
+) -> None:
+    assert extensions["plain_docstrings"].convert(docstring) == expected
+
+
+@pytest.mark.parametrize(
+    ("link", "folder", "expected"),
+    [
+        ("[a](docs/faults.md#time)", "", "[a](faults.md#time)"),
+        ("[a](../README.md#what-is-served)", "docs", "[a](readme.md#what-is-served)"),
+        ("[tests](../tests)", "docs", "`tests`"),
+        ("[the format](schemas/headers.schema)", "", "the format (`schemas/headers.schema`)"),
+        ("[here](#time)", "docs", "[here](#time)"),
+        ("[there](https://kafka.apache.org)", "docs", "[there](https://kafka.apache.org)"),
+    ],
+)
+def test_links_lead_from_where_the_pages_are(
+    extensions: dict[str, ModuleType], link: str, folder: str, expected: str
+) -> None:
+    assert extensions["outside_pages"].rewritten(link, REPOSITORY / folder) == expected
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8").split()
+    pages = Path(REPOSITORY / "docs").rglob("*.md")
+    names = {page.relative_to(REPOSITORY / "docs").with_suffix("").as_posix() for page in pages}
+    assert names - {"index"} <= set(index)

@@ -3,7 +3,8 @@
 # lint   style and types alone
 # bench  the benchmarks, beside their peers
 # stress the long forms of the tests that crash, mutate and search
-# kill-loop     kill -9 under load, 1,000 times for each policy of fsync; goes on where it stopped, in .crash
+# kill-loop     kill -9 under load, 1,000 times for each policy of fsync; goes on where it stopped, in .crash;
+#               CRASH_ARGS=--compacting: 1,000 times while all is compacted every 50 ms, and compared with replays
 # exactly-once  kill -9 of broker and copier in the middle of transactions, 100 times for each policy; goes on where it stopped, in .crash
 # kfake-loss    the proof that the test of torn tails can fail: it finds that kfake loses commits; needs Go
 # crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash

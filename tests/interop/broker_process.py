@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 READY = "listening on "
@@ -37,8 +37,11 @@ SETTINGS = {
 class BrokerProcess:
     """One broker on one data directory; the same object can be started again after it was killed or stopped."""
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, settings: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND
+    ) -> None:
         self.data_dir = data_dir
+        self._command = [*command]
         self.settings = SETTINGS | dict(settings or {})
         self.address = ""
         self.log: list[str] = []
@@ -65,7 +68,11 @@ class BrokerProcess:
             options += ["--set", f"{key}={value}"]
         self._ready.clear()
         process = subprocess.Popen(
-            COMMAND + options, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=REPOSITORY
+            self._command + options,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            cwd=REPOSITORY,
         )
         self._process = process
         self._reader = threading.Thread(target=self._read_log, args=(process,), daemon=True)

@@ -5,6 +5,10 @@ commits 1, 2, 3, … to all partitions of a topic: after a start every partition
 one acknowledged or a later one that was sent. The frames are made by hand, so that our codecs do not judge themselves.
 
     python -m tests.interop.kill_loop    the full form: 1,000 rounds for each policy of fsync; goes on where it stopped
+    python -m tests.interop.kill_loop --compacting    1,000 rounds over all policies, compaction forced every 50 ms
+
+With --compacting what the broker serves after each start is compared with a replay of the log that the kill has left,
+and with a replay of that log when it has been compacted to the end.
 """
 
 import argparse
@@ -18,8 +22,9 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 
-from tests.interop import broker_process, wire
+from tests.interop import broker_process, compacting_broker, wire
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.replays import Offsets, replay_before_and_after
 from tests.interop.waiting import until
 from tests.slices import DoneSlices
 
@@ -33,6 +38,10 @@ TOPIC = "kill-loop"
 KILL_AFTER_S = (0.005, 0.200)
 PATIENCE_S = 60.0  # a busy disk may hold an fsync for long
 # Small segments, a cleaner that does not rest and a snapshot at each start, so that rounds crash beside all of them.
+COMPACTING_SETTINGS = {
+    "offsets.topic.num.partitions": "1"
+}  # one log, so that one compaction comes after the other
+COMPACTING = (sys.executable, "-m", compacting_broker.__name__)
 SETTINGS = {
     "offsets.topic.segment.bytes": "1048576" if broker_process.OVERRIDE else "65536",  # Kafka refuses less
     "log.cleaner.backoff.ms": "20",
@@ -51,6 +60,7 @@ class Committer:
         self.acknowledged = 0
         self.refused: set[int] = set()
         self.under_way = threading.Event()
+        self.found: Offsets = {}
 
     def run(self, address: str) -> None:
         """Commit with a window of requests in flight until the broker is gone."""
@@ -84,6 +94,7 @@ class Committer:
         story = f"{self.group}: found {found}, acknowledged {self.acknowledged}, sent {self.sent}"
         assert len(found) == PARTITIONS, story
         assert len(offsets) == 1, f"a commit was found in part: {story}"
+        self.found = {(self.group, TOPIC, partition): entry for partition, entry in found.items()}
         (offset,) = offsets
         assert offset >= self.acknowledged, f"an acknowledged commit is lost: {story}"
         assert offset <= self.sent, f"a commit was invented: {story}"
@@ -115,12 +126,20 @@ def prepare(address: str, committers: list[Committer]) -> None:
             until(accepted, "the first commit is accepted")
 
 
-def commit_until_killed(broker: BrokerProcess, committers: list[Committer], delay_s: float) -> None:
-    """All clients commit; the broker is killed `delay_s` after each of them had an acknowledgement."""
+def commit_until_killed(
+    broker: BrokerProcess, committers: list[Committer], delay_s: float, *, compacting: bool = False
+) -> None:
+    """All clients commit; the broker is killed `delay_s` after each of them had an acknowledgement.
+
+    compacting  and after the broker has compacted something meanwhile
+    """
+    compacted = compactions(broker)
     threads = [threading.Thread(target=committer.run, args=(broker.address,)) for committer in committers]
     for thread in threads:
         thread.start()
     started = all(committer.under_way.wait(PATIENCE_S) for committer in committers)
+    if started and compacting:
+        until(lambda: compactions(broker) > compacted, "the broker has compacted something", PATIENCE_S)
     threading.Event().wait(delay_s)  # not a wait for anything: the moment of the crash is the random input
     broker.kill()
     for thread in threads:
@@ -129,24 +148,47 @@ def commit_until_killed(broker: BrokerProcess, committers: list[Committer], dela
     assert not any(committer.refused for committer in committers), [one.refused for one in committers]
 
 
-def run(data_dir: Path, fsync: str, rounds: int, seed: int) -> int:
-    """Kill a broker so many times; return how many commits were acknowledged. AssertionError when one is lost."""
+def compactions(broker: BrokerProcess) -> int:
+    """How many it has said that it has ended."""
+    return sum("compacted up to" in line for line in broker.log)
+
+
+def run(data_dir: Path, fsync: str, rounds: int, seed: int, *, compacting: bool = False) -> int:
+    """Kill a broker so many times; return how many commits were acknowledged. AssertionError when one is lost.
+
+    compacting  all is compacted every 50 ms, and each start compared with replays before and after a compaction
+    """
     chance = random.Random(seed)
-    broker = BrokerProcess(data_dir, SETTINGS | {"fsync": fsync})
+    settings = SETTINGS | {"fsync": fsync} | (COMPACTING_SETTINGS if compacting else {})
+    broker = BrokerProcess(data_dir, settings, COMPACTING if compacting else broker_process.COMMAND)
+    taken = 0
     committers = [Committer(number) for number in range(CLIENTS)]
     prepare(broker.start(), committers)
     for number in range(rounds):
         try:
-            commit_until_killed(broker, committers, chance.uniform(*KILL_AFTER_S))
+            commit_until_killed(broker, committers, chance.uniform(*KILL_AFTER_S), compacting=compacting)
             broker.assert_clean_log()
+            scratch = data_dir.with_name("copy")
+            replays = replay_before_and_after(data_dir, scratch, settings) if compacting else None
             address = broker.start()
             with wire.Connection(address) as connection:
                 for committer in committers:
                     committer.check(connection)
+            if replays is not None:
+                before, after, count = replays
+                live = {key: entry for committer in committers for key, entry in committer.found.items()}
+                assert live == before, f"served {live}, by replay {before}"
+                assert after == before, f"after compaction {after}, before {before}"
+                taken += count
         except BaseException:
             print(f"round {number} of seed {seed}, fsync={fsync}", file=sys.stderr)
             raise
     broker.stop()
+    if compacting:
+        assert not [line for line in broker.log if compacting_broker.FAILED in line], broker.log_text()
+        print(
+            f"{compactions(broker)} compactions in {rounds} rounds; those of the copies took {taken} records more"
+        )
     return sum(committer.acknowledged for committer in committers)
 
 
@@ -154,23 +196,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="for each policy")
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument(
+        "--compacting", action="store_true", help="force compaction; --rounds are over all policies"
+    )
     options = parser.parse_args()
     broker_process.START_DEADLINE_S = 120.0  # other long campaigns may run beside it
-    done = DoneSlices("kill-loop")
+    wanted = -(-options.rounds // len(POLICIES)) if options.compacting else options.rounds
+    done = DoneSlices("kill-loop-compacting" if options.compacting else "kill-loop")
     rounds, acknowledged = Counter[str](), Counter[str]()
     for entry in done.read():
         rounds[entry["fsync"]] += entry["rounds"]
         acknowledged[entry["fsync"]] += entry["acknowledged"]
     stop_at = time.monotonic() + options.seconds
-    while min(rounds[fsync] for fsync in POLICIES) < options.rounds and time.monotonic() < stop_at:
+    while min(rounds[fsync] for fsync in POLICIES) < wanted and time.monotonic() < stop_at:
         fsync = min(POLICIES, key=lambda fsync: rounds[fsync])
         seed = random.SystemRandom().randrange(1 << 32)
         folder = Path(tempfile.mkdtemp(prefix="kill-loop-"))
         print(f"fsync={fsync}, seed {seed}, in {folder}, which stays there if it fails", flush=True)
-        found = run(folder / "data", fsync, ROUNDS_OF_A_SLICE, seed)
+        count = min(ROUNDS_OF_A_SLICE, wanted - rounds[fsync])
+        found = run(folder / "data", fsync, count, seed, compacting=options.compacting)
         shutil.rmtree(folder)
-        done.add(fsync=fsync, seed=seed, rounds=ROUNDS_OF_A_SLICE, acknowledged=found)
-        rounds[fsync] += ROUNDS_OF_A_SLICE
+        done.add(fsync=fsync, seed=seed, rounds=count, acknowledged=found)
+        rounds[fsync] += count
         acknowledged[fsync] += found
         print(
             f"fsync={fsync}: {rounds[fsync]} rounds, {acknowledged[fsync]} commits acknowledged, none lost",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SEED
+from tests.interop.broker_process import OVERRIDE
 from tests.interop.kill_loop import POLICIES, run
 
 pytestmark = pytest.mark.interop
@@ -21,4 +22,12 @@ ROUNDS = int(os.environ.get("KAFKA_OFFSETS_KILL_ROUNDS", "5"))
 def test_no_acknowledged_commit_is_lost_when_the_broker_is_killed(tmp_path: Path, fsync: str) -> None:
     acknowledged = run(tmp_path / "data", fsync, ROUNDS, SEED)
     print(f"seed {SEED}, {ROUNDS} rounds, {acknowledged} commits acknowledged")
+    assert acknowledged
+
+
+@pytest.mark.timeout(120 + 30 * ROUNDS)
+@pytest.mark.skipif(bool(OVERRIDE), reason="compaction is forced from within our broker")
+def test_what_is_served_is_what_replays_find_before_and_after_compaction(tmp_path: Path) -> None:
+    acknowledged = run(tmp_path / "data", POLICIES[SEED % len(POLICIES)], 2, SEED, compacting=True)
+    print(f"seed {SEED}, {acknowledged} commits acknowledged")
     assert acknowledged

@@ -19,10 +19,11 @@ MAX_OFFSET = (1 << 63) - 1
 
 
 def request(
-    group: str, offsets: Mapping[Place, int], expected: Mapping[Place, int | None]
+    group: str, offsets: Mapping[Place, int], expected: Mapping[Place, int | None], metadata: str = ""
 ) -> messages.OffsetCommitRequest:
     """Return the request that commits `offsets`, for partitions in `expected` on condition.
 
+    metadata  a text that is kept with each offset
     ValueError for an expected offset of a partition that is not to be committed, and for an offset or a partition that
     the protocol has no room for; TypeError for one that is no int.
     """
@@ -38,7 +39,7 @@ def request(
     made = messages.OffsetCommitRequest
     topics: dict[str, messages.OffsetCommitRequest.Topic] = {}
     for (name, index), offset in offsets.items():
-        partition = made.Partition(index, offset, committed_metadata="")
+        partition = made.Partition(index, offset, committed_metadata=metadata)
         if (name, index) in expected:
             wanted = expected[name, index]
             conditions.put(partition, conditions.NOTHING if wanted is None else wanted)

@@ -23,6 +23,11 @@ def parse_address(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def parse_addresses(addresses: str) -> list[tuple[str, int]]:
+    """Take HOST:PORT[,HOST:PORT…] apart, as clients of Kafka are given it. Raises ValueError."""
+    return [parse_address(address.strip()) for address in addresses.split(",")]
+
+
 class Connection:
     """A connection; `call` sends a request and waits for its answer.
 

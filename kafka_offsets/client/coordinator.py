@@ -74,6 +74,10 @@ class Coordinator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._connection.close()
 
     def committed(self) -> dict[Place, Committed]:
@@ -90,9 +94,11 @@ class Coordinator:
             for p in topic.partitions
         }
 
-    def commit(self, offsets: Mapping[Place, int], expected: Mapping[Place, int | None]) -> None:
+    def commit(
+        self, offsets: Mapping[Place, int], expected: Mapping[Place, int | None], metadata: str = ""
+    ) -> None:
         """Commit offsets from outside the group; see `commits`. Raises CommitRefusedError as well."""
-        request = commits.request(self.group, offsets, expected)
+        request = commits.request(self.group, offsets, expected, metadata)
         answer = self._retry(
             lambda: self._connection.call(request, commits.VERSION),
             lambda answer: [p.error_code for topic in answer.topics for p in topic.partitions],

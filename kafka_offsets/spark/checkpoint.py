@@ -1,0 +1,168 @@
+"""What a query's checkpoint says: which query it is of, and up to which offsets its finished batches have read.
+
+A checkpoint is a folder that Spark writes:
+
+    metadata     {"id": UUID}, the same for all runs of the query
+    offsets/N    before batch N: `v1`, a line of JSON about the batch, and for each source a line with the offset that
+                 the batch ends before, `-` where a source has none; in `v2` each is led by the source's id and a colon
+    commits/N    after batch N
+
+A line does not say of what source it is. Those of Kafka sources are {"topic": {"partition": next offset}}, and so it
+is by topic and partition that offsets are taken, whatever the order of the sources.
+
+Source: Spark's OffsetSeqLog, CommitLog and StreamMetadata.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION, Place
+from kafka_offsets.errors import StorageError
+
+_NOTHING = "-"
+
+
+class Checkpoint(NamedTuple):
+    """A query's last finished batch.
+
+    batch    its number, -1 when none has been finished
+    offsets  the next offset to read of each partition of its Kafka sources
+    """
+
+    query_id: str
+    batch: int
+    offsets: dict[Place, int]
+
+
+class _Folder(Protocol):
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None when there is none."""
+
+    def names(self, name: str) -> list[str]:
+        """Return the names in a folder, none when there is no such folder."""
+
+
+class _LocalFolder:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self._path / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def names(self, name: str) -> list[str]:
+        try:
+            return [each.name for each in (self._path / name).iterdir()]
+        except FileNotFoundError:
+            return []
+
+
+class _RemoteFolder:
+    """A folder behind a URL, by fsspec."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        self._files, self._path = fsspec.core.url_to_fs(url)
+
+    def read(self, name: str) -> str | None:
+        try:
+            data: bytes = self._files.cat_file(f"{self._path}/{name}")
+        except FileNotFoundError:
+            return None
+        return data.decode()
+
+    def names(self, name: str) -> list[str]:
+        try:
+            found = self._files.ls(f"{self._path}/{name}", detail=False)
+        except FileNotFoundError:
+            return []
+        return [str(each).rstrip("/").rpartition("/")[2] for each in found]
+
+
+def read_checkpoint(location: str | Path) -> Checkpoint | None:
+    """Return what a checkpoint says, None when no query has used it yet.
+
+    location  a folder of this machine, or a URL that fsspec knows
+    Raises StorageError for files that Spark would not have written, and OSError.
+    """
+    folder = _folder(location)
+    identity = folder.read("metadata")
+    if identity is None:
+        return None
+    query_id = _query_id(identity, str(location))
+    finished = _batches(folder, "commits") & _batches(folder, "offsets")
+    if not finished:
+        return Checkpoint(query_id, -1, {})
+    batch = max(finished)
+    text = folder.read(f"offsets/{batch}")
+    if text is None:
+        raise StorageError("the offsets of a finished batch have gone", f"{location}/offsets/{batch}")
+    return Checkpoint(query_id, batch, _read_offsets(text, f"{location}/offsets/{batch}"))
+
+
+def parse_offsets(text: str) -> dict[Place, int] | None:
+    """Return the offsets of partitions in what a source gives as its offset, None when it is no Kafka source's."""
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(topics, dict):
+        return None
+    found: dict[Place, int] = {}
+    for topic, partitions in topics.items():
+        if not isinstance(partitions, dict):
+            return None
+        for partition, offset in partitions.items():
+            if not _is_partition(partition) or type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
+                return None
+            found[topic, int(partition)] = offset
+    return found
+
+
+def merge_offsets(sources: Iterable[dict[Place, int]]) -> dict[Place, int]:
+    """Return what all sources of a query have read: of a partition that several read, the least offset."""
+    merged: dict[Place, int] = {}
+    for offsets in sources:
+        for place, offset in offsets.items():
+            merged[place] = min(offset, merged.get(place, offset))
+    return merged
+
+
+def _folder(location: str | Path) -> _Folder:
+    text = str(location)
+    if text.startswith("file:"):
+        return _LocalFolder(Path("/" + text.removeprefix("file:").lstrip("/")))
+    return _RemoteFolder(text) if "://" in text else _LocalFolder(Path(text))
+
+
+def _query_id(identity: str, location: str) -> str:
+    try:
+        found = json.loads(identity)["id"]
+    except (ValueError, KeyError, TypeError):
+        raise StorageError("no id of a query", f"{location}/metadata") from None
+    return str(found)
+
+
+def _batches(folder: _Folder, name: str) -> set[int]:
+    # Beside the batches stand check sums and files that are being written.
+    return {int(each) for each in folder.names(name) if each.isascii() and each.isdigit()}
+
+
+def _read_offsets(text: str, path: str) -> dict[Place, int]:
+    version, *rest = text.split("\n")
+    if version not in ("v1", "v2") or not rest:
+        raise StorageError(f"offsets of format {version[:20]!r}, which is not known", path)
+    _, *lines = rest
+    if version == "v2":
+        lines = [line.partition(":")[2] for line in lines]
+    sources = (parse_offsets(line) for line in lines if line != _NOTHING)
+    return merge_offsets(offsets for offsets in sources if offsets is not None)
+
+
+def _is_partition(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_PARTITION

@@ -1,0 +1,431 @@
+"""The progress of a streaming query as a consumer group: committed batch by batch, and read to start a query from it.
+
+Spark keeps in a query's checkpoint how far it has read, and commits to no group: whatever looks at groups sees
+nothing of it. `OffsetCommitListener` commits the end of each batch when it is done. Offsets are those of topics and
+partitions, so that it does not matter how many sources a query has, in which order, and of which kind.
+
+The group is one that nobody joins. A broker refuses such commits while the group has members, which is counted and
+logged as any other error is; the query never notices.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+from uuid import UUID
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    SourceProgress,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.connection import parse_addresses
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.errors import (
+    CommitRefusedError,
+    ConnectionLostError,
+    ErrorCode,
+    KafkaOffsetsError,
+    ProtocolError,
+    RefusedError,
+)
+from kafka_offsets.spark.checkpoint import merge_offsets, parse_offsets, read_checkpoint
+
+logger = logging.getLogger(__name__)
+
+CONFLICT = "PARTITION_OF_ANOTHER_QUERY"
+"""What is counted when two queries would commit the same partition to one group."""
+
+_HAS_MEMBERS = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.STALE_MEMBER_EPOCH,
+}
+_MOVED = {
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+_FAILURES = (KafkaOffsetsError, OSError, ValueError)
+_RESETS = {"earliest": EARLIEST, "latest": LATEST}
+_NOTHING_READ = ("None", "null")
+"""How PySpark shows the offset of a source that has read nothing yet: classic, and by Spark Connect."""
+
+_T = TypeVar("_T")
+
+
+class ProgressError(KafkaOffsetsError):
+    """Offsets that a query cannot start from, or none where some must be."""
+
+
+class _Commits:
+    """Commits to one group, over a connection that is made again when it was lost or the coordinator has moved."""
+
+    def __init__(self, bootstrap: str, group: str, timeout_s: float) -> None:
+        self.group = group
+        self._addresses = parse_addresses(bootstrap)
+        self._timeout_s = timeout_s
+        self._coordinator: Coordinator | None = None
+
+    def commit(self, offsets: dict[Place, int], metadata: str) -> None:
+        """Commit; raises ConnectionLostError, RefusedError, CommitRefusedError and ProtocolError."""
+        if self._coordinator is not None:
+            try:
+                self._coordinator.commit(offsets, {}, metadata)
+            except (ConnectionLostError, ProtocolError):
+                self.close()  # brokers close connections that are idle for long
+            except CommitRefusedError as error:
+                if not _MOVED & set(error.errors.values()):
+                    raise
+                self.close()
+            else:
+                return
+        self._coordinator = _connect(
+            self._addresses, lambda address: Coordinator(address, self.group, self._timeout_s)
+        )
+        try:
+            self._coordinator.commit(offsets, {}, metadata)
+        except (ConnectionLostError, ProtocolError):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; the next commit makes another."""
+        if self._coordinator is not None:
+            self._coordinator.close()
+            self._coordinator = None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a query is, and whether the group knows.
+
+    at  when it was committed last, in seconds of the listener's clock
+    """
+
+    run: UUID
+    name: str | None
+    batch: int
+    offsets: dict[Place, int]
+    committed: bool = False
+    at: float = 0.0
+
+    @property
+    def metadata(self) -> str:
+        return f"batch={self.batch}" + (f" query={self.name}" if self.name else "")
+
+
+class OffsetCommitListener(StreamingQueryListener):
+    """Commits to a group what streaming queries have done: `spark.streams.addListener(OffsetCommitListener(…))`.
+
+    After each batch the offsets that it ends before are committed, with `batch=N query=NAME` as metadata: what a
+    consumer that goes on from there would have committed. Sources that are not Kafka's are passed over; of a partition
+    that several sources of a query read, the least offset counts.
+
+    bootstrap    HOST:PORT[,HOST:PORT…], without TLS and without authentication
+    group        of nobody else: a group with members refuses the commits
+    queries      names of the queries to commit for; None for all of the session
+    topics       those to commit for, when a query reads other clusters as well; None for all
+    checkpoints  folders, or URLs for fsspec: when a query starts from one of them, the last batch that it says is done
+                 is committed again, in case the process ended before the commit
+    timeout_s    for each answer of a broker, which Spark's events wait for. A broker that cannot be reached is left
+                 alone for as long; then the next event commits what the last one could not
+    refresh_s    when an idle query is committed again, so that its offsets do not expire
+    clock        seconds that never go back
+
+    Nothing is ever raised into Spark. `commits` counts the commits that were done, `errors` those that were not, by
+    the name of the protocol's error or of the exception, and `last_error` says which was the last. The first of a row
+    is logged as a warning.
+
+    Spark tells its listeners a moment after a batch, and not at all when the process ends first: call `commit(query)`
+    before that.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        *,
+        queries: Collection[str] | None = None,
+        topics: Collection[str] | None = None,
+        checkpoints: Collection[str | Path] = (),
+        timeout_s: float = 10.0,
+        refresh_s: float = 3600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        for name, given in (("queries", queries), ("topics", topics), ("checkpoints", checkpoints)):
+            if isinstance(given, str):
+                raise TypeError(f"{name} is one text, {given!r}, where a list of them is wanted")
+        self._commits = _Commits(bootstrap, group, timeout_s)
+        self._queries, self._topics = queries, topics
+        self._checkpoints = tuple(checkpoints)
+        self._timeout_s, self._refresh_s, self._clock = timeout_s, refresh_s, clock
+        self._lock = threading.RLock()  # Spark calls from threads of its own
+        self._progress: dict[UUID, _Progress] = {}
+        self._owners: dict[Place, UUID] = {}
+        self._not_before = float("-inf")
+        self._is_failing = False
+        self.commits = 0
+        self.errors: Counter[str] = Counter()
+        self.last_error: str | None = None
+
+    @property
+    def group(self) -> str:
+        """The group that is committed to."""
+        return self._commits.group
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Commit again what the query's checkpoint says is done, when that is among `checkpoints`."""
+        if not self._checkpoints or not self._is_wanted(event.name):
+            return
+        with self._lock:
+            for location in self._checkpoints:
+                try:
+                    found = read_checkpoint(location)
+                # Each of the stores that fsspec knows has exceptions of its own.
+                except Exception as error:  # noqa: BLE001
+                    self._failed(f"checkpoint {location}", error)
+                    continue
+                if found is None or found.query_id != str(event.id) or found.batch < 0:
+                    continue
+                if self._note(event.id, _Progress(event.runId, event.name, found.batch, found.offsets)):
+                    self._settle(event.id)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Commit the end of the batch."""
+        with self._lock:
+            if self._take(event.progress):
+                self._settle(event.progress.id)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Commit what could not be committed, and what was committed long ago."""
+        with self._lock:
+            known = self._progress.get(event.id)
+            if known is not None and self._clock() - known.at >= self._refresh_s:
+                known.committed = False
+            self._settle(event.id)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Commit what could not be committed, and forget the query."""
+        with self._lock:
+            known = self._progress.get(event.id)
+            if known is not None and known.run == event.runId:
+                self._settle(event.id, at_once=True)
+                self._forget(event.id)
+
+    def commit(self, query: StreamingQuery) -> bool:
+        """Commit at once what a query has done, without waiting to be told; return whether nothing has failed.
+
+        Call it when a query has ended and the process is about to.
+        """
+        progress = query.lastProgress
+        if progress is None:
+            return True
+        with self._lock:
+            failures = self.errors.total()
+            if self._take(progress):
+                self._settle(progress.id, at_once=True)
+            if not query.isActive:
+                self._forget(progress.id)
+            return self.errors.total() == failures
+
+    def close(self) -> None:
+        """Close the connection; a commit after that makes another."""
+        with self._lock:
+            self._commits.close()
+
+    def _is_wanted(self, name: str | None) -> bool:
+        return self._queries is None or name in self._queries
+
+    def _take(self, progress: StreamingQueryProgress) -> bool:
+        """Note how far a query is; return whether there is anything to commit."""
+        if not self._is_wanted(progress.name):
+            return False
+        try:
+            sources = [_read_source(source) for source in progress.sources]
+        except ProgressError as error:
+            self._failed(f"batch {progress.batchId} of query {progress.name or progress.id}", error)
+            return False
+        found = _Progress(progress.runId, progress.name, progress.batchId, merge_offsets(sources))
+        return self._note(progress.id, found)
+
+    def _note(self, query: UUID, progress: _Progress) -> bool:
+        """Keep a query's progress unless it is older than what is known; return whether it has any offsets."""
+        known = self._progress.get(query)
+        if known is not None and known.batch > progress.batch:
+            return False
+        if self._topics is not None:
+            progress.offsets = {
+                place: offset for place, offset in progress.offsets.items() if place[0] in self._topics
+            }
+        self._leave_to_others(query, progress)
+        if not progress.offsets:
+            return False
+        self._progress[query] = progress
+        return True
+
+    def _leave_to_others(self, query: UUID, progress: _Progress) -> None:
+        """Take out the partitions that another query commits: the group would go to and fro between the two."""
+        taken = [place for place in progress.offsets if self._owners.setdefault(place, query) != query]
+        for place in taken:
+            del progress.offsets[place]
+        if taken:
+            names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(taken))
+            self._count(
+                [CONFLICT],
+                f"query {progress.name or query}: another query commits {names} to group {self.group}; "
+                "give each a listener with a group of its own, by `queries`",
+            )
+
+    def _settle(self, query: UUID, *, at_once: bool = False) -> None:
+        """Commit what is known of a query and not committed."""
+        known = self._progress.get(query)
+        if known is None or known.committed:
+            return
+        if not at_once and self._clock() < self._not_before:
+            return
+        try:
+            self._commits.commit(known.offsets, known.metadata)
+        except _FAILURES as error:
+            if isinstance(error, ConnectionLostError):
+                self._not_before = self._clock() + self._timeout_s
+            self._failed(f"batch {known.batch} of query {known.name or query}", error)
+            return
+        known.committed, known.at = True, self._clock()
+        self._not_before, self._is_failing = float("-inf"), False
+        self.commits += 1
+
+    def _forget(self, query: UUID) -> None:
+        self._progress.pop(query, None)
+        self._owners = {place: owner for place, owner in self._owners.items() if owner != query}
+
+    def _failed(self, what: str, error: Exception) -> None:
+        if isinstance(error, CommitRefusedError):
+            codes = set(error.errors.values())
+            because = f"; group {self.group} has active members" if codes & _HAS_MEMBERS else ""
+            self._count([code.name for code in codes], f"{what} is not committed: {error}{because}")
+        elif isinstance(error, RefusedError):
+            self._count([error.error_code.name], f"{what} is not committed: {error}")
+        else:
+            self._count([type(error).__name__], f"{what} is not committed: {error}")
+
+    def _count(self, reasons: list[str], text: str) -> None:
+        self.errors.update(reasons)
+        self.last_error = text
+        logger.log(logging.DEBUG if self._is_failing else logging.WARNING, "%s", text)
+        self._is_failing = True
+
+
+def group_starting_offsets(
+    bootstrap: str,
+    group: str,
+    topics: str | Iterable[str],
+    reset: Literal["earliest", "latest", "none"] = "earliest",
+    timeout_s: float = 30.0,
+) -> str:
+    """Return where a group goes on, as the JSON that the option `startingOffsets` of Spark's Kafka source takes.
+
+    topics  their names, or one text as the option `subscribe` takes it; all partitions of each are in the answer
+    reset   where to begin in a partition that nothing is committed for, or whose log no longer holds the offset, as
+            `auto.offset.reset` says it to a consumer: `none` raises ProgressError. A batch query takes no `latest`
+    Raises RefusedError for a topic that does not exist, ConnectionLostError, and ValueError.
+    """
+    if reset not in (*_RESETS, "none"):
+        raise ValueError(f"reset is {reset!r}, neither earliest nor latest nor none")
+    names = [name.strip() for name in topics.split(",")] if isinstance(topics, str) else list(topics)
+    if not any(names):
+        raise ValueError("no topics")
+    addresses = parse_addresses(bootstrap)
+    with _connect(addresses, lambda address: Coordinator(address, group, timeout_s)) as coordinator:
+        committed = {place: found.offset for place, found in coordinator.committed().items()}
+    with _connect(addresses, lambda address: Cluster(address, timeout_s)) as cluster:
+        places = sorted(cluster.leaders(names))
+        first = cluster.offsets_at(dict.fromkeys(places, EARLIEST))
+        end = cluster.offsets_at(dict.fromkeys(places, LATEST))
+    usable = {
+        place: committed[place]
+        for place in places
+        if place in committed and first[place] <= committed[place] <= end[place]
+    }
+    return _starting_offsets(group, places, committed, usable, reset)
+
+
+def commit_checkpoint(
+    bootstrap: str,
+    group: str,
+    checkpoint: str | Path,
+    topics: Collection[str] | None = None,
+    timeout_s: float = 30.0,
+) -> dict[Place, int]:
+    """Commit the end of the last finished batch of a checkpoint to a group, without Spark; return what is committed.
+
+    checkpoint  a folder of this machine, or a URL that fsspec knows
+    topics      those to commit for, None for all
+    Raises ProgressError when no batch is done, StorageError, ConnectionLostError, RefusedError, CommitRefusedError.
+    """
+    found = read_checkpoint(checkpoint)
+    if found is None or found.batch < 0:
+        raise ProgressError(f"{checkpoint}: no batch is done")
+    offsets = {
+        place: offset for place, offset in found.offsets.items() if topics is None or place[0] in topics
+    }
+    if not offsets:
+        raise ProgressError(f"{checkpoint}: batch {found.batch} has read none of the topics")
+    with _connect(
+        parse_addresses(bootstrap), lambda address: Coordinator(address, group, timeout_s)
+    ) as coordinator:
+        coordinator.commit(offsets, {}, f"batch={found.batch}")
+    return offsets
+
+
+def _read_source(source: SourceProgress) -> dict[Place, int]:
+    """Return what a source has read, nothing for one that is none of Kafka's. ProgressError for an unknown offset."""
+    if not source.description.startswith("Kafka") or source.endOffset in _NOTHING_READ:
+        return {}
+    offsets = parse_offsets(source.endOffset)
+    if offsets is None:
+        raise ProgressError(f"source {source.description}: the end offset is {source.endOffset[:200]}")
+    return offsets
+
+
+def _starting_offsets(
+    group: str, places: list[Place], committed: dict[Place, int], usable: dict[Place, int], reset: str
+) -> str:
+    lost = [place for place in places if place in committed and place not in usable]
+    if reset == "none" and len(usable) < len(places):
+        names = ", ".join(f"{topic}-{index}" for topic, index in places if (topic, index) not in usable)
+        raise ProgressError(f"group {group} has no offset to begin at in {names}")
+    for topic, index in lost:
+        logger.warning(
+            "group %s is at %d of %s-%d, which its log does not hold: a query begins at the %s",
+            *(group, committed[topic, index], topic, index, reset),
+        )
+    found: dict[str, dict[str, int]] = {}
+    for topic, index in places:
+        found.setdefault(topic, {})[str(index)] = usable.get((topic, index), _RESETS.get(reset, EARLIEST))
+    return json.dumps(found)
+
+
+def _connect(addresses: list[tuple[str, int]], connect: Callable[[tuple[str, int]], _T]) -> _T:
+    """Return a connection by the first address that answers."""
+    *others, last = addresses
+    for address in others:
+        try:
+            return connect(address)
+        except ConnectionLostError as error:
+            logger.info("%s; the next address is tried", error)
+    return connect(last)

@@ -32,6 +32,8 @@ APT := apt-get install -y
 CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
+# A worker for each processor, up to four; `make test WORKERS=0` runs all tests in one process.
+WORKERS := auto --maxprocesses 4
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
@@ -46,7 +48,7 @@ test: $(VENV)/test.stamp tools
 	@failed=; \
 	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
 	echo "--- docs"; $(MAKE) --no-print-directory docs || failed="$$failed docs"; \
-	echo "--- pytest"; $(BIN)/python -m pytest $(PYTEST_ARGS) || failed="$$failed pytest"; \
+	echo "--- pytest"; $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
 	echo "make test: all is well"
 

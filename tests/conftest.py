@@ -12,6 +12,8 @@ DATA = Path(__file__).resolve().parent / "data"
 
 IN_CI = os.environ.get("CI") == "true"
 SEED = int(os.environ.get("KAFKA_OFFSETS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+# The workers of pytest-xdist are children, and print the seed that the header gives.
+os.environ["KAFKA_OFFSETS_SEED"] = str(SEED)
 
 # A slow machine is no failure of what is tested, so no deadlines; pytest's own timeout ends what hangs.
 settings.register_profile("quick", max_examples=50, deadline=None, derandomize=IN_CI)
@@ -42,11 +44,20 @@ def pytest_report_header() -> str:
     return f"seed: KAFKA_OFFSETS_SEED={SEED}"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests in one worker of pytest-xdist (--dist loadgroup), and all that share a JVM as well."""
+    for item in items:
+        folder = item.path.relative_to(REPOSITORY).parts[1]
+        kafka = "kafka" if item.get_closest_marker("kafka") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(folder if folder == "spark" else kafka))
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """A generator that depends on the seed and the test's name alone; a failure prints the seed."""
     print(f"KAFKA_OFFSETS_SEED={SEED}")
-    return random.Random(f"{SEED}:{request.node.nodeid}")
+    file, _, name = request.node.location
+    return random.Random(f"{SEED}:{file}::{name}")
 
 
 @pytest.fixture

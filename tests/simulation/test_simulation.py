@@ -13,6 +13,7 @@ from tests.simulation.simulation import plan_of, report, run, steps_of
 SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200"))
 
 
+@pytest.mark.timeout(900)  # 200 seeds are half a minute of CPU, whatever else the machine does
 def test_a_broker_answers_as_the_oracle_whatever_clients_crashes_and_clocks_do(rng: random.Random) -> None:
     first = 0 if IN_CI else rng.randrange(10**9)
     for seed in range(first, first + SEEDS):

@@ -30,6 +30,7 @@ from kafka_offsets.protocol.records import (
     read_records,
     verify_crc,
 )
+from kafka_offsets.protocol.varint import read_varint
 from kafka_offsets.storage.files import File
 from kafka_offsets.storage.segment import read_exactly, walk
 
@@ -94,6 +95,7 @@ class RecordColumns(NamedTuple):
     timestamp  ms
     key_start, value_start    where they begin in `buffer`
     key_length, value_length  in bytes, -1 for null
+    record_bytes  the size of the whole record, decompressed
     """
 
     path: str
@@ -106,6 +108,7 @@ class RecordColumns(NamedTuple):
     key_length: Integers
     value_start: Integers
     value_length: Integers
+    record_bytes: Integers
 
 
 class _DamagedError(Exception):
@@ -151,6 +154,21 @@ def read_columns(
         if damage is not None:
             raise damage
         position = size_before
+
+
+def read_headers(
+    file: File, position: int, stop: int, *, chunk_bytes: int | None = None
+) -> Iterator[tuple[bytes, BatchColumns]]:
+    """Give the headers of the batches from `position` on and before `stop`, and the buffer that the batches lie in.
+
+    The buffer begins with the first of these batches. Neither checksums nor records are looked at: a hundredth of a
+    microsecond a record. StorageError as `walk` says it where no whole batch begins.
+    """
+    chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+    while position < stop:
+        data, batches = _whole_batches(file, position, stop, chunk_bytes)
+        yield data, batches
+        position = int(batches.position[-1] + batches.size[-1])
 
 
 def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tuple[bytes, BatchColumns]:
@@ -371,6 +389,7 @@ def _read_usual(
         np.maximum(key_length, -1),
         value_start,
         np.maximum(value_length, -1),
+        ends - starts,
     )
     return columns, np.unique(batch[wrong])
 
@@ -456,20 +475,23 @@ def _add_unusual(
     start = int(batches.position[0])
     blobs = [columns.buffer]
     held = len(columns.buffer)
-    rows: list[tuple[int, int, int, int, int, int, int]] = []
+    rows: list[tuple[int, int, int, int, int, int, int, int]] = []
     for index in unusual:
         begin = int(batches.position[index]) - start
         body = data[begin : begin + int(batches.size[index])]
         try:
             records = read_records(body, max_bytes=max_bytes)
+            sizes = _record_sizes(body, len(records), max_bytes)
         except ProtocolError as error:
             raise _DamagedError(index, _damaged(file, batches, index, error)) from error
-        for offset, timestamp, key, value, _ in records:
+        for (offset, timestamp, key, value, _), record_bytes in zip(records, sizes, strict=True):
             key_length = -1 if key is None else len(key)
             value_length = -1 if value is None else len(value)
             blobs += key or b"", value or b""
             value_start = held + max(key_length, 0)
-            rows.append((index, offset, timestamp, held, key_length, value_start, value_length))
+            rows.append(
+                (index, offset, timestamp, held, key_length, value_start, value_length, record_bytes)
+            )
             held = value_start + max(value_length, 0)
     if not rows:
         return columns
@@ -478,3 +500,16 @@ def _add_unusual(
     joined = [np.concatenate(pair) for pair in zip(columns[3:], added, strict=True)]
     order = np.argsort(joined[0], kind="stable")
     return RecordColumns(columns.path, b"".join(blobs), batches, *(column[order] for column in joined))
+
+
+def _record_sizes(batch: bytes, count: int, max_bytes: int) -> list[int]:
+    """Return the sizes of the records of one batch, which have been read."""
+    header = read_batch_header(batch)
+    data = decompress(header.compression, batch[HEADER_BYTES:], max_bytes)
+    sizes = []
+    at = 0
+    for _ in range(count):
+        size, behind = read_varint(data, at)
+        sizes.append(behind + size - at)
+        at = behind + size
+    return sizes

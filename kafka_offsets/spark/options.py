@@ -1,0 +1,203 @@
+"""The options of the data source, read and checked: what is wrong is said with the option's name."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_offsets.client.connection import parse_address
+from kafka_offsets.spark import schema
+from kafka_offsets.spark.query import ALL, LATEST, Query
+
+FAMILIES = {
+    "consumer": tuple(kind for kind in schema.KINDS.values() if kind.startswith("consumer_group")),
+    "share": tuple(kind for kind in schema.KINDS.values() if kind.startswith("share_group")),
+    "streams": tuple(kind for kind in schema.KINDS.values() if kind.startswith("streams_group")),
+}
+"""Names for several kinds in `types`."""
+
+NAMES = (
+    "path",
+    "bootstrap.servers",
+    "mode",
+    "types",
+    "columns",
+    "isolation",
+    "startingOffsets",
+    "endingOffsets",
+    "verifyCrc",
+    "splitBytes",
+    "maxRecordsPerBatch",
+    "storageOptions",
+)
+"""All options; Spark takes them in any case."""
+
+_KINDS = (*dict.fromkeys(schema.KINDS.values()), schema.CONTROL, schema.UNKNOWN)
+_SPLIT_BYTES = 64 << 20
+
+
+class OptionError(ValueError):
+    """An option that there is not, or a value that it cannot have."""
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """One end of the range that is wanted.
+
+    offsets  by log partition
+    default  of the others: None for no limit
+    """
+
+    offsets: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one table.
+
+    path                   of segments, None when a cluster is read
+    bootstrap              host and port of brokers, None when segments are read
+    start, stop            offsets by log partition, of the first record wanted and of the first not wanted any more
+    from_end               a stream begins at the end of the log
+    split_bytes            how much one reader gets
+    max_records_per_batch  of a stream; None: no limit
+    storage_options        for fsspec
+    """
+
+    query: Query
+    path: str | None
+    bootstrap: tuple[tuple[str, int], ...]
+    start: Mapping[int, int]
+    stop: Mapping[int, int]
+    from_end: bool = False
+    split_bytes: int = _SPLIT_BYTES
+    max_records_per_batch: int | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """Read the options that Spark was given. Raises OptionError."""
+    known = {name.lower(): name for name in NAMES}
+    values: dict[str, str] = {}
+    for name, value in given.items():
+        spelled = known.get(name.lower().removeprefix("kafka."))
+        if spelled is None:
+            raise OptionError(f"consumer_offsets has no option {name!r}; it has {', '.join(NAMES)}")
+        values[spelled] = value
+    if ("path" in values) == ("bootstrap.servers" in values):
+        raise OptionError(
+            "give either the option 'path', of a log directory, or 'bootstrap.servers', of a cluster"
+        )
+    mode = _one_of(values, "mode", (ALL, LATEST))
+    start, from_end = _offsets(values, "startingOffsets", "earliest", "latest")
+    stop, _ = _offsets(values, "endingOffsets", "latest")
+    return Options(
+        query=Query(
+            columns=_columns(values, mode),
+            mode=mode,
+            kinds=_kinds(values, mode),
+            committed=_one_of(values, "isolation", ("committed", "uncommitted")) == "committed",
+            verify_crc=_one_of(values, "verifyCrc", ("false", "true")) == "true",
+        ),
+        path=values.get("path"),
+        bootstrap=_bootstrap(values),
+        start=start,
+        stop=stop,
+        from_end=from_end,
+        split_bytes=_positive(values, "splitBytes", _SPLIT_BYTES) or _SPLIT_BYTES,
+        max_records_per_batch=_positive(values, "maxRecordsPerBatch", None),
+        storage_options=_storage_options(values),
+    )
+
+
+def _one_of(values: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    value = values.get(name, allowed[0]).lower()
+    if value not in allowed:
+        raise _wrong(values, name, " or ".join(map(repr, allowed)))
+    return value
+
+
+def _wrong(values: Mapping[str, str], name: str, wanted: str) -> OptionError:
+    return OptionError(f"option {name!r} is {values[name]!r}, not {wanted}")
+
+
+def _words(values: Mapping[str, str], name: str) -> list[str]:
+    words = [word.strip() for word in values[name].split(",")]
+    if not all(words):
+        raise _wrong(values, name, "names with commas between them")
+    return words
+
+
+def _columns(values: Mapping[str, str], mode: str) -> tuple[schema.Column, ...]:
+    if "columns" not in values:
+        return schema.select(schema.DEFAULT_COLUMNS if mode == ALL else schema.LATEST_COLUMNS)
+    try:
+        return schema.select(_words(values, "columns"))
+    except OptionError:
+        raise
+    except ValueError as error:
+        raise OptionError(f"option 'columns': {error}") from error
+
+
+def _kinds(values: Mapping[str, str], mode: str) -> frozenset[str] | None:
+    if "types" not in values:
+        return None if mode == ALL else frozenset((schema.OFFSET,))
+    chosen: set[str] = set()
+    for word in _words(values, "types"):
+        kinds = FAMILIES.get(word, (word,))
+        if kinds[0] not in _KINDS:
+            raise OptionError(f"option 'types': no {word!r}; there are {', '.join((*FAMILIES, *_KINDS))}")
+        chosen.update(kinds)
+    if mode == LATEST and chosen != {schema.OFFSET}:
+        raise OptionError(f"option 'types' is {values['types']!r}; mode 'latest' is of type 'offset' alone")
+    return frozenset(chosen)
+
+
+def _offsets(values: Mapping[str, str], name: str, *allowed: str) -> tuple[dict[int, int], bool]:
+    """Return offsets by log partition, and whether the word is the second one that is allowed."""
+    text = values.get(name, allowed[0])
+    wanted = (
+        f"{' or '.join(map(repr, allowed))}, or JSON such as " + '{"0": 1234} of offsets by log partition'
+    )
+    if text.lower() in allowed:
+        return {}, text.lower() != allowed[0]
+    try:
+        read = json.loads(text)
+        offsets = {int(partition): offset for partition, offset in read.items()}
+    except (ValueError, AttributeError) as error:
+        raise _wrong(values, name, wanted) from error
+    if not all(
+        type(offset) is int and offset >= 0 and partition >= 0 for partition, offset in offsets.items()
+    ):
+        raise _wrong(values, name, wanted)
+    return offsets, False
+
+
+def _positive(values: Mapping[str, str], name: str, default: int | None) -> int | None:
+    if name not in values:
+        return default
+    text = values[name]
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise _wrong(values, name, "a number above 0")
+    return int(text)
+
+
+def _bootstrap(values: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    if "bootstrap.servers" not in values:
+        return ()
+    try:
+        return tuple(parse_address(word) for word in _words(values, "bootstrap.servers"))
+    except ValueError as error:
+        raise OptionError(f"option 'bootstrap.servers': {error}") from error
+
+
+def _storage_options(values: Mapping[str, str]) -> dict[str, Any]:
+    if "storageOptions" not in values:
+        return {}
+    try:
+        read: Callable[..., Any] | Any = json.loads(values["storageOptions"])
+    except ValueError as error:
+        raise _wrong(values, "storageOptions", "a JSON object for fsspec") from error
+    if not isinstance(read, dict):
+        raise _wrong(values, "storageOptions", "a JSON object for fsspec")
+    return read

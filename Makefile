@@ -33,7 +33,7 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
 # A worker for each processor, up to four; `make test WORKERS=0` runs all tests in one process.
-WORKERS := auto --maxprocesses 4
+WORKERS := logical --maxprocesses 4
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 

@@ -9,7 +9,8 @@
 # kfake-loss    the proof that the test of torn tails can fail: it finds that kfake loses commits; needs Go
 # crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash
 # torn-tails    the log cut at each of its last 65,536 bytes, four fillings behind; goes on where it stopped, in .crash
-# flipped-bits  a bit flipped in every byte of a directory of 100 KiB; goes on where it stopped, in .crash
+# flipped-bits  a bit flipped in every byte of a directory of 100 KiB; goes on where it stopped, in .crash;
+#               CRASH_ARGS="--large 100000": in so many bytes of 100 MiB
 # linearizability  1,000 histories of offsets under 16 clients, each checked whether it is that of a register
 # simulation    100,000 seeds of 200 steps of clients, crashes and clocks beside an oracle; goes on where it stopped, in .crash
 # disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
@@ -31,6 +32,7 @@ BIN := $(VENV)/bin
 APT := apt-get install -y
 CHECKED := kafka_offsets
 PEERS := --kafka --kfake
+BESIDE_SERVING := --beside-serving --records 300000 --groups 300
 SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
 # A worker for each processor, up to four; `make test WORKERS=0` runs all tests in one process.
 WORKERS := logical --maxprocesses 4
@@ -65,12 +67,14 @@ bench: $(VENV)/test.stamp
 	for file in benchmarks/*.py; do \
 		case $$file in \
 			benchmarks/commit.py) options="$(PEERS)" ;; \
-			benchmarks/load.py) options="$(filter --kafka,$(PEERS))" ;; \
+			benchmarks/load.py|benchmarks/compaction.py) options="$(filter --kafka,$(PEERS))" ;; \
 			benchmarks/fuzz_codecs.py) continue ;; \
 			*) options= ;; \
 		esac; \
 		echo "--- $$file $$options"; $(BIN)/python "$$file" $$options || failed="$$failed $$file"; \
 	done; \
+	echo "--- benchmarks/compaction.py $(BESIDE_SERVING)"; \
+	$(BIN)/python benchmarks/compaction.py $(BESIDE_SERVING) || failed="$$failed beside-serving"; \
 	if [ -n "$$failed" ]; then echo "make bench: failed:$$failed" >&2; exit 1; fi
 
 stress: $(VENV)/test.stamp tools

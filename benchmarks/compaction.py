@@ -1,6 +1,7 @@
 """How quickly does the cleaner work, beside that of Apache Kafka?
 
-    python benchmarks/compaction.py [--records 10000000] [--groups 10000] [--partitions 100] [--kafka PORT] [--dir DIR]
+    python benchmarks/compaction.py [--records 10000000] [--groups 10000] [--partitions 100]
+                                    [--kafka [PORT]] [--dir DIR]
     python benchmarks/compaction.py --beside-serving [--without-numpy] [--records 300000] [--groups 300]
 
 The log is that of load.py: groups * partitions keys, about ten commits in a batch, in segments of 100 MiB. It is
@@ -51,7 +52,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.load import SEGMENT_BYTES, make_log
+from benchmarks.load import KAFKA_PORT, SEGMENT_BYTES, make_log
 from benchmarks.peers.kafka_log import DIRECTORY, kafka_on
 from kafka_offsets import Broker
 from kafka_offsets.broker.core import BrokerCore
@@ -220,7 +221,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=100)
-    parser.add_argument("--kafka", type=int, metavar="PORT")
+    parser.add_argument("--kafka", type=int, metavar="PORT", nargs="?", const=KAFKA_PORT)
     parser.add_argument(
         "--beside-serving", action="store_true", help="commits before and during, nothing else"
     )

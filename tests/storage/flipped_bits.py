@@ -2,6 +2,9 @@
 
 python -m tests.storage.flipped_bits                 every byte of 100 KiB; goes on where it stopped, in .crash/
 python -m tests.storage.flipped_bits --sample 1000   so many bytes of a directory of 8 MiB
+python -m tests.storage.flipped_bits --large 100000  so many bytes of two directories of 100 MiB: of a flip in a segment
+                                                     or a snapshot only what it can affect is judged, see
+                                                     flipped_segments.py; of every 5,000th byte, and of other files, all
 
 Each directory is opened twice. `strict` refuses it, naming the file, or serves exactly what was there. `keep-valid`
 opens it unless a small file is hit, serves for each key the last offset or one that was in force before, and what is
@@ -13,7 +16,7 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore
@@ -22,10 +25,12 @@ from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import MemoryFiles
 from tests.slices import DoneSlices
 from tests.storage.batches import write
+from tests.storage.flipped_segments import FULL_EACH, Pieces
 from tests.storage.stores import Durable, Key, Store, committed, committing_core, make_store
 
 STORE_BYTES = 90_000
-LARGE_BYTES = 8 << 20
+SAMPLED_BYTES = 8 << 20
+LARGE_BYTES = 100 << 20
 SEGMENT_BYTES = 1 << 15
 SLICE = 1000
 SEED = 2
@@ -83,6 +88,7 @@ class Campaign:
         self.table = dict(self.store.tables[max(self.store.tables)])
         self._places = [(path, len(data)) for path, data in sorted(self.store.contents.items())]
         self.size = sum(size for _, size in self._places)
+        self._pieces: Pieces | None = None
 
     def place(self, number: int) -> tuple[str, int]:
         """Return file and position of a byte."""
@@ -94,12 +100,22 @@ class Campaign:
 
     def check(self, number: int) -> bool:
         """Flip a bit of one byte, which one is the byte's own; return whether `strict` refused the directory."""
+        path, data = self._flipped(number)
+        refused = self._strict(path, data)
+        self._keep_valid(path, data)
+        return refused
+
+    def check_affected(self, number: int) -> bool:
+        """As `check`, as far as the flip can affect anything; of every `FULL_EACH`-th byte in full."""
+        self._pieces = self._pieces or Pieces(self.store.contents, clean=self.clean)
+        refused = None if number % FULL_EACH == 0 else self._pieces.judge(*self._flipped(number))
+        return self.check(number) if refused is None else refused
+
+    def _flipped(self, number: int) -> tuple[str, bytes]:
         path, position = self.place(number)
         data = bytearray(self.store.contents[path])
         data[position] ^= 1 << (number * 5 + number // 8) % 8
-        refused = self._strict(path, bytes(data))
-        self._keep_valid(path, bytes(data))
-        return refused
+        return path, bytes(data)
 
     def _files(self, path: str, data: bytes) -> MemoryFiles:
         files = Durable()
@@ -145,12 +161,12 @@ class Campaign:
             assert again == found._replace(reported=set()), "the next start finds something else"
 
 
-def run(campaign: Campaign, numbers: list[int]) -> int:
-    """Check bytes by number; return how many were refused by `strict`."""
+def run(campaign: Campaign, numbers: list[int], *, affected: bool = False) -> int:
+    """Check bytes by number, in full or what they affect; return how many were refused by `strict`."""
     refused = 0
     for number in numbers:
         try:
-            refused += campaign.check(number)
+            refused += campaign.check_affected(number) if affected else campaign.check(number)
         except BaseException:
             path, position = campaign.place(number)
             where = f"byte {number}: {path} at {position}"
@@ -164,18 +180,22 @@ def main() -> int:
     logging.disable(logging.CRITICAL)  # it is told a hundred thousand times that a log was cut
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--sample", type=int, default=0, help="so many bytes of a larger directory")
+    parser.add_argument("--large", type=int, default=0, help="so many bytes of a directory of 100 MiB")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--part", default="0/1", help="K/N: the K-th of N processes, from 0")
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
-    done = DoneSlices(f"flipped-bits-{options.sample}")
+    sample = options.large or options.sample
+    done = DoneSlices(f"flipped-bits-large-{sample}" if options.large else f"flipped-bits-{sample}")
+    store_bytes = LARGE_BYTES if options.large else SAMPLED_BYTES if options.sample else STORE_BYTES
     finished = {(entry["clean"], entry["start"]) for entry in done.read()}
     stop_at = time.monotonic() + options.seconds
     for clean in (True, False):
-        campaign = Campaign(LARGE_BYTES if options.sample else STORE_BYTES, clean=clean)
-        numbers = list(range(campaign.size))
-        if options.sample:
-            numbers = sorted(random.Random(SEED).sample(numbers, options.sample))
+        campaign = Campaign(store_bytes, clean=clean)
+        numbers: Sequence[int] = range(campaign.size)
+        if sample:  # half of a large sample in each of the two directories
+            sample_size = -(-sample // 2) if options.large else sample
+            numbers = sorted(random.Random(SEED).sample(numbers, sample_size))
         step = 50 if options.sample else SLICE
         for index, start in enumerate(range(0, len(numbers), step)):
             if time.monotonic() > stop_at:
@@ -183,7 +203,7 @@ def main() -> int:
             if (clean, start) in finished or index % parts != part:
                 continue
             chosen = numbers[start : start + step]
-            refused = run(campaign, chosen)
+            refused = run(campaign, [*chosen], affected=bool(options.large))
             done.add(clean=clean, start=start, flips=len(chosen), refused=refused)
             last = start + len(chosen)
             name = "stopped" if clean else "killed"

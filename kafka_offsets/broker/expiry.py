@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.expiry import Step, expire, forget_topic
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.expiry import Step, Steps, expire, forget_left, forget_topic, waits_for
 from kafka_offsets.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class _Task:
 
     def begin(self) -> None:
         """Take the first step, as soon as what is decided already has taken effect."""
+        if self._ended is None:
+            return
         if self.hosted.has_pending:
             self._core.decide(self.hosted, self._go_on)
         else:
@@ -207,10 +210,36 @@ class Expiry:
         shard = hosted.shard
         if hosted.failed or not (shard.offsets.has_topic(name) or shard.pending or hosted.has_pending):
             return
-        steps = forget_topic(shard, name, before, hosted.under_way)
-        task = _Task(self._core, hosted, steps, self._deletions.discard)
+        left: set[stored.OffsetKey] = set()
+        self._forget(hosted, forget_topic(shard, name, before, hosted.under_way, left), before, left).begin()
+
+    def _forget(self, hosted: HostedShard, steps: Steps, before: int, left: set[stored.OffsetKey]) -> _Task:
+        def ended(task: _Task) -> None:
+            self._deletions.discard(task)
+            if left and not hosted.failed:
+                self._wait_for_left(hosted, before, left)
+
+        task = _Task(self._core, hosted, steps, ended)
         self._deletions.add(task)
-        task.begin()
+        return task
+
+    def _wait_for_left(self, hosted: HostedShard, before: int, left: set[stored.OffsetKey]) -> None:
+        """Look again at what could not go yet: when a transaction ends, or what is under way has taken effect."""
+        is_waiting = True
+
+        def again() -> None:
+            nonlocal is_waiting
+            if is_waiting:
+                is_waiting = False
+                steps = forget_left(hosted.shard, before, hosted.under_way, left)
+                task = self._forget(hosted, steps, before, left)
+                self._core.pause(1, lambda now: task.begin())
+
+        producers, under_way = waits_for(hosted.shard, left), hosted.under_way().offsets
+        for producer_id in producers:
+            hosted.shard.ended.setdefault(producer_id, []).append(again)
+        if not producers or any(key in under_way for key in left):
+            self._core.decide(hosted, lambda error: again())
 
     def stop(self) -> None:
         """Give up rounds, which come again; finish the deletions, which do not."""

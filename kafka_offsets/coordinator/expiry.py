@@ -8,7 +8,9 @@ An offset expires when its own expiry has come (commits of version 2 to 4 could 
 `offsets.retention.minutes` have passed since a time that its group says (KIP-211, KIP-496). Offsets of topics that
 the group subscribes to and those that an open transaction is about to replace stay. A group that is empty and has no
 offsets left goes at once. Of a deleted topic all offsets go that were written before, those of open transactions
-included, subscribed to or not; offsets of a topic that is unknown for any other reason stay.
+included, subscribed to or not; offsets of a topic that is unknown for any other reason stay. A tombstone takes all
+offsets of its partition along, so an offset of the deleted topic that has one of the topic made anew beside it, in an
+open transaction, waits for the end of that. (Kafka deletes both.)
 
 Source: GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets and
 onPartitionsDeleted, OffsetExpirationConditionImpl of Kafka 4.3.
@@ -16,7 +18,7 @@ onPartitionsDeleted, OffsetExpirationConditionImpl of Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -162,11 +164,14 @@ def _expire_group(draft: _Draft, group_id: str) -> None:
 # -- deleted topics
 
 
-def forget_topic(shard: Shard, topic: str, before: int, under_way: Callable[[], UnderWay]) -> Steps:
+def forget_topic(
+    shard: Shard, topic: str, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
+) -> Steps:
     """Let go of all offsets of a topic that has just been deleted.
 
     before     the log offset of the first record that was decided behind the deletion: it is of a topic made anew
     under_way  what has not taken effect when a step begins
+    left       takes in what cannot go yet; for `forget_left`, when `waits_for` or what is under way has come to an end
     """
     draft = _Draft(shard, under_way())
     # Those of open transactions first: a marker between two steps makes them offsets like the others.
@@ -176,7 +181,7 @@ def forget_topic(shard: Shard, topic: str, before: int, under_way: Callable[[], 
                 yield draft.step()
                 draft = _Draft(shard, under_way())
             if key.topic == topic:
-                _forget(draft, key, before)
+                _forget(draft, key, before, left)
     for group_id in shard.offsets.groups():
         if not shard.offsets.has_topic(topic):
             break
@@ -186,22 +191,52 @@ def forget_topic(shard: Shard, topic: str, before: int, under_way: Callable[[], 
                 yield draft.step()
                 draft = _Draft(shard, under_way())
             for partition, _ in shard.offsets.page_items(group_id, topic, number):
-                _forget(draft, (group_id, topic, partition), before)
+                _forget(draft, stored.OffsetKey(group_id, topic, partition), before, left)
         if draft.cost >= _STEP:
             yield draft.step()
             draft = _Draft(shard, under_way())
     yield draft.step()
 
 
-def _forget(draft: _Draft, key: tuple[str, str, int], before: int) -> None:
-    """Make away with an offset, unless it or another one that the tombstone would take along was written since."""
+def forget_left(
+    shard: Shard, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
+) -> Steps:
+    """Look again at what `forget_topic` has left; what cannot go yet is in `left` again when the steps end."""
+    keys = list(left)
+    left.clear()
+    draft = _Draft(shard, under_way())
+    for key in keys:
+        if draft.cost >= _STEP:
+            yield draft.step()
+            draft = _Draft(shard, under_way())
+        _forget(draft, key, before, left)
+    yield draft.step()
+
+
+def waits_for(shard: Shard, left: Collection[stored.OffsetKey]) -> set[int]:
+    """Return the producers whose open transactions have offsets of these partitions."""
+    return {
+        producer_id for producer_id, offsets in shard.pending.items() if any(key in offsets for key in left)
+    }
+
+
+def _forget(draft: _Draft, key: stored.OffsetKey, before: int, left: set[stored.OffsetKey]) -> None:
+    """Make away with an offset, unless it or another one that the tombstone would take along was written since.
+
+    A committed offset that was written since stands for the partition, whatever becomes of older ones: of an open
+    transaction's it is the later one. One of an open transaction may be dropped, and what it hides come back.
+    """
     draft.cost += 1
     shard = draft.shard
-    entries = [shard.offsets.get(*key)]
-    entries += [offsets.get(stored.OffsetKey(*key)) for offsets in shard.pending.values()]
-    is_old = all(entry is None or entry.log_offset < before for entry in entries)
-    if is_old and key not in draft.under_way.offsets:
-        draft.bury(*key)
+    committed = shard.offsets.get(*key)
+    if committed is not None and committed.log_offset >= before:
+        return
+    pending = [offsets[key] for offsets in shard.pending.values() if key in offsets]
+    if key in draft.under_way.offsets or any(entry.log_offset >= before for entry in pending):
+        if committed is not None or any(entry.log_offset < before for entry in pending):
+            left.add(key)
+    elif (committed is not None or pending) and key not in draft.gone:
+        draft.bury(key.group, key.topic, key.partition)
 
 
 assert 3 * PAGE_PARTITIONS <= _STEP, "a step has room for a page"

@@ -86,6 +86,8 @@ class Shard:
                    set by whoever appends the records
     group_settings  by group, of those that have settings of their own; set by whoever makes the shard
     meters         what is counted, of all shards together
+    pending        producer id -> the offsets of its open transaction
+    ended          producer id -> what to call when its open transaction has taken effect or was dropped; once
     is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
     early_deletions  how many records of this run deleted a group while offsets of it stood: what came of the group
                      then depends on the order of records with different keys
@@ -110,6 +112,7 @@ class Shard:
         self.offsets = OffsetTable()
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
+        self.ended: dict[int, list[Callable[[], None]]] = {}
         self.unknown_records = 0
         self._left_over: list[Reply] = []
         self.early_deletions = 0
@@ -259,6 +262,9 @@ class Shard:
                     key.group not in self.groups
                 ):  # deleted meanwhile: offsets without a group are out of reach
                     self.groups[key.group] = ClassicGroup(key.group)
+        if self.ended:
+            for callback in self.ended.pop(producer_id, ()):
+                callback()
 
     def has_pending_offset(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has committed an offset of this partition."""

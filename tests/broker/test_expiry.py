@@ -15,6 +15,7 @@ from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log import Log
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.expiry_story import SETTINGS, Story
+from tests.broker.transactional_core import Producer
 from tests.conftest import REPOSITORY
 from tests.storage.faults import FaultyFiles
 
@@ -343,3 +344,51 @@ def test_the_keys_are_described_with_kafkas_defaults(key: str) -> None:
         "offsets.retention.check.interval.ms": 600_000,
     }
     assert make_core().config.value(key) == kafkas[key]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_an_offset_of_a_deleted_topic_does_not_come_back_with_a_transaction_on_the_topic_made_anew(
+    commits: bool,
+) -> None:
+    core = make_core(**QUICK)
+    core.create_topic("t", 1, {})
+    client, producer = CoreClient(core), Producer(core)
+    producer.init()
+    groups = [f"g{number}" for number in range(400)] + ["z"]
+    for group in groups:
+        client.commit(group, {("t", 0): 1})
+    delete_topic(client, "t")
+    assert client.committed("z") == {("t", 0): 1}, "the steps have not come so far"
+    core.create_topic("t", 1, {})
+    assert producer.commit_offset("z", "t", 2) == 0
+    after(core, 1000)
+    shard = core.runtime.shard_of("z", core.clock.now()).shard
+    assert list(shard.offsets.groups()) == ["z"]
+    producer.end(commits)
+    after(core, 100)
+    assert client.committed("z") == ({("t", 0): 2} if commits else {})
+    assert not core.expiry._deletions
+    assert not shard.ended
+
+
+def test_a_transaction_commits_no_offset_of_a_topic_that_is_deleted_before_its_log_is_durable() -> None:
+    sync = SlowSync()
+    core = make_core(sync=sync, fsync="commit", **QUICK)
+    core.create_topic("t", 1, {})
+    core.create_topic("u", 1, {})
+    producer, client = Producer(core), CoreClient(core)
+    producer.client.send((messages.InitProducerIdRequest("x", 60_000), 5))
+    core.end_turn()
+    sync.end(core)
+    (made,) = producer.client.take()
+    request = messages.TxnOffsetCommitRequest
+    topics = [request.Topic(name, [request.Partition(0, 5, committed_metadata="")]) for name in ("t", "u")]
+    producer.client.send((request("x", "g", made.producer_id, made.producer_epoch, -1, "", None, topics), 5))
+    core.end_turn()
+    client.send((messages.DeleteTopicsRequest(topic_names=["t"]), 5))
+    core.end_turn()
+    sync.end(core)
+    (answer,) = producer.client.take()
+    assert {t.name: t.partitions[0].error_code for t in answer.topics} == {"t": 3, "u": 0}
+    shard = core.runtime.shard_of("g", core.clock.now()).shard
+    assert [key.topic for offsets in shard.pending.values() for key in offsets] == ["u"]

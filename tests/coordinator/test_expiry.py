@@ -125,7 +125,7 @@ class Pair:
 
     def delete_topic(self, topic: str) -> None:
         end = len(self.world.durable)
-        take(self.world, expiry.forget_topic(self.world.shard, topic, end, lambda: expiry.NOTHING))
+        take(self.world, expiry.forget_topic(self.world.shard, topic, end, lambda: expiry.NOTHING, set()))
         self.oracle.delete_topic(topic)
 
     def restart(self) -> None:
@@ -263,8 +263,14 @@ def test_a_group_of_an_old_record_that_does_not_say_when_it_emptied_counts_from_
     assert gone(pair.world) == {("a", "orders", 0)}
 
 
-def forgotten(world: World, before: int, under_way: expiry.UnderWay = expiry.NOTHING) -> set[Any]:
-    steps = expiry.forget_topic(world.shard, "orders", before, lambda: under_way)
+def forgotten(
+    world: World,
+    before: int,
+    under_way: expiry.UnderWay = expiry.NOTHING,
+    left: set[stored.OffsetKey] | None = None,
+) -> set[Any]:
+    left = set() if left is None else left
+    steps = expiry.forget_topic(world.shard, "orders", before, lambda: under_way, left)
     return {record.offset_key for record in take(world, steps)}
 
 
@@ -282,7 +288,7 @@ def test_an_offset_of_a_deleted_topic_goes_whose_transaction_ends_between_two_st
     for number in range(300):
         pair.commit(f"a{number}", "orders", 0, None)
     pair.commit_in_transaction("z", "orders", 0, 7)
-    steps = expiry.forget_topic(shard, "orders", len(world.durable), lambda: expiry.NOTHING)
+    steps = expiry.forget_topic(shard, "orders", len(world.durable), lambda: expiry.NOTHING, set())
     world.take(next(steps).result)
     shard.end_transaction(7, committed=True)
     take(world, steps)
@@ -300,6 +306,82 @@ def test_a_commit_to_a_topic_made_anew_does_not_go_with_a_transaction_on_the_one
     entry = pair.world.shard.offsets.get("a", "orders", 0)
     assert entry is not None and entry.log_offset >= deleted_at
     assert pair.world.shard.offsets.get("a", "orders", 1) is None
+
+
+def left_of(world: World, before: int, left: set[stored.OffsetKey]) -> set[Any]:
+    steps = expiry.forget_left(world.shard, before, lambda: expiry.NOTHING, left)
+    return {record.offset_key for record in take(world, steps)}
+
+
+ORDERS = stored.OffsetKey("a", "orders", 0)
+
+
+def test_an_offset_that_a_transaction_on_the_topic_made_anew_hides_goes_when_that_is_dropped() -> None:
+    pair = Pair()
+    shard = pair.world.shard
+    pair.commit("a", "orders", 0, None)
+    deleted_at = len(pair.world.durable)
+    pair.commit_in_transaction("a", "orders", 0, 7)
+    left: set[stored.OffsetKey] = set()
+    assert forgotten(pair.world, deleted_at, left=left) == set()
+    assert left == {ORDERS}
+    assert expiry.waits_for(shard, left) == {7}
+    shard.end_transaction(7, committed=False)
+    assert left_of(pair.world, deleted_at, left) == {ORDERS}
+    assert left == set()
+    assert shard.offsets.get(*ORDERS) is None
+
+
+def test_an_offset_of_a_topic_made_anew_stays_when_its_transaction_is_committed() -> None:
+    pair = Pair()
+    shard = pair.world.shard
+    pair.commit("a", "orders", 0, None)
+    deleted_at = len(pair.world.durable)
+    pair.commit_in_transaction("a", "orders", 0, 7)
+    left: set[stored.OffsetKey] = set()
+    forgotten(pair.world, deleted_at, left=left)
+    shard.end_transaction(7, committed=True)
+    assert left_of(pair.world, deleted_at, left) == set()
+    assert left == set()
+    entry = shard.offsets.get(*ORDERS)
+    assert entry is not None and entry.log_offset == deleted_at
+
+
+@pytest.mark.parametrize("old_is_first", [True, False])
+@pytest.mark.parametrize("old_is_committed", [True, False])
+@pytest.mark.parametrize("new_is_committed", [True, False])
+def test_of_two_transactions_that_on_the_deleted_topic_leaves_nothing_behind(
+    old_is_first: bool, old_is_committed: bool, new_is_committed: bool
+) -> None:
+    pair = Pair()
+    shard = pair.world.shard
+    pair.commit_in_transaction("a", "orders", 0, 7)
+    deleted_at = len(pair.world.durable)
+    pair.commit_in_transaction("a", "orders", 0, 8)
+    left: set[stored.OffsetKey] = set()
+    assert forgotten(pair.world, deleted_at, left=left) == set()
+    assert expiry.waits_for(shard, left) == {7, 8}
+    ends = [(7, old_is_committed), (8, new_is_committed)]
+    for producer_id, committed in ends if old_is_first else reversed(ends):
+        shard.end_transaction(producer_id, committed=committed)
+        left_of(pair.world, deleted_at, left)
+    entry = shard.offsets.get(*ORDERS)
+    assert left == set()
+    assert (None if entry is None else entry.log_offset) == (deleted_at if new_is_committed else None)
+
+
+def test_whoever_waits_for_the_end_of_a_transaction_is_called_once_when_it_has_taken_effect() -> None:
+    pair = Pair()
+    shard = pair.world.shard
+    seen: list[Any] = []
+    shard.ended[7] = [lambda: seen.append(shard.offsets.get(*ORDERS))]
+    pair.commit_in_transaction("a", "orders", 0, 7)
+    pair.commit_in_transaction("a", "orders", 1, 8)
+    shard.end_transaction(8, committed=True)
+    assert seen == []
+    shard.end_transaction(7, committed=True)
+    shard.end_transaction(7, committed=True)
+    assert seen == [shard.offsets.get(*ORDERS)] != [None]
 
 
 @pytest.mark.parametrize("how", ["expire", "forget", "forget pending"])
@@ -322,7 +404,7 @@ def test_each_step_looks_anew_at_what_is_under_way(monkeypatch: pytest.MonkeyPat
     if how == "expire":
         steps = expiry.expire(shard, pair.world.clock.now(), RETENTION_MS, under_way)
     else:
-        steps = expiry.forget_topic(shard, "orders", len(pair.world.durable), under_way)
+        steps = expiry.forget_topic(shard, "orders", len(pair.world.durable), under_way, set())
     taken: set[Any] = set()
     for step in steps:
         taken |= {record.offset_key for record in step.result.records if record.offset_key is not None}

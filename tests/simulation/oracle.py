@@ -317,6 +317,11 @@ class Oracle(Consumers):
         found = [table[key] for table in (self.table.offsets, *self.table.pending.values()) if key in table]
         return bool(found) and all(any(value is gone for _, gone in self.doomed) for value in found)
 
+    def drop_gone(self) -> None:
+        """Forget of the doomed offsets those that are gone; others wait beside one of the topic made anew."""
+        tables = (self.table.offsets, *self.table.pending.values())
+        self.doomed = [(key, gone) for key, gone in self.doomed if any(t.get(key) is gone for t in tables)]
+
     def is_left_over(self, group_id: str, gone: Iterable[Key] = ()) -> bool:
         """Whether a group has neither members nor offsets but those that are going."""
         group = self.groups.get(group_id)

@@ -613,7 +613,7 @@ class World:
         if not self.core.expiry._deletions:
             left = [key for key, _ in self.oracle.doomed if self.oracle.is_doomed(key)]
             require(not left, f"offsets of deleted topics are left: {left}")
-            self.oracle.doomed.clear()
+            self.oracle.drop_gone()
         for number in self.oracle.answers:
             raise DisagreementError(f"{self.calls.get(number, number)} waits and should be answered")
         for client in self.clients:

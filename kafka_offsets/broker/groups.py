@@ -157,7 +157,7 @@ def _check_member(
     hosted = core.shard_of(group.group_id, now)
     if api_version < _MEMBERS_SINCE or isinstance(hosted, ErrorCode):
         return None
-    found = hosted.shard.groups.get(group.group_id)
+    found = hosted.shard.readable(group.group_id)
     if not isinstance(found, ConsumerGroup):
         return None
     return found.check_fetch(group.member_id, group.member_epoch) or None

@@ -403,6 +403,8 @@ class ConsumerDraft:
             group.note_written(record)
         previous = shard.groups.get(group.group_id)
         if written and previous is not group:
+            if previous is not None:
+                shard.let_go(previous)
             shard.groups[group.group_id] = group
         for step in self.afterwards:
             step()
@@ -441,6 +443,7 @@ def restore(
             group.arm(member_id, shard.timers, now, timeout_ms)
         return
     group.drop_timers(shard.timers)
+    shard.leaving.pop(group.group_id, None)
     if previous is not None:
         shard.groups[group.group_id] = previous
     elif shard.offsets.has_group(group.group_id):

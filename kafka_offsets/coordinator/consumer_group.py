@@ -332,6 +332,11 @@ class ConsumerGroup:
         self.written = dict(self.durable)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the log says that there is such a group."""
+        return bool(self.durable)
+
+    @property
     def is_settled(self) -> bool:
         """Whether the log says all that was decided."""
         return self.written == self.durable

@@ -377,7 +377,7 @@ def describe(shard: Shard, group_id: str) -> messages.ConsumerGroupDescribeRespo
     answer = messages.ConsumerGroupDescribeResponse
     if not group_id:
         return answer.DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
-    found = shard.groups.get(group_id)
+    found = shard.readable(group_id)
     if not isinstance(found, ConsumerGroup):
         message = (
             f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."

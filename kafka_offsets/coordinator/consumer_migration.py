@@ -267,6 +267,7 @@ def downgrade(
         made.assignment = write_assignment(shard, target, made.protocols[group.protocol or ""])
     written = [*draft.records, *old.tombstones(), group.record()]
     group.is_recorded = True
+    shard.let_go(old)
     shard.groups[old.group_id] = group
     old.drop_timers(shard.timers)
     result = Draft(shard, now)
@@ -279,6 +280,7 @@ def downgrade(
 
     def undo() -> None:
         _give_up(shard, group)
+        shard.leaving.pop(old.group_id, None)
         shard.groups[old.group_id] = old
         restore(shard, old, old, now)
 

@@ -169,6 +169,11 @@ class ClassicGroup:
         return not self.is_recorded and self.state is GroupState.EMPTY and self.protocol_type is None
 
     @property
+    def is_known(self) -> bool:
+        """Whether the log says that there is such a group: it has a record there, or came with an offset."""
+        return self.durable is not None or not self.is_recorded
+
+    @property
     def has_all_joined(self) -> bool:
         """Whether every member has a parked join and every member id that was handed out is in use."""
         return self.joined == len(self.members) and not self.pending

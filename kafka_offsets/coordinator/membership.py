@@ -123,7 +123,7 @@ def fail_leave(
 def describe(shard: Shard, group_id: str, api_version: int) -> messages.DescribeGroupsResponse.DescribedGroup:
     """Describe a group: its members with their client's metadata only while it is Stable."""
     answer = messages.DescribeGroupsResponse
-    group = shard.groups.get(group_id)
+    group = shard.readable(group_id)
     if not isinstance(group, ClassicGroup):
         missing = answer.DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if api_version >= _DESCRIBE_MISSING_SINCE:
@@ -158,7 +158,11 @@ def list_groups(
     states = {state.strip().lower() for state in states_filter}
     types = {type_.lower() for type_ in types_filter}
     listed = []
-    for group in shard.groups.values():
+    readable = [group for group in shard.groups.values() if group.is_known]
+    if shard.leaving:
+        known = {group.group_id for group in readable}
+        readable += [group for group_id, group in shard.leaving.items() if group_id not in known]
+    for group in readable:
         seen = group.committed() if isinstance(group, ConsumerGroup) else group
         type_, state = group.type_name, seen.state.value
         if (not types or type_ in types) and (not states or state.lower() in states):
@@ -189,10 +193,12 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
 def take_out(shard: Shard, group: Group) -> Callable[[], None]:
     """Let a group without members be gone at once; return what brings it back when the log refuses its tombstones."""
     group_id = group.group_id
+    shard.let_go(group)
     del shard.groups[group_id]
     group.drop_timers(shard.timers)
 
     def undo() -> None:
+        shard.leaving.pop(group_id, None)
         current = shard.groups.get(group_id)
         if current is None or current.is_provisional:
             if current is not None:

@@ -86,6 +86,7 @@ class Shard:
                    set by whoever appends the records
     group_settings  by group, of those that have settings of their own; set by whoever makes the shard
     meters         what is counted, of all shards together
+    leaving        groups that are deleted or have changed their kind, as far as readers still see them
     pending        producer id -> the offsets of its open transaction
     ended          producer id -> what to call when its open transaction has taken effect or was dropped; once
     is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
@@ -109,6 +110,7 @@ class Shard:
         self.latest_record: Callable[[bytes], Record | None] = lambda key: None
         self.meters = Meters() if meters is None else meters
         self.groups: dict[str, Group] = {}
+        self.leaving: dict[str, Group] = {}
         self.offsets = OffsetTable()
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
@@ -121,6 +123,22 @@ class Shard:
     def settings_of(self, group_id: str) -> GroupSettings:
         """Return the settings of a group."""
         return self.group_settings.get(group_id, self.settings)
+
+    def readable(self, group_id: str) -> Group | None:
+        """Return the group that readers see, the one that the log knows; None when it knows none.
+
+        A decision sees what was decided before it, a reader what cannot be taken back any more. Source:
+        GroupMetadataManager.group(groupId, committedOffset).
+        """
+        group = self.groups.get(group_id)
+        if group is not None and group.is_known:
+            return group
+        return self.leaving.get(group_id)
+
+    def let_go(self, group: Group) -> None:
+        """Note that a group goes, or gives way to one of the other kind: readers see it until the log says so."""
+        if group.is_known:
+            self.leaving[group.group_id] = group
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -184,10 +202,14 @@ class Shard:
             consumer_records.parse_value(parsed.type, value)
             if not isinstance(group, ConsumerGroup) and self.is_loading:
                 group = self.groups[parsed.group] = ConsumerGroup(parsed.group)
-            if isinstance(group, ConsumerGroup):
-                group.replay(key, value)
+            old = self.leaving.get(parsed.group)
+            for each in (group, old):
+                if isinstance(each, ConsumerGroup):
+                    each.replay(key, value)
             return
         is_gone = parsed.type == consumer_records.EPOCH
+        if is_gone:
+            self.leaving.pop(parsed.group, None)
         if isinstance(group, ConsumerGroup):
             group.replay(key, None)
             if is_gone and self.is_loading:

@@ -174,6 +174,8 @@ class Consumers(Membership):
         step(group, new, target, owned, held, self._ids(names), bool(names), changed=renamed or matches)
         if new.has() != had and new.protocols is None:
             new.gives_up_by = (self.now + new.rebalance_ms, new.epoch) if new.state == GIVES_UP else None
+        if before is not None and before is not group:
+            self.let_go(before)
         self.groups[group.id] = group
         if isinstance(before, Group):
             self._leave_classic(before)
@@ -297,8 +299,8 @@ class Consumers(Membership):
         super().join(
             token, version, client, group_id, member, instance, type_, protocols, session_ms, rebalance_ms
         )
-        if empty is not None:
-            self.groups.setdefault(group_id, empty)
+        if empty is not None and self.groups.setdefault(group_id, empty) is not empty:
+            self.let_go(empty)
 
     def _join_modern(self, token: Token, version: int, group: Modern, asking: Consumer, type_: str) -> Joined:
         assert asking.protocols is not None
@@ -459,6 +461,7 @@ class Consumers(Membership):
             holder = leaving[0].id if came is not None and member.id == came.id else member.id
             target = old.targets.get(holder, frozenset())
             member.assignment = self._encoded(target, member.metadata(group.protocol))
+        self.let_go(old)
         self.groups[old.id] = group
         self._write(token, group.id, record=group.record())
         if rebalances:
@@ -543,7 +546,7 @@ class Consumers(Membership):
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> int:
         """What is wrong with a member that fetches."""
-        group = self.groups.get(group_id)
+        group = self.readable(group_id)
         if not isinstance(group, Modern):
             return 0
         if member_id is None:

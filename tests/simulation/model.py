@@ -107,6 +107,7 @@ class Group:
     sync_ends: int | None = None
     unsynced: set[str] = field(default_factory=set)
     is_recorded: bool = False
+    is_in_log: bool = False
     since: int = -1
 
     def is_provisional(self) -> bool:

@@ -42,6 +42,7 @@ class Oracle(Consumers):
     table     what has taken effect
     queues    of each shard, what is decided and has not
     doomed    offsets whose topic was deleted
+    leaving   groups that are deleted or of another kind now, which readers see until the log says so
     """
 
     def __init__(self, settings: Settings, new_id: Callable[[str], str],
@@ -54,6 +55,7 @@ class Oracle(Consumers):
         self.topics: dict[str, int] = {}
         self.topic_ids: dict[str, bytes] = {}
         self.doomed: list[tuple[Key, Offset]] = []
+        self.leaving: dict[str, Group | Modern] = {}
         self.table = Table()
         self.queues: list[deque[Decision]] = [deque() for _ in range(settings.shards)]
 
@@ -90,7 +92,11 @@ class Oracle(Consumers):
         for group_id in self.table.apply(decision) - self.groups.keys():
             self.groups[group_id] = Group(group_id)
         for name, record in decision.groups:
-            group = self.groups.get(name)
+            group, old = self.groups.get(name), self.leaving.get(name)
+            if old is not None and (record is None or ("life" in record) is not isinstance(old, Modern)):
+                del self.leaving[name]
+            if isinstance(group, Group) and (record is None or "life" not in record):
+                group.is_in_log = record is not None
             if record is None and group is not None and group.is_provisional():
                 # What a deletion finds has come with a commit from before it, unless somebody is a member by now.
                 del self.groups[name]
@@ -117,6 +123,7 @@ class Oracle(Consumers):
         self.groups.clear()
         self.answers.clear()
         self.doomed.clear()
+        self.leaving.clear()
         self.table = Table()
         for queue, table in zip(self.queues, tables, strict=True):
             queue.clear()
@@ -280,6 +287,7 @@ class Oracle(Consumers):
             return 69
         if group.state != EMPTY:
             return 68
+        self.let_go(group)
         del self.groups[group_id]
         self._write(token, group_id, [(key, None) for key in self._keys_of(group_id)], None)
         return 0
@@ -339,6 +347,7 @@ class Oracle(Consumers):
         for group_id in group_ids:
             if not self.is_left_over(group_id, keys):
                 return f"the group {group_id} went, {self.groups.get(group_id)}"
+            self.let_go(self.groups[group_id])
             del self.groups[group_id]
         shard = self.shard_of(keys[0][0] if keys else group_ids[0])
         decision = Decision(None, [(key, None) for key in keys], [(group_id, None) for group_id in group_ids])
@@ -347,9 +356,26 @@ class Oracle(Consumers):
 
     # Looking at groups
 
+    def is_known(self, group: Group | Modern) -> bool:
+        """Whether the log says that there is such a group."""
+        if isinstance(group, Modern):
+            record = self.table.records.get(group.id) or {}
+            return record.get("life") == group.life
+        return group.is_in_log or not group.is_recorded
+
+    def readable(self, group_id: str) -> Group | Modern | None:
+        """The group that readers see."""
+        group = self.groups.get(group_id)
+        return group if group is not None and self.is_known(group) else self.leaving.get(group_id)
+
+    def let_go(self, group: Group | Modern) -> None:
+        """It goes, or gives way to one of the other kind."""
+        if self.is_known(group):
+            self.leaving[group.id] = group
+
     def describe(self, version: int, group_id: str) -> Any:
         """(error, state, type, protocol, {(id, instance, client, host, metadata, assignment)})."""
-        group = self.groups.get(group_id)
+        group = self.readable(group_id)
         if not isinstance(group, Group):
             return (69 if version >= 6 else 0, "Dead", "", "", frozenset())
         protocol = group.protocol if group.state == STABLE else None
@@ -363,7 +389,7 @@ class Oracle(Consumers):
         """(group, type, state) of those asked for."""
         states, types = {s.strip().lower() for s in states}, {t.lower() for t in types}
         found = set()
-        for group in self.groups.values():
+        for group in filter(None, map(self.readable, self.groups.keys() | self.leaving.keys())):
             is_modern = isinstance(group, Modern)
             state = self.committed(group).state if is_modern else group.state
             if (not states or state.lower() in states) and (
@@ -376,7 +402,7 @@ class Oracle(Consumers):
         """(error, state, epoch, assignment epoch, {(id, instance, epoch, topics, regex, has, shall have, kind)})."""
         if not group_id:
             return (24, "", 0, 0, frozenset())
-        live = self.groups.get(group_id)
+        live = self.readable(group_id)
         if not isinstance(live, Modern):
             return (69, "", 0, 0, frozenset())
         group, ids = self.committed(live), self._ids(self.topics)

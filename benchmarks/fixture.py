@@ -11,6 +11,10 @@ commit and a clean leave. *Our share* of it is CPU time: of the broker's threads
 to it; the rest is librdkafka, which waits for timers of its own before it fetches, and pytest. Goals: 15 ms each for
 set-up and tear-down, no growth, 60 s for the suite and 5 s of it ours.
 
+Such a test takes 160 ms, of which librdkafka 2.16 waits for 150: it makes no second connection within 50 ms of the
+first, and asks where a partition begins 100 ms after it has heard that nothing is committed. Its 19 requests are
+answered in 0.1 to 0.5 ms each; closing the consumer takes 1 ms, set-up and tear-down 3 ms.
+
 CPython 3.11.7, two cores of a shared x86-64 machine with much other work on it (load 13 to 17, which the first columns
 and the seconds of the suite show; CPU is what it took):
 
@@ -21,7 +25,7 @@ and the seconds of the suite show; CPU is what it took):
          restore    5.08   44.71 1113.57 1363.51    3.94
     1000 cycles in 56.7 s, from the 100th on: descriptors 4 to 4, threads 1 to 1, KiB 40028 to 41428
     in debug mode no warnings; 2 callbacks took 0.1 s, as on a busy machine any may
-    200 tests in 79.9 s, our share 2.65 s of CPU time
+    200 tests in 42.0 s, our share 2.46 s of CPU time
 """
 
 import argparse

@@ -45,7 +45,7 @@ _DISABLED_SINCE = 3
 """From this version of DeleteTopics on clients know TOPIC_DELETION_DISABLED (KIP-322)."""
 
 _TOO_FEW_BROKERS = (
-    "The target replication factor of {} cannot be reached because only 1 broker(s) are registered or some brokers "
+    "The target replication factor of {} cannot be reached because only {} broker(s) are registered or some brokers "
     "have all their log directories cordoned."
 )
 
@@ -187,7 +187,7 @@ def _plan(
     for refusal in (
         _check_name(core, topic.name, collisions),
         _check_configs(core, configs),
-        _check_assignments(core, topic) if topic.assignments else _check_counts(topic),
+        _check_assignments(core, topic) if topic.assignments else _check_counts(core, topic),
     ):
         if refusal is not _FINE:
             plan.refusal = refusal
@@ -197,7 +197,7 @@ def _plan(
     return plan
 
 
-def _check_counts(topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+def _check_counts(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
     factor = topic.replication_factor
     if factor < _DEFAULT or factor == 0:
         return (
@@ -209,10 +209,12 @@ def _check_counts(topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         )
-    if factor > 1:
+    count = len(core.broker_ids)
+    if factor > count:
+        too_few = _TOO_FEW_BROKERS.format(factor, count)
         return (
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): {_TOO_FEW_BROKERS.format(factor)}",
+            f"Unable to replicate the partition {factor} time(s): {too_few}",
         )
     return _FINE
 
@@ -252,7 +254,7 @@ def check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
     # In Kafka's order: from the lowest id, first whether it exists, then whether it stands there twice.
     previous = None
     for broker_id in sorted(broker_ids):
-        if broker_id != core.node_id:
+        if broker_id not in core.broker_ids:
             return (
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"{assignment} broker {broker_id}, but no such broker is registered.",

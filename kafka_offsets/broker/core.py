@@ -131,6 +131,7 @@ class BrokerCore:
         self.group_configs = GroupConfigs(self.directory, config)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self.node_id, self.cluster_id = self.directory.node_id, self.directory.cluster_id
+        self.broker_ids: tuple[int, ...] = (self.node_id,)
         self.snapshots = Snapshots(self, config.offsets_snapshot_interval_bytes)
         self.runtime = CoordinatorRuntime(
             group_settings(config),

@@ -575,6 +575,18 @@ class CoordinatorRuntime:
         for hosted in shards.values():
             hosted.give_up()
 
+    def reload(self, partition: int, now: Now) -> HostedShard | None:
+        """Load a shard anew from its log, as the broker does that its groups move to; None when nobody has used it.
+
+        Whoever waits in a group hears NOT_COORDINATOR, as does whoever waits for a decision of this turn.
+        """
+        old = self.shards.pop(partition, None)
+        if old is None:
+            return None
+        self.by_group = {group: hosted for group, hosted in self.by_group.items() if hosted is not old}
+        old.give_up()
+        return self._host(partition, now)
+
     def give_up_failed(self) -> None:
         """Serve no group any more whose log has failed at something that nobody waited for, such as an fsync.
 

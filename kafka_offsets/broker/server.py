@@ -8,7 +8,7 @@ import asyncio
 import errno
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -53,10 +53,14 @@ logger = logging.getLogger(__name__)
 
 
 class Peer(asyncio.Protocol):
-    """One connection between asyncio and the core."""
+    """One connection between asyncio and the core.
 
-    def __init__(self, server: "Server") -> None:
+    listener  by which of the server's listeners it came in
+    """
+
+    def __init__(self, server: "Server", listener: int = 0) -> None:
         self._server = server
+        self.listener = listener
         self._transport: asyncio.Transport | None = None
         self.connection: Connection | None = None
         self._reading = True
@@ -160,7 +164,7 @@ class Server:
         self._turn: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
-        self._listener: asyncio.Server | None = None
+        self._listeners: dict[int, asyncio.Server] = {}
         self._closed = asyncio.Event()
         self._stopping = False
         self._tasks = 0
@@ -182,33 +186,35 @@ class Server:
             core.standing, core.stretched = self._stepper.standing, self._stepper.stretched
         return core
 
-    def new_peer(self) -> Peer:
-        """Make what stands between the core and a connection that comes in."""
-        return Peer(self)
+    def new_peer(self, listener: int = 0) -> Peer:
+        """Make what stands between the core and a connection that comes in by a listener."""
+        return Peer(self, listener)
 
     async def start(self, host: str, port: int) -> None:
         """Listen on host and port (0: any free one). Raises OSError."""
-        self._listener = await self._listen(host, port)
+        own_port = await self.listen(0, host, port)
         advertised = self._config.advertised_listener()
         if advertised is None:
-            self.core.host, self.core.port = host, _ports(self._listener)[0]
+            self.core.host, self.core.port = host, own_port
         else:
             self.core.host, self.core.port = advertised
         self._schedule_timer()
 
-    async def _listen(self, host: str, port: int) -> asyncio.Server:
-        listener = await self._loop.create_server(
-            self.new_peer, host, port, backlog=_BACKLOG, reuse_address=True
-        )
+    async def listen(self, index: int, host: str, port: int) -> int:
+        """Listen on one more address, the listener of this index; return the port. Raises OSError."""
+        listener = self._listeners[index] = await self._listen(index, host, port)
+        return _ports(listener)[0]
+
+    async def _listen(self, index: int, host: str, port: int) -> asyncio.Server:
+        new_peer = partial(self.new_peer, index)
+        listener = await self._loop.create_server(new_peer, host, port, backlog=_BACKLOG, reuse_address=True)
         ports = _ports(listener)
         if len(set(ports)) == 1:
             return listener
         # Any free port of a name with several addresses: each got its own, and clients are told one.
         listener.close()
         await listener.wait_closed()
-        return await self._loop.create_server(
-            self.new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True
-        )
+        return await self._loop.create_server(new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True)
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
         """Have a request decided as if it had come over a connection; the future is the answer, or RuntimeError."""
@@ -231,8 +237,8 @@ class Server:
         try:
             await self._disconnect_all()
         finally:  # also when the caller's task is cancelled
-            if self._listener is not None:
-                self._listener.close()
+            for listener in self._listeners.values():
+                listener.close()
             self._worker.shutdown(wait=True)
             self._writer.shutdown(wait=True)
             for handle in (self._turn, self._timer):
@@ -264,21 +270,27 @@ class Server:
 
     async def _disconnect_all(self) -> None:
         """Return when no socket is open and no thread is at work."""
-        listening = () if self._listener is None else self._listener.sockets
-        for accepting in listening:
-            self._loop.remove_reader(accepting.fileno())
-        for peer in list(self._peers):
-            peer.abort()
-        # What asyncio has accepted must have reached `admit` before its server closes: it drops the others unclosed.
-        for _ in range(_ROUNDS_OF_ACCEPTING):
-            await asyncio.sleep(0)
-        if self._listener is not None:
-            self._listener.close()
+        await self.stop_listening(list(self._listeners))
         while self._peers or self._tasks:
             self._closed.clear()
             await self._closed.wait()
-        if self._listener is not None:
-            await self._listener.wait_closed()
+        for listener in self._listeners.values():
+            await listener.wait_closed()
+
+    async def stop_listening(self, indexes: Iterable[int]) -> None:
+        """Close some listeners, and cut the connections that came in by them; `admit` must let in no more of these."""
+        closing = {index: self._listeners[index] for index in indexes if index in self._listeners}
+        for listener in closing.values():
+            for accepting in listener.sockets:
+                self._loop.remove_reader(accepting.fileno())
+        for peer in list(self._peers):
+            if peer.listener in closing:
+                peer.abort()
+        # What asyncio has accepted must have reached `admit` before its server closes: it drops the others unclosed.
+        for _ in range(_ROUNDS_OF_ACCEPTING):
+            await asyncio.sleep(0)
+        for listener in closing.values():
+            listener.close()
 
     def admit(self, peer: Peer, peername: tuple[str, int]) -> Connection | None:
         """Take in a connection, or None when there are too many or the server is stopping."""

@@ -1,6 +1,7 @@
 """What tests of other projects import: names that are loaded when they are first used; none costs anything before.
 
 Broker          a broker inside the test's process, with seeding, assertions, waiting, snapshots and recorded requests
+Cluster         several brokers in one, as clients see them: leaders and coordinators that move, nodes that stop
 group_stable …  what `Broker.wait_for` waits for: `kafka_offsets.testing.events`
 ManualClock     for `Broker(clock=)`: time passes when the test says so
 Faults          what goes wrong, as `broker.faults` has them
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker, Snapshot
     from kafka_offsets.testing.clock import ManualClock
+    from kafka_offsets.testing.cluster import Cluster
     from kafka_offsets.testing.events import (
         Event,
         committed,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "broker": ("Broker", "Snapshot"),
     "clock": ("ManualClock",),
+    "cluster": ("Cluster",),
     "fault": ("Fault",),
     "faults": ("Faults",),
     "events": (
@@ -49,6 +52,7 @@ _HOMES = {
 
 __all__ = [
     "Broker",
+    "Cluster",
     "ConsumedRecord",
     "Event",
     "Fault",

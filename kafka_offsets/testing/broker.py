@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker import server as embedded
+from kafka_offsets.broker.apis import Apis, served_apis
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partitions import NotOpenYetError
@@ -370,9 +371,19 @@ class Server(embedded.Server):
             core.opener.stop()
         return core
 
-    def new_peer(self) -> Peer:
+    def new_peer(self, listener: int = 0) -> Peer:
         """Put a tape on a connection that comes in, if this broker records."""
-        return super().new_peer() if self._recorder is None else _RecordedPeer(self, self._recorder)
+        if self._recorder is None:
+            return super().new_peer(listener)
+        return _RecordedPeer(self, self._recorder, listener)
+
+    def served(self) -> Apis:
+        """Return the table of APIs by which this server serves when there are no faults."""
+        return served_apis(self._config.profile)
+
+    def node_of(self, listener: int) -> int | None:
+        """Return the node of a cluster whose listener this is; None for a broker that is alone."""
+        return None
 
     def watch(self, event: Event) -> "Future[Any]":
         """Return a future of what an event gives."""
@@ -468,8 +479,8 @@ class Server(embedded.Server):
 class _RecordedPeer(Peer):
     """A connection with a tape on it."""
 
-    def __init__(self, server: Server, recorder: Recorder) -> None:
-        super().__init__(server)
+    def __init__(self, server: Server, recorder: Recorder, listener: int) -> None:
+        super().__init__(server, listener)
         self._recorder = recorder
         self._tape: Tape | None = None
         self._of = server
@@ -479,7 +490,7 @@ class _RecordedPeer(Peer):
         super().connection_made(transport)
         if self.connection is not None:
             assert isinstance(transport, asyncio.Transport)
-            self._tape = self._recorder.open(self.connection.peer)
+            self._tape = self._recorder.open(self.connection.peer, self._of.node_of(self.listener))
             self._writer = _RecordedWriter(transport, self._tape)
 
     def data_received(self, data: bytes) -> None:

@@ -37,7 +37,7 @@ class Fault:
     hits                how often it has struck
     kind                what it does, as `Faults` calls it
     n                   how often it strikes at most, None for no limit
-    client_id, group, transactional_id, topic, partition  what it strikes alone, None for all
+    client_id, group, transactional_id, topic, partition, node  what it strikes alone, None for all
     The rest is what the interception reads: before_ms and after_ms (delays), closes_before, function, spoils (what
     becomes of the answer), next_error and take_error.
     """
@@ -55,6 +55,7 @@ class Fault:
         transactional_id: str | None = None,
         topic: str | None = None,
         partition: int | None = None,
+        node: int | None = None,
         errors: Sequence[ErrorCode] = (),
         function: Controls | None = None,
         before_ms: int = 0,
@@ -68,7 +69,7 @@ class Fault:
             raise ValueError(f"partition {partition} of which topic?")
         self.kind, self.apis, self.n = kind, apis, n
         self.client_id, self.group, self.transactional_id = client_id, group, transactional_id
-        self.topic, self.partition = topic, partition
+        self.topic, self.partition, self.node = topic, partition, node
         self.function, self.closes_before, self.spoils = function, closes_before, spoils
         self.before_ms, self.after_ms = before_ms, after_ms
         self.hits = 0
@@ -83,7 +84,7 @@ class Fault:
         apis = "every API" if self.apis is None else ", ".join(sorted(self.apis))
         of = "".join(
             f" {name}={value!r}"
-            for name in ("client_id", "group", "transactional_id", "topic", "partition")
+            for name in ("client_id", "group", "transactional_id", "topic", "partition", "node")
             if (value := getattr(self, name)) is not None
         )
         told = f" {self._told}" if self._told else ""
@@ -124,6 +125,8 @@ class Fault:
     def concerns(self, call: Call) -> bool:
         """Whether a request is one of those that it may strike."""
         if not self.is_active or (self.client_id is not None and self.client_id != call.client_id):
+            return False
+        if self.node is not None and self.node != call.node:
             return False
         if self.group is not None and self.group not in call.groups:
             return False

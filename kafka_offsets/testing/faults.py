@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker import fetch
 from kafka_offsets.broker.apis import API_VERSIONS, SERVED, Api, Apis, served_apis
@@ -27,7 +27,9 @@ from kafka_offsets.testing.fault import Controls, Fault, WithheldVersions
 from kafka_offsets.testing.interception import Interception
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.server import Broker, Server
+    from kafka_offsets.broker.server import Broker
+    from kafka_offsets.broker.server import Server as EmbeddedServer
+    from kafka_offsets.testing.broker import Server
 
 Names = str | int | Iterable[str | int] | None
 
@@ -49,8 +51,9 @@ class Faults:
 
     What all of them take: `api` is the name of an API such as "OffsetCommit", its number, or several of them; None,
     where it may be left out, is every API. `n` is how often the fault strikes at most. `client_id`, `group`,
-    `transactional_id`, `topic` and `partition` say which requests it strikes. ValueError for an API that is not served
-    and for a partition without topic, RuntimeError when the broker is not running.
+    `transactional_id`, `topic` and `partition` say which requests it strikes, `node` at which node of a cluster.
+    ValueError for an API that is not served and for a partition without topic, RuntimeError when the broker is not
+    running.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -59,7 +62,7 @@ class Faults:
         self._faults: list[Fault] = []
         self._over: deque[Fault] = deque(maxlen=_REMEMBERED)
         self._disk = DiskFaults()
-        self._server: Server | None = None
+        self._server: EmbeddedServer | None = None
 
     def __repr__(self) -> str:
         return f"<faults: {', '.join(map(repr, self._faults)) or 'none'}>"
@@ -97,6 +100,7 @@ class Faults:
         transactional_id: str | None = None,
         topic: str | None = None,
         partition: int | None = None,
+        node: int | None = None,
     ) -> Fault:
         """Answer with an error in place of doing what was asked.
 
@@ -121,6 +125,7 @@ class Faults:
                 transactional_id=transactional_id,
                 topic=topic,
                 partition=partition,
+                node=node,
                 errors=codes,
             )
         )
@@ -129,7 +134,7 @@ class Faults:
         """Let answers leave later, by so many milliseconds of the broker's clock; those behind them wait as well.
 
         before  let the request wait instead, so that what it asks is done late too
-        which   n, client_id, group, transactional_id, topic, partition
+        which   n, client_id, group, transactional_id, topic, partition, node
         ValueError for less than a millisecond.
         """
         if ms < 1:
@@ -141,14 +146,14 @@ class Faults:
     def drop(self, api: Names = None, **which: Any) -> Fault:
         """Do what is asked and never answer. The connection stays open and silent, as when a network swallows packets.
 
-        which  n, client_id, group, transactional_id, topic, partition
+        which  n, client_id, group, transactional_id, topic, partition, node
         """
         return self._add(Fault(self, "drop", self._names(api), spoils=interception.withhold_answer, **which))
 
     def half_answer(self, api: Names = None, **which: Any) -> Fault:
         """Do what is asked, send the first half of the answer's bytes and close the connection.
 
-        which  n, client_id, group, transactional_id, topic, partition
+        which  n, client_id, group, transactional_id, topic, partition, node
         """
         return self._add(Fault(self, "half_answer", self._names(api), spoils=interception.send_half, **which))
 
@@ -156,7 +161,7 @@ class Faults:
         """Close the connection in place of an answer.
 
         before  without doing what was asked; else when it is done
-        which   n, client_id, group, transactional_id, topic, partition
+        which   n, client_id, group, transactional_id, topic, partition, node
         """
         names = self._names(api)
         if before:
@@ -176,7 +181,7 @@ class Faults:
                   a ConnectionError: the connection closes;
                   another exception, or it raises one: as if the broker had failed;
                   a `concurrent.futures.Future` of any of these: the request waits, and others are served meanwhile
-        which     n, client_id, group, transactional_id, topic, partition
+        which     n, client_id, group, transactional_id, topic, partition, node
         """
         told = getattr(function, "__name__", repr(function))
         return self._add(Fault(self, "control", self._names(api), told=told, function=function, **which))
@@ -331,7 +336,7 @@ class Faults:
         return frozenset(names)
 
     def _add(self, fault: F) -> F:
-        def add(server: Server) -> None:
+        def add(server: EmbeddedServer) -> None:
             self._faults.append(fault)
             self._changed(server, fault)
             if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
@@ -368,18 +373,18 @@ class Faults:
             if isinstance(fault, DiskFault):
                 self.end(fault)
 
-    def lift_disk(self, server: Server) -> None:
+    def lift_disk(self, server: EmbeddedServer) -> None:
         """Take the faults of the disk away, in the broker's thread, until `follow`."""
         self._disk.install(server.core, [])
 
-    def follow(self, server: Server) -> None:
+    def follow(self, server: EmbeddedServer) -> None:
         """Put the faults into a broker that has begun, in its thread."""
         self._server = server
         self._disk = DiskFaults()
         for fault in self._faults:
             self._changed(server, fault)
 
-    def _changed(self, server: Server, fault: Fault) -> None:
+    def _changed(self, server: EmbeddedServer, fault: Fault) -> None:
         """Have the broker do as the faults say that are in force now."""
         self._server = server
         core = server.core
@@ -390,7 +395,7 @@ class Faults:
             server.refuses = self._refuse if any(each.kind == "down" for each in self._faults) else None
             _close(core, None)
             return
-        _serve_by(core, self._table(core))
+        _serve_by(core, self._table(cast("Server", server).served()))
         if isinstance(fault, WithheldVersions):
             _close(core, None)
 
@@ -399,10 +404,10 @@ class Faults:
             if fault.kind == "down":
                 fault.strike()
 
-    def _table(self, core: BrokerCore) -> Apis:
+    def _table(self, served: Apis) -> Apis:
         rows: list[Api] = []
         withheld = [fault for fault in self._faults if isinstance(fault, WithheldVersions)]
-        for own in served_apis(core.config.profile):
+        for own in served:
             row: Api | None = own
             for fault in withheld:
                 row = None if row is None else fault.narrow(row)

@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker import fetch
 from kafka_offsets.broker.apis import Api, Route
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.server import Peer
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -50,6 +50,7 @@ class Call:
 
     api, version  such as "OffsetCommit" and 8
     client_id     as the client calls itself, client_host its address
+    node          the broker that it came to; None for what the test asks of its own broker
     request       decoded
     """
 
@@ -60,6 +61,8 @@ class Call:
         self.client_host = context.client_host.removeprefix("/")
         self.request = context.request
         self._core, self._row = core, api
+        owner = context.connection.owner
+        self.node = core.broker_ids[owner.listener] if isinstance(owner, Peer) else None
 
     def __repr__(self) -> str:
         return f"<{self.api} v{self.version} of {self.client_id!r}: {self.request}>"
@@ -82,10 +85,7 @@ class Call:
         request = self.request
         if self.api == "DescribeTransactions":
             return set(request.transactional_ids)
-        several = [each.transactional_id for each in getattr(request, "transactions", None) or ()]
-        one = getattr(request, "transactional_id", None)
-        old = getattr(request, "v3_and_below_transactional_id", None)
-        return {each for each in (one, old, *several) if each}
+        return placing.transactional_ids(request)
 
     @property
     def places(self) -> set[tuple[str, int]]:
@@ -264,7 +264,7 @@ class _Struck:
             return ErrorCode.NONE
 
         held = self._held(self._context.request, answer)
-        response = fetch.fetch(self._core, self._context.request, held, now, refuses)
+        response = self._api.handle(self._core, self._context.request, held, now, refuses)
         if response is not None:
             held.hand_over(response)
 
@@ -327,14 +327,15 @@ class _Struck:
                 delay_ms += fault.after_ms
             elif fault.spoils is not None and spoils is None and fault.strike():
                 spoils = fault.spoils
-        send = spoils or _send
+        send = spoils or pass_on
         if delay_ms:
             self._core.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
         else:
             send(self._core, self._context, answer)
 
 
-def _send(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+def pass_on(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+    """Let an answer go that somebody has held: a response, or the bytes of one that came encoded."""
     if context.connection.closing:
         return
     if isinstance(answer, (bytes, Parts)):
@@ -355,7 +356,7 @@ def close_instead(core: BrokerCore, context: RequestContext, answer: Any) -> Non
 
 def send_half(core: BrokerCore, context: RequestContext, answer: Any) -> None:
     """Send the first half of the answer's bytes and close the connection."""
-    _send(core, context, answer)
+    pass_on(core, context, answer)
     if context.answer is None:
         return
     whole = context.answer

@@ -115,6 +115,14 @@ def keys(api: Api, request: Any) -> list[str]:
     return [value if found.asked_key is None else getattr(value, found.asked_key) for value in values]
 
 
+def transactional_ids(request: Any) -> set[str]:
+    """Return the transactional ids that a request of a producer names."""
+    several = [each.transactional_id for each in getattr(request, "transactions", None) or ()]
+    one = getattr(request, "transactional_id", None)
+    old = getattr(request, "v3_and_below_transactional_id", None)
+    return {each for each in (one, old, *several) if each}
+
+
 def split_by_key(api: Api, request: Any, struck: Callable[[str], bool]) -> Split:
     """Take a request of several groups apart."""
     where = _SPLIT_BY_KEY[api.name]

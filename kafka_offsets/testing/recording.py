@@ -54,6 +54,7 @@ class RecordedRequest:
     number          of the request, from 1 on, since the broker started
     wall_ms         when it came, by the broker's clock
     peer            the client's address
+    node            the node of a cluster that it came to, None for a broker that is alone
     client_id       as the client calls itself
     api, version    such as OffsetCommit and 8; `API 99` when no such API is known
     correlation_id  by which the client finds the answer
@@ -65,7 +66,7 @@ class RecordedRequest:
         served = SERVED.by_key.get(key)
         self.number = came.number
         self.wall_ms = wall_ms
-        self.peer = tape.peer
+        self.peer, self.node = tape.peer, tape.node
         self.api = f"API {key}" if served is None else served.name
         self.version = version
         self._tape, self._key, self._frame = tape, key, frame
@@ -160,6 +161,8 @@ class RecordedRequest:
         names += [f"topic {name}" for name in sorted(self.topics)]
         errors = [f"{name} x{count}" if count > 1 else name for name, count in self.errors.items()]
         api = f"{self.api} v{self.version}"
+        if self.node is not None:
+            names.insert(0, f"node {self.node}")
         said = "; ".join((", ".join(names), ", ".join(errors))) if errors else ", ".join(names)
         return (
             f"{clock}.{ms:03} {latency or 'unanswered':>10}  {self.client_id:<20} {api:<26} {said}".rstrip()
@@ -182,8 +185,11 @@ class Requests(tuple[RecordedRequest, ...]):
         group: str | None = None,
         topic: str | None = None,
         error: str | None = None,
+        node: int | None = None,
     ) -> "Requests":
         """Return those of one API, of one client, that name one group or topic, that were answered one error.
+
+        node  those that came to this node of a cluster
 
         ValueError for an API that Kafka does not have, so that a slip of the pen does not choose nothing for ever.
         """
@@ -200,6 +206,8 @@ class Requests(tuple[RecordedRequest, ...]):
             chosen = [each for each in chosen if topic in each.topics]
         if error is not None:
             chosen = [each for each in chosen if error in each.errors]
+        if node is not None:
+            chosen = [each for each in chosen if each.node == node]
         return Requests(chosen)
 
     def __str__(self) -> str:
@@ -210,12 +218,13 @@ class Tape:
     """What passes on one connection.
 
     peer         the client's address
+    node         the node of a cluster that it connected to, None for a broker that is alone
     topic_names  id -> name, of all topics that have been
     """
 
-    def __init__(self, recorder: "Recorder", number: int, peer: str) -> None:
+    def __init__(self, recorder: "Recorder", number: int, peer: str, node: int | None) -> None:
         self.number = number
-        self.peer = peer
+        self.peer, self.node = peer, node
         self.topic_names = recorder.topic_names
         self.opened = recorder.moment()
         self.closed: _Moment | None = None
@@ -278,10 +287,10 @@ class Recorder:
         self._events += 1
         return _Moment(time.perf_counter(), self._events)
 
-    def open(self, peer: str) -> Tape:
+    def open(self, peer: str, node: int | None = None) -> Tape:
         """Put a tape on a new connection."""
         self._tapes += 1
-        return Tape(self, self._tapes, peer)
+        return Tape(self, self._tapes, peer, node)
 
     def add(self, recorded: RecordedRequest, size: int) -> None:
         """Keep a request of `size` bytes, and let go of the oldest that there is no more room for."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from kafka_offsets.broker.apis import Apis, served_apis
 from kafka_offsets.broker.compact_now import compact_now
 from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.config import Config, Listener
@@ -185,6 +186,10 @@ class Server:
         if self._stepper is not None:
             core.standing, core.stretched = self._stepper.standing, self._stepper.stretched
         return core
+
+    def served(self) -> Apis:
+        """Return the table of APIs by which this server serves, unless a test has it serve by another."""
+        return served_apis(self._config.profile)
 
     def new_peer(self, listener: int = 0) -> Peer:
         """Make what stands between the core and a connection that comes in by a listener."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker import server as embedded
-from kafka_offsets.broker.apis import Apis, served_apis
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partitions import NotOpenYetError
@@ -376,10 +375,6 @@ class Server(embedded.Server):
         if self._recorder is None:
             return super().new_peer(listener)
         return _RecordedPeer(self, self._recorder, listener)
-
-    def served(self) -> Apis:
-        """Return the table of APIs by which this server serves when there are no faults."""
-        return served_apis(self._config.profile)
 
     def node_of(self, listener: int) -> int | None:
         """Return the node of a cluster whose listener this is; None for a broker that is alone."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_offsets.broker import fetch
 from kafka_offsets.broker.apis import API_VERSIONS, SERVED, Api, Apis, served_apis
@@ -27,9 +27,7 @@ from kafka_offsets.testing.fault import Controls, Fault, WithheldVersions
 from kafka_offsets.testing.interception import Interception
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.server import Broker
-    from kafka_offsets.broker.server import Server as EmbeddedServer
-    from kafka_offsets.testing.broker import Server
+    from kafka_offsets.broker.server import Broker, Server
 
 Names = str | int | Iterable[str | int] | None
 
@@ -62,7 +60,7 @@ class Faults:
         self._faults: list[Fault] = []
         self._over: deque[Fault] = deque(maxlen=_REMEMBERED)
         self._disk = DiskFaults()
-        self._server: EmbeddedServer | None = None
+        self._server: Server | None = None
 
     def __repr__(self) -> str:
         return f"<faults: {', '.join(map(repr, self._faults)) or 'none'}>"
@@ -336,7 +334,7 @@ class Faults:
         return frozenset(names)
 
     def _add(self, fault: F) -> F:
-        def add(server: EmbeddedServer) -> None:
+        def add(server: Server) -> None:
             self._faults.append(fault)
             self._changed(server, fault)
             if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
@@ -373,18 +371,18 @@ class Faults:
             if isinstance(fault, DiskFault):
                 self.end(fault)
 
-    def lift_disk(self, server: EmbeddedServer) -> None:
+    def lift_disk(self, server: Server) -> None:
         """Take the faults of the disk away, in the broker's thread, until `follow`."""
         self._disk.install(server.core, [])
 
-    def follow(self, server: EmbeddedServer) -> None:
+    def follow(self, server: Server) -> None:
         """Put the faults into a broker that has begun, in its thread."""
         self._server = server
         self._disk = DiskFaults()
         for fault in self._faults:
             self._changed(server, fault)
 
-    def _changed(self, server: EmbeddedServer, fault: Fault) -> None:
+    def _changed(self, server: Server, fault: Fault) -> None:
         """Have the broker do as the faults say that are in force now."""
         self._server = server
         core = server.core
@@ -395,7 +393,7 @@ class Faults:
             server.refuses = self._refuse if any(each.kind == "down" for each in self._faults) else None
             _close(core, None)
             return
-        _serve_by(core, self._table(cast("Server", server).served()))
+        _serve_by(core, self._table(server.served()))
         if isinstance(fault, WithheldVersions):
             _close(core, None)
 

@@ -5,23 +5,25 @@ imports nothing but pytest, and the broker when a test asks for one.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker
+    from kafka_offsets.testing.cluster import Cluster
 
 MARKER = (
-    "kafka(topics=None, config=None): how the broker of the fixture kafka_broker is made. topics: a list of names, or "
-    "a dict of names to numbers of partitions; config: a dict of Kafka's keys to values"
+    "kafka(topics=None, config=None, brokers=None): how the broker of the fixture kafka_broker is made, or the cluster "
+    "of kafka_cluster. topics: a list of names, or a dict of names to numbers of partitions; config: a dict of Kafka's "
+    "keys to values; brokers: how many, 1 for kafka_broker and 3 for kafka_cluster unless it is said"
 )
 
 _SHOWN_REQUESTS = 30
 """So many of the last requests are shown when a test fails."""
 
 
-_broker = pytest.StashKey["Broker"]()
+_brokers = pytest.StashKey["list[Broker]"]()
 _session_broker = pytest.StashKey["Broker"]()
 _heard_before = pytest.StashKey[int]()
 _faults_before = pytest.StashKey[list[Any]]()
@@ -39,21 +41,41 @@ def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     `@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 3})` says how it is made. When the test fails,
     the report shows its last requests, groups and offsets.
     """
+    yield from _running(request.node, 1)
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+    """A Kafka cluster of its own for this test, in memory, on free ports: a `kafka_offsets.testing.Cluster`.
+
+    It has three nodes unless `@pytest.mark.kafka(brokers=5)` says otherwise; the rest is as with `kafka_broker`.
+    """
+    yield from _running(request.node, 3)  # type: ignore[misc]
+
+
+def _running(item: pytest.Item, brokers: int) -> "Iterator[Broker]":
+    """Give the broker or the cluster of a test."""
     from kafka_offsets.errors import ConfigError
     from kafka_offsets.testing.broker import Broker
 
-    topics, config = _wanted(request.node)
+    wanted = _wanted(item)
+    is_cluster = brokers > 1 or wanted.brokers is not None
     try:
-        made = Broker(config, record=True)
+        if is_cluster:
+            from kafka_offsets.testing.cluster import Cluster
+
+            made: Broker = Cluster(wanted.config, brokers=wanted.brokers or brokers, record=True)
+        else:
+            made = Broker(wanted.config, record=True)
     except ConfigError as error:
         _refuse(str(error))
     with made as broker:
-        for name, partitions in topics.items():
+        for name, partitions in wanted.topics.items():
             try:
                 broker.create_topic(name, partitions)
             except ValueError as error:
                 _refuse(str(error))
-        request.node.stash[_broker] = broker
+        item.stash.setdefault(_brokers, []).append(broker)
         yield broker
 
 
@@ -84,8 +106,8 @@ def kafka_session_broker(
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note what the session's broker has heard before this test; refuse a marker that would do nothing."""
     is_marked = any(marker.name == "kafka" for marker in item.own_markers)
-    if is_marked and "kafka_broker" not in getattr(item, "fixturenames", ()):
-        _refuse("it is for the fixture kafka_broker, which this test does not use")
+    if is_marked and not {"kafka_broker", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
+        _refuse("it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses")
     broker = item.config.stash.get(_session_broker, None)
     if broker is not None:
         item.stash[_heard_before] = broker.last_event
@@ -115,9 +137,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Add to the report of a failure what the test's brokers know."""
     report = yield
     if report.failed:
-        broker = item.stash.get(_broker, None)
-        if broker is not None:
-            report.sections.append(_section(broker, 0))
+        for own in item.stash.get(_brokers, ()):
+            report.sections.append(_section(own, 0))
         broker = item.config.stash.get(_session_broker, None)
         if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
             report.sections.append(_section(broker, item.stash.get(_heard_before, 0)))
@@ -145,10 +166,19 @@ def _refuse(problem: str) -> NoReturn:
     raise pytest.fail.Exception(f"the marker kafka: {problem}", pytrace=False) from None
 
 
-def _wanted(item: pytest.Item) -> tuple[dict[str, int], dict[str, object]]:
-    """Return topics and configuration from the markers of a test, its class and its module; the nearest one counts."""
+class _Wanted(NamedTuple):
+    """What the markers of a test say."""
+
+    topics: dict[str, int]
+    config: dict[str, object]
+    brokers: int | None
+
+
+def _wanted(item: pytest.Item) -> _Wanted:
+    """Return what the markers of a test, its class and its module say; the nearest one counts."""
     topics: dict[str, int] = {}
     config: dict[str, object] = {}
+    brokers = None
     for marker in reversed(list(item.iter_markers("kafka"))):
         problem = _problem(marker)
         if problem:
@@ -156,16 +186,20 @@ def _wanted(item: pytest.Item) -> tuple[dict[str, int], dict[str, object]]:
         named = marker.kwargs.get("topics") or {}
         topics |= dict(named) if isinstance(named, Mapping) else dict.fromkeys(named, 1)
         config |= marker.kwargs.get("config") or {}
-    return topics, config
+        brokers = marker.kwargs.get("brokers", brokers)
+    return _Wanted(topics, config, brokers)
 
 
 def _problem(marker: pytest.Mark) -> str:
     """Say what is wrong with the arguments of a marker; nothing if all is well."""
     if marker.args:
-        return f"it takes topics= and config=, by name; {marker.args[0]!r} has none"
-    unknown = sorted(marker.kwargs.keys() - {"topics", "config"})
+        return f"it takes topics=, config= and brokers=, by name; {marker.args[0]!r} has none"
+    unknown = sorted(marker.kwargs.keys() - {"topics", "config", "brokers"})
     if unknown:
-        return f"it takes topics= and config=, not {unknown[0]}="
+        return f"it takes topics=, config= and brokers=, not {unknown[0]}="
+    brokers = marker.kwargs.get("brokers", 1)
+    if not isinstance(brokers, int) or isinstance(brokers, bool) or brokers < 1:
+        return f"brokers= is a number of brokers, not {brokers!r}"
     topics, config = marker.kwargs.get("topics"), marker.kwargs.get("config")
     if isinstance(topics, str) or not isinstance(topics, (Mapping, list, tuple, set, type(None))):
         return f"topics= is a list of names or a dict of names to numbers of partitions, not {topics!r}"

@@ -80,8 +80,10 @@ def test_markers_of_module_class_and_function_add_up_and_the_nearest_counts(run)
 
 
 WRONG = [
-    ("brokers=3", "it takes topics= and config=, not brokers="),
-    ("{'orders': 3}", "it takes topics= and config=, by name; {'orders': 3} has none"),
+    ("partitions=3", "it takes topics=, config= and brokers=, not partitions="),
+    ("{'orders': 3}", "it takes topics=, config= and brokers=, by name; {'orders': 3} has none"),
+    ("brokers=0", "brokers= is a number of brokers, not 0"),
+    ("brokers=101", "a cluster has between 1 and 100 brokers, not 101"),
     (
         "topics='orders'",
         "topics= is a list of names or a dict of names to numbers of partitions, not 'orders'",
@@ -106,8 +108,30 @@ def test_wrong_arguments_of_the_marker_are_said(run) -> None:
     result.assert_outcomes(errors=len(WRONG) + 1)
     result.stdout.fnmatch_lines([f"the marker kafka: {said}" for _, said in WRONG])
     result.stdout.fnmatch_lines(
-        ["the marker kafka: it is for the fixture kafka_broker, which this test does not use"]
+        [
+            "the marker kafka: it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses"
+        ]
     )
+
+
+def test_clusters_have_as_many_nodes_as_the_marker_says_and_are_reported(run) -> None:
+    result = run("""
+        import pytest
+
+        def test_three(kafka_cluster):
+            assert len(kafka_cluster.nodes) == 3
+
+        @pytest.mark.kafka(topics={"orders": 5}, brokers=5)
+        def test_five(kafka_cluster):
+            assert [kafka_cluster.leader("orders", n) for n in range(5)] == [1, 2, 3, 4, 5]
+
+        @pytest.mark.kafka(brokers=2)
+        def test_two(kafka_broker):
+            kafka_broker.stop_node(2)
+            assert False
+    """)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*-- Kafka broker (127.0.0.1:*,127.0.0.1:*) --*", "node 2 *, stopped"])
 
 
 FAILING = """

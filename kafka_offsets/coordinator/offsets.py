@@ -301,7 +301,7 @@ def fetch(
     require_stable  answer UNSTABLE_OFFSET_COMMIT where an open transaction has committed an offset (KIP-447)
     """
     if topics is None:
-        return _fetch_all(shard, group_id, api_version, require_stable=require_stable)
+        topics = all_topics(shard, group_id, api_version)
     fetched, unknown = [], []
     for name, topic_id, partitions in topics:
         found = name if api_version < _TOPIC_IDS_SINCE else shard.topics.topic_name(topic_id)
@@ -322,16 +322,15 @@ def _look_up(
     return FetchedPartition(partition, shard.offsets.get(group_id, topic, partition), _NONE)
 
 
-def _fetch_all(shard: Shard, group_id: str, api_version: int, *, require_stable: bool) -> list[FetchedTopic]:
-    fetched = []
+def all_topics(shard: Shard, group_id: str, api_version: int) -> list[tuple[str, bytes, list[int]]]:
+    """Return all that a group has committed offsets of, as `fetch` is asked for it: (name, id, partitions)."""
+    topics = []
     for name in shard.offsets.topics(group_id):
         topic_id, _ = shard.topics.id_and_partition_count(name)
         if api_version >= _TOPIC_IDS_SINCE and topic_id == NO_TOPIC_ID:
             continue  # a topic without an id cannot be named in this version
-        partitions = shard.offsets.partitions(group_id, name)
-        answers = [_look_up(shard, group_id, name, p, require_stable) for p in partitions]
-        fetched.append(FetchedTopic(name, topic_id, answers))
-    return fetched
+        topics.append((name, topic_id, shard.offsets.partitions(group_id, name)))
+    return topics
 
 
 def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now) -> Result:

@@ -262,6 +262,7 @@ class _Record:
         self.explainer = explainer
 
     def explain(self, position: int, size: int) -> Iterator[Line]:
+        """Explain the record, which stands at `position` and has `size` bytes with its length."""
         fields = self.fields
         offset = self.header.base_offset.value + fields.offset_delta.value
         timestamp = self.header.base_timestamp.value + fields.timestamp_delta.value
@@ -285,9 +286,11 @@ class _Record:
                 yield line._replace(depth=self.depth + 2, content=content)
 
     def line(self, name: str, raw: Any, value: str) -> Line:
+        """Return the line of a field, one level below the record's own."""
         return Line(self.at + raw.offset1, raw.length, self.depth + 1, name, value)
 
     def number(self, name: str, raw: Any) -> Line:
+        """Return the line of a field that is a number."""
         return self.line(name, raw, str(raw.value))._replace(content=raw.value)
 
     def counted(
@@ -310,15 +313,18 @@ class _Record:
             yield Line(start, len(content), self.depth + 2, "(not readable)", str(error), damage=True)
 
     def bytes_or_tombstone(self, name: str, content: bytes | None) -> str:
+        """Return bytes as people read them; a null value of a record that a coordinator stores is a tombstone."""
         tombstone = name == "value" and content is None and self.explainer is not None and not self.is_control
         return "null: a tombstone" if tombstone else show_bytes(content)
 
     def key_lines(self, key: bytes, at: int) -> Iterator[Line] | None:
+        """Explain a key that stands at `at`: of a marker or of what a coordinator stores; None for any other."""
         if self.is_control:
             return _explain_control_key(key, at, self.depth + 2)
         return None if self.explainer is None else self.explainer.key(key, at, self.depth + 2)
 
     def value_lines(self, value: bytes, at: int) -> Iterator[Line] | None:
+        """Explain a value that stands at `at`, by its key: a marker or what a coordinator stores; else None."""
         key = self.fields.key.value._content or b""
         if self.is_control:
             ends = key[2:4] in (b"\x00\x00", b"\x00\x01")

@@ -180,6 +180,7 @@ class _Timeline:
         return f"unanswered: {', '.join(f'{a.api} v{a.version}' for a in asked)}" if asked else ""
 
     def request(self, event: Event, data: bytes) -> Event:
+        """Explain a request and note it, so that its answer is known by connection and correlation id."""
         key, version = (int.from_bytes(data[at : at + 2], signed=True) for at in (0, 2))
         correlation_id = int.from_bytes(data[4:8], signed=True)
         try:
@@ -198,6 +199,7 @@ class _Timeline:
             return event._replace(problem=str(error))
 
     def response(self, event: Event, data: bytes, frame: dict[str, Any]) -> Event:
+        """Explain an answer by the request that it belongs to; without one by what its line in the capture says."""
         if len(data) < 4:
             return event._replace(problem=f"a response of {len(data)} bytes has no correlation id")
         correlation_id = int.from_bytes(data[:4], signed=True)

@@ -40,6 +40,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
+        """End the process with what is wrong on standard error, and exit code 2."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 

@@ -138,6 +138,7 @@ class _MessageDeclaration:
         return c.Struct(*fields)
 
     def field(self, field: Field) -> Declaration:
+        """Declare a field: an array, counted as this version counts, or one element."""
         compact = self.flexible and not field.inflexible
         nullable = self.version in field.nullable
         if not field.array:
@@ -146,6 +147,7 @@ class _MessageDeclaration:
         return _counted(field.name, c.Int32sb, compact, nullable, c.Array(c.this._count, element))
 
     def element(self, field: Field, compact: bool, nullable: bool) -> Declaration:
+        """Declare a struct, a scalar, or what has a length before it: compact is a varint, one more than the length."""
         if field.struct is not None:
             return self.single_struct(field, nullable)
         if field.type in _SCALARS:

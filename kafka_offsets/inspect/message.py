@@ -68,9 +68,11 @@ class _Explainer:
             yield from self.tags(tagged, parsed._tags, depth, protocol_type)
 
     def line(self, raw: Any, depth: int, name: str, value: str = "") -> Line:
+        """Return the line of something parsed, with its position and size."""
         return Line(self.at + raw.offset1, raw.length, depth, name, value)
 
     def field(self, field: Field, raw: Any, depth: int, protocol_type: str | None) -> Iterator[Line]:
+        """Explain a field: an array, a struct or a scalar."""
         if field.array:
             yield from self.array(field, raw, depth, protocol_type)
         elif field.struct is not None:
@@ -79,6 +81,7 @@ class _Explainer:
             yield from self.scalar(field, field.name, raw, depth, protocol_type)
 
     def array(self, field: Field, raw: Any, depth: int, protocol_type: str | None) -> Iterator[Line]:
+        """Explain an array: its count, and each element below its number; one line when it is null or empty."""
         items = raw.value._content
         if not items:
             yield self.line(raw, depth, field.name, "null" if items is None else "0 elements")
@@ -96,6 +99,7 @@ class _Explainer:
     def single_struct(
         self, field: Field, struct: Struct, raw: Any, depth: int, protocol_type: str | None
     ) -> Iterator[Line]:
+        """Explain a struct; a nullable one that is present has a marker before its fields."""
         content = raw.value
         if self.version not in field.nullable:
             yield self.line(raw, depth, field.name)
@@ -111,6 +115,7 @@ class _Explainer:
     def scalar(
         self, field: Field, name: str, raw: Any, depth: int, protocol_type: str | None
     ) -> Iterator[Line]:
+        """Explain a scalar in a line; bytes that hold something known get the lines of that below it."""
         value = raw.value
         if field.type in ("bytes", "records") and value._content:
             start = self.at + raw.offset2 - len(value._content)
@@ -162,6 +167,7 @@ class _Explainer:
     def tags(
         self, tagged: dict[int | None, Field], raw: Any, depth: int, protocol_type: str | None
     ) -> Iterator[Line]:
+        """Explain the tagged fields behind a struct, the unknown ones as bytes."""
         items = raw.value._content
         yield self.line(raw, depth, "(tagged fields)", str(len(items)))
         if not items:

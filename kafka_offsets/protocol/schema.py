@@ -188,6 +188,7 @@ class _Parser:
         self.documentation: list[str] = []
 
     def parse(self) -> dict[str, Message]:
+        """Return the messages of the file by name. Raises SchemaError with the line that cannot be read."""
         for number, line in enumerate(self.lines, 1):
             if self.passes_over and line.startswith(" "):
                 continue

@@ -489,9 +489,7 @@ def _add_unusual(
             value_length = -1 if value is None else len(value)
             blobs += key or b"", value or b""
             value_start = held + max(key_length, 0)
-            rows.append(
-                (index, offset, timestamp, held, key_length, value_start, value_length, record_bytes)
-            )
+            rows.append((index, offset, timestamp, held, key_length, value_start, value_length, record_bytes))
             held = value_start + max(value_length, 0)
     if not rows:
         return columns

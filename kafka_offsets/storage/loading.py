@@ -46,6 +46,11 @@ class Promise(NamedTuple):
         """Every batch that ends before it was on the disk."""
         return self.synced_offset if self.clean_end_offset is None else self.clean_end_offset
 
+    @property
+    def limit(self) -> Limit | None:
+        """Where the last segment must end: after a clean stop where it did."""
+        return None if self.clean_end_offset is None else Limit(self.clean_end_offset, False)
+
 
 class Loaded(NamedTuple):
     """The segments of a log, oldest first, and what was done to them.
@@ -79,7 +84,6 @@ def load_segments(
     """
     loaded = Loaded([], None, [])
     is_clean = promise.clean_end_offset is not None
-    ended = None if promise.clean_end_offset is None else Limit(promise.clean_end_offset, False)
     end_offset, least_epoch = 0, NO_EPOCH
     segments = [
         believed.get(name.base_offset)
@@ -101,7 +105,7 @@ def load_segments(
         known = Known(
             verify_from=MAX_OFFSET if is_clean and not keep_valid else promise.synced_offset,
             synced_offset=promise.synced_offset,
-            limit=Limit(behind[0].base_offset, True) if behind else ended,
+            limit=Limit(behind[0].base_offset, True) if behind else promise.limit,
             least_epoch=least_epoch,
             is_followed=partial(_is_any_whole, behind),
             is_abandoned=is_abandoned,

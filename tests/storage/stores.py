@@ -99,7 +99,7 @@ def make_store(chance: random.Random, size: int, *, clean: bool, segment_bytes: 
     produced: dict[int, bytes | None] = {}
     number = 0
     log = None
-    while log is None or log.size < size:
+    while log is None or log.appended_bytes < size:
         group = chance.choice(GROUPS)
         offsets = {}
         for partition in chance.sample(range(PARTITIONS), chance.choice((1, 2, 3, 20, 40))):

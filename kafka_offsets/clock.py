@@ -72,11 +72,14 @@ class ManualClock:
         """Have it follow no more."""
         self._drivers.remove(driver)
 
-    def advance(self, ms: int) -> Now:
-        """Move both clocks forward by `ms` milliseconds and return the new time.
+    def advance(
+        self, ms: int = 0, *, seconds: int = 0, minutes: int = 0, hours: int = 0, days: int = 0
+    ) -> Now:
+        """Move both clocks forward by so many milliseconds, or by what else is named, and return the new time.
 
         RuntimeError in the thread of a broker's loop, which has to do it: `await asyncio.to_thread(clock.advance, ms)`.
         """
+        ms += 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         if ms < 0:
             raise ValueError(f"time does not go back: advance({ms})")
         with self._moving:

@@ -21,9 +21,28 @@ import pytest
 from tests.conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "kafka_offsets"
-SOURCES = ("kafka_offsets", "pyspark_kafka_offsets", "schemas", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    "kafka_offsets",
+    "pyspark_kafka_offsets",
+    "schemas",
+    "setup.cfg",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
 FOUND_BY_SPARK = "pyspark_kafka_offsets"
-HEAVY = ("numpy", "pyarrow", "pyspark", "fsspec", "kazoo", "pytest", "hypothesis", "kafka", "aiokafka", "confluent_kafka")
+HEAVY = (
+    "numpy",
+    "pyarrow",
+    "pyspark",
+    "fsspec",
+    "kazoo",
+    "pytest",
+    "hypothesis",
+    "kafka",
+    "aiokafka",
+    "confluent_kafka",
+)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -79,7 +98,10 @@ def test_setup_cfg_names_every_package() -> None:
     settings.read(REPOSITORY / "setup.cfg", encoding="utf-8")
     named = set(settings["options"]["packages"].split())
     folders = {path.parent.relative_to(REPOSITORY).as_posix() for path in PACKAGE.rglob("__init__.py")}
-    assert named == {folder.replace("/", ".") for folder in folders} | {"kafka_offsets.schemas", FOUND_BY_SPARK}
+    assert named == {folder.replace("/", ".") for folder in folders} | {
+        "kafka_offsets.schemas",
+        FOUND_BY_SPARK,
+    }
 
 
 def test_the_wheel_holds_the_package_its_schemas_and_its_types_and_nothing_else(wheel: Path) -> None:

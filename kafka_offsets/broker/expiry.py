@@ -172,8 +172,8 @@ class Expiry:
 
     def start(self) -> None:
         """Look after the shards from now on."""
-        due_ms = self._core.clock.now().mono_ms + self._core.config.offsets_retention_check_interval_ms
-        self._deadline = self._core.at(due_ms, self._check)
+        interval_ms = self._core.config.offsets_retention_check_interval_ms
+        self._deadline = self._core.after_interval(interval_ms, self._check)
 
     def _check(self, now: Now) -> None:
         self.start()

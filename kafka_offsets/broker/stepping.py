@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.deadlines import Deadline
 
-_PARTS = 1000
-"""What a broker looks for at intervals is found at most such a part of an advance too late. In a week it looks for
-something a hundred thousand times, and nearly always in vain."""
+_PARTS = 50
+"""What a broker looks for at intervals is found at most such a part of the way that is left too late: towards the end
+of it at its own intervals. In a week it looks for something a hundred thousand times, and nearly always in vain."""
 
 _SHORT_MS = 1000
 """A shorter time is not an interval but the next step of what is under way."""
@@ -94,11 +94,12 @@ class Stepper:
             return None
 
     async def _run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
-        core, self._until_ms = self._server.core, until_ms
+        self._until_ms = until_ms
         for _ in range(_ROUNDS_OF_READING):
             await self._read()
         while not self._stopped:
             await self._settle()
+            core = self._server.core  # a state that was restored meanwhile has another one
             due = core.next_deadline_ms
             while due is not None and due <= until_ms:
                 move(due)

@@ -38,6 +38,7 @@ class Fault:
     kind                what it does, as `Faults` calls it
     n                   how often it strikes at most, None for no limit
     client_id, group, transactional_id, topic, partition, node  what it strikes alone, None for all
+    apis, lists         the APIs that it strikes, and of them those that it strikes whatever they name: they list all
     The rest is what the interception reads: before_ms and after_ms (delays), closes_before, function, spoils (what
     becomes of the answer), next_error and take_error.
     """
@@ -62,12 +63,14 @@ class Fault:
         after_ms: int = 0,
         closes_before: bool = False,
         spoils: Callable[[BrokerCore, Any, Any], None] | None = None,
+        lists: Sequence[str] = (),
     ) -> None:
         if n is not None and n < 1:
             raise ValueError(f"a fault that strikes {n} times is none")
         if partition is not None and topic is None:
             raise ValueError(f"partition {partition} of which topic?")
         self.kind, self.apis, self.n = kind, apis, n
+        self.lists = frozenset(lists)
         self.client_id, self.group, self.transactional_id = client_id, group, transactional_id
         self.topic, self.partition, self.node = topic, partition, node
         self.function, self.closes_before, self.spoils = function, closes_before, spoils
@@ -128,6 +131,8 @@ class Fault:
             return False
         if self.node is not None and self.node != call.node:
             return False
+        if call.api in self.lists:
+            return True
         if self.group is not None and self.group not in call.groups:
             return False
         if self.transactional_id is not None and self.transactional_id not in call.transactional_ids:

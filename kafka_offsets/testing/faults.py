@@ -76,9 +76,14 @@ class Faults:
         return [fault for fault in [*self._over, *self._faults] if fault.hits]
 
     @property
+    def over(self) -> list[Fault]:
+        """The last faults that are over, also those that have struck nothing."""
+        return list(self._over)
+
+    @property
     def named(self) -> list[Fault]:
-        """The faults that a report of a failure names: those that have struck, and those in force."""
-        return [*(fault for fault in self._over if fault.hits), *self._faults]
+        """The faults that a report of a failure names: those that are over, and those in force."""
+        return [*self._over, *self._faults]
 
     def clear(self) -> None:
         """End them all."""
@@ -200,9 +205,14 @@ class Faults:
     def coordinator_loading(
         self, group: str | None = None, *, transactional_id: str | None = None, **which: Any
     ) -> Fault:
-        """Answer as a coordinator that is reading its log: COORDINATOR_LOAD_IN_PROGRESS; takes heartbeats blindly."""
+        """Answer as a coordinator that is reading its log: COORDINATOR_LOAD_IN_PROGRESS; takes heartbeats blindly.
+
+        Nor can it list all its groups or transactions then, as in Kafka.
+        """
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return self._coordinator("coordinator_loading", error, group, transactional_id, which)
+        lists = [] if transactional_id else ["ListGroups"]
+        lists += [] if group else ["ListTransactions"]
+        return self._coordinator("coordinator_loading", error, group, transactional_id, which, lists)
 
     def _coordinator(
         self,
@@ -211,15 +221,23 @@ class Faults:
         group: str | None,
         transactional_id: str | None,
         which: dict[str, Any],
+        lists: Sequence[str] = (),
     ) -> Fault:
-        apis = (() if transactional_id else _GROUPS) + (() if group else _TRANSACTIONS)
+        apis = (() if transactional_id else _GROUPS) + (() if group else _TRANSACTIONS) + tuple(lists)
         if not (group or transactional_id):
             apis = tuple(
                 name for name in apis if name != "InitProducerId"
             )  # of producers without transactions too
         names = self._names(apis)
         fault = Fault(
-            self, kind, names, errors=[error], group=group, transactional_id=transactional_id, **which
+            self,
+            kind,
+            names,
+            errors=[error],
+            group=group,
+            transactional_id=transactional_id,
+            lists=lists,
+            **which,
         )
         return self._add(fault)
 

@@ -27,6 +27,7 @@ _brokers = pytest.StashKey["list[Broker]"]()
 _session_broker = pytest.StashKey["Broker"]()
 _heard_before = pytest.StashKey[int]()
 _faults_before = pytest.StashKey[list[Any]]()
+_faults_over = pytest.StashKey[list[Any]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -110,7 +111,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _refuse("it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses")
     broker = item.config.stash.get(_session_broker, None)
     if broker is not None:
-        item.stash[_heard_before] = broker.last_event
+        item.stash[_heard_before], item.stash[_faults_over] = broker.last_event, broker.faults.over
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -138,21 +139,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     report = yield
     if report.failed:
         for own in item.stash.get(_brokers, ()):
-            report.sections.append(_section(own, 0))
+            report.sections.append(_section(own, 0, []))
         broker = item.config.stash.get(_session_broker, None)
         if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
-            report.sections.append(_section(broker, item.stash.get(_heard_before, 0)))
+            heard_before, over = item.stash.get(_heard_before, 0), item.stash.get(_faults_over, [])
+            report.sections.append(_section(broker, heard_before, over))
     return report
 
 
-def _section(broker: "Broker", heard_before: int) -> tuple[str, str]:
-    """Return title and text for a report."""
+def _section(broker: "Broker", heard_before: int, over: list[Any]) -> tuple[str, str]:
+    """Return title and text for a report: of what came behind an event, and without faults of earlier tests."""
     lines = []
     requests = broker.requests_after(heard_before)
     if len(requests) > _SHOWN_REQUESTS:
         lines.append(f"… {len(requests) - _SHOWN_REQUESTS} requests before these …")
     lines += [str(each) for each in requests[-_SHOWN_REQUESTS:]] or ["no requests"]
-    lines += [repr(fault) for fault in broker.faults.named]
+    lines += [repr(fault) for fault in broker.faults.named if fault not in over]
     try:
         lines.append(broker.describe())
         address = broker.bootstrap_servers

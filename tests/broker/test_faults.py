@@ -265,6 +265,13 @@ def test_a_coordinator_that_moved_or_loads_says_so_to_groups_and_transactions(
         assert client.call(messages.HeartbeatRequest("g", 1, "m"), 1).error_code == 0
         assert client.call(messages.EndTxnRequest("x", 1, 0, True), 1).error_code == 14
         assert client.call(messages.InitProducerIdRequest(None, 1000), 1).error_code == 0
+        assert client.call(messages.ListGroupsRequest(), 3).error_code == 14
+        assert client.call(messages.ListTransactionsRequest(), 0).error_code == 14
+    with faults.coordinator_loading("g"):
+        assert client.call(messages.ListGroupsRequest(), 3).error_code == 14
+        assert client.call(messages.ListTransactionsRequest(), 0).error_code == 0
+    with faults.coordinator_moved("g"):
+        assert client.call(messages.ListGroupsRequest(), 3).error_code == 0
     with faults.coordinator_moved(transactional_id="x") as fault:
         assert commit(client)["t", 0] == 0
         assert client.call(messages.InitProducerIdRequest("x", 1000), 1).error_code == 16

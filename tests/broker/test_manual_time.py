@@ -210,6 +210,10 @@ def test_two_brokers_follow_one_clock() -> None:
     assert clock.advance(5).mono_ms == 62_005
 
 
+def test_time_may_be_told_in_days_hours_minutes_and_seconds() -> None:
+    assert ManualClock().advance(7, seconds=1, minutes=1, hours=1, days=1).mono_ms == 90_061_007
+
+
 def test_time_does_not_go_back_and_is_not_waited_for_in_the_brokers_own_thread() -> None:
     async def main() -> None:
         async with Broker(clock=clock) as broker:

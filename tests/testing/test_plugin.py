@@ -1,5 +1,6 @@
 """The plugin for pytest, as pytest runs it in processes of its own."""
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -24,18 +25,20 @@ LOADED_BEFORE = (confluent_kafka, Broker)
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     """Run tests with the plugin; their warnings are errors, as ours are."""
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
     ini = "[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider"
 
-    def run_tests(
-        source: str, *options: str, in_process: bool = True, with_asyncio: bool = False
-    ) -> pytest.RunResult:
-        asyncio_mode = "\nasyncio_default_fixture_loop_scope = function" if with_asyncio else " -p no:asyncio"
+    def run_tests(source: str, *options: str, other_plugin: str = "") -> pytest.RunResult:
+        asyncio_mode = " -p no:asyncio"
+        if other_plugin == "pytest_asyncio.plugin":
+            asyncio_mode = "\nasyncio_default_fixture_loop_scope = function"
         pytester.makeini(ini + asyncio_mode)
         pytester.makepyfile(source)
-        if in_process:
+        if not other_plugin:
             return pytester.runpytest_inprocess(*PLUGIN, *options)
-        return pytester.runpytest_subprocess(*PLUGIN, *options, timeout=100)
+        # Importing all plugins that are installed would take most of the time of a process.
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        return pytester.runpytest_subprocess(*PLUGIN, "-p", other_plugin, *options, timeout=100)
 
     return run_tests
 
@@ -56,7 +59,7 @@ PRODUCING = """
 
 
 def test_each_test_has_a_broker_of_its_own_that_its_marker_describes(run) -> None:
-    run(PRODUCING, in_process=False).assert_outcomes(passed=2)
+    run(PRODUCING).assert_outcomes(passed=2)
 
 
 def test_markers_of_module_class_and_function_add_up_and_the_nearest_counts(run) -> None:
@@ -255,12 +258,50 @@ def test_faults_of_a_test_end_with_it_and_those_of_fixtures_with_them(run) -> No
     """)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["<fault down: *struck 0 times>"])
+    assert result.stdout.str().count("<fault down: ") == 1  # not that of the test before
+
+
+def test_every_fault_of_a_test_is_reported(run) -> None:
+    result = run("""
+        from kafka_offsets import ErrorCode
+
+        def test_it(kafka_broker):
+            faults = kafka_broker.faults
+            with faults.delay("Fetch", ms=5), faults.coordinator_loading("g", n=1):
+                pass
+            faults.release("2.8")
+            faults.slow_disk(1)
+            assert False
+    """)
+    result.stdout.fnmatch_lines(
+        [
+            "<fault coordinator_loading: * group='g', struck 0 of 1 times, over>",
+            "<fault delay: Fetch by 5 ms, struck 0 times, over>",
+            "<fault withhold: every API as Kafka 2.8, struck 0 times>",
+            "<fault slow_disk: *sync*struck 0 times>",
+        ]
+    )
 
 
 @pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed")
 def test_workers_of_xdist_have_brokers_of_their_own_and_report_failures(run) -> None:
-    result = run(FAILING.replace("BROKER", "kafka_broker") + PRODUCING, "-n", "2", in_process=False)
-    result.assert_outcomes(passed=2, failed=1)
+    result = run(
+        """
+        import os
+
+        def test_one(kafka_session_broker, kafka_broker):
+            kafka_session_broker.create_topic("t")
+
+        def test_two(kafka_session_broker):
+            kafka_session_broker.create_topic("t")  # in that of another worker
+            kafka_session_broker.produce("orders", ["first", "second"])
+            kafka_session_broker.commit("billing", {("orders", 0): 1})
+            assert os.environ["PYTEST_XDIST_WORKER"] is None
+    """,
+        *("-n", "2"),
+        other_plugin="xdist",
+    )
+    result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*-- Kafka broker (127.0.0.1:*", "  orders-0 committed 1, lag 1"])
 
 
@@ -287,8 +328,7 @@ def test_coroutines_use_the_same_fixture(run) -> None:
                 await consumer.commit()
             assert await waiting == {("orders", 0): 1}
     """,
-        in_process=False,
-        with_asyncio=True,
+        other_plugin="pytest_asyncio.plugin",
     )
     result.assert_outcomes(passed=1)
 
@@ -312,16 +352,17 @@ def test_a_run_that_uses_no_broker_pays_next_to_nothing_for_the_plugin() -> None
         "print((time.process_time() - began) * 1000)\n"
         "print(*sorted(name for name in set(sys.modules) - before))\n"
     )
-    times = []
-    for _ in range(3):
+    for _ in range(3):  # another process may have had the processor
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, cwd=REPOSITORY, check=True
         )
         spent, modules = done.stdout.splitlines()
-        times.append(float(spent))
         assert set(modules.split()) == {
             "kafka_offsets",
             "kafka_offsets.testing",
             "kafka_offsets.testing.plugin",
         }
-    assert min(times) < IMPORT_LIMIT_MS
+        if float(spent) < IMPORT_LIMIT_MS:
+            break
+    else:
+        pytest.fail(f"the import took {spent} ms, and too long twice before")

@@ -1,5 +1,7 @@
 """`snapshot` and `restore`: everything is as it was, for new clients and for those of before."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -192,3 +194,27 @@ def test_what_waits_for_a_sync_is_waited_for(fsync: str) -> None:
             broker.commit("billing", {("orders", 0): 1})
             broker.restore(snapshot)
             assert broker.committed("billing") == {}
+
+
+def test_what_is_restored_while_the_clock_moves_moves_with_it() -> None:
+    clock = ManualClock()
+    with Broker(clock=clock) as broker, ThreadPoolExecutor(2) as pool:
+        broker.produce("orders", ["a"])
+        broker.commit("billing", {("orders", 0): 1})
+        snapshot = broker.snapshot()
+        broker.commit("later", {("orders", 0): 1})
+        # Both wait for a thread of the broker's: the state is replaced first, then time goes on.
+        gate = threading.Event()
+        broker._call(lambda server: server._background(gate.wait, lambda error: None))
+        restored = broker._begin(lambda server: server.restoring(snapshot._files))
+        days = 8 * 86_400_000
+        advanced = pool.submit(clock.advance, days)
+        while not broker._call(lambda server: server._stepper._until_ms == days):
+            pass
+        for _ in range(5):
+            broker._call(lambda server: None)
+        assert not restored.done()
+        gate.set()
+        restored.result(20)
+        assert advanced.result(20).mono_ms == days
+        assert broker.committed("billing") == broker.committed("later") == {}

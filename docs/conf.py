@@ -2,6 +2,7 @@
 
 import sys
 from configparser import ConfigParser
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -34,6 +35,8 @@ autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 autodoc_default_options = {"members": True, "show-inheritance": False}
 python_use_unqualified_type_names = True
+# Where it is not there, the pages do without: 300 MB, of which they need a base class.
+autodoc_mock_imports = [] if find_spec("pyspark") else ["pyspark"]
 nitpick_ignore_regex = [("py:.*", r".*")]
 suppress_warnings = ["ref.python"]  # annotations that fit `kafka_offsets.Broker` and the one for tests
 

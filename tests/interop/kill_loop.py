@@ -38,7 +38,8 @@ TOPIC = "kill-loop"
 KILL_AFTER_S = (0.005, 0.200)
 PATIENCE_S = 60.0  # a busy disk may hold an fsync for long
 # Small segments, a cleaner that does not rest and a snapshot at each start, so that rounds crash beside all of them.
-COMPACTING_S = 2.0  # eight clients write quicker than a busy machine compacts
+COMPACTING_S = 5.0
+COMPACTING_PAUSE_S = 0.01  # eight clients without a pause write quicker than a busy machine compacts
 COMPACTING_SETTINGS = {
     "offsets.topic.num.partitions": "1"
 }  # one log, so that one compaction comes after the other
@@ -55,7 +56,8 @@ SETTINGS = {
 class Committer:
     """One client with a group of its own that commits 1, 2, 3, … and remembers what was sent and acknowledged."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, pause_s: float = 0.0) -> None:
+        self._pause_s = pause_s
         self.group = f"kill-loop-{number}"
         self.sent = 0
         self.acknowledged = 0
@@ -70,6 +72,8 @@ class Committer:
         try:
             with wire.Connection(address, PATIENCE_S) as connection:
                 while True:
+                    if self._pause_s:
+                        threading.Event().wait(self._pause_s)
                     while len(pending) < WINDOW:
                         self.sent += 1
                         pending.append(self.sent)
@@ -165,7 +169,7 @@ def run(data_dir: Path, fsync: str, rounds: int, seed: int, *, compacting: bool 
     settings = SETTINGS | {"fsync": fsync} | (COMPACTING_SETTINGS if compacting else {})
     broker = BrokerProcess(data_dir, settings, COMPACTING if compacting else broker_process.COMMAND)
     taken = 0
-    committers = [Committer(number) for number in range(CLIENTS)]
+    committers = [Committer(number, COMPACTING_PAUSE_S if compacting else 0.0) for number in range(CLIENTS)]
     prepare(broker.start(), committers)
     for number in range(rounds):
         try:

@@ -17,8 +17,8 @@ from pathlib import Path
 READY = "listening on "
 OVERRIDE = os.environ.get("KAFKA_OFFSETS_TEST_SERVE")
 COMMAND = shlex.split(OVERRIDE) if OVERRIDE else [sys.executable, "-m", "kafka_offsets.cli", "serve"]
-START_DEADLINE_S = 60.0 if OVERRIDE else 10.0
-STOP_DEADLINE_S = 30.0 if OVERRIDE else 10.0
+START_DEADLINE_S = 60.0
+STOP_DEADLINE_S = 30.0
 # A JVM that obeys SIGTERM still reports the signal in its exit code.
 CLEAN_EXITS = (0, 143) if OVERRIDE else (0,)
 REPOSITORY = Path(__file__).resolve().parents[2]

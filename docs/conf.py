@@ -33,7 +33,7 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
 # Where it is not there, the pages do without: 300 MB, of which they need a base class.
 autodoc_mock_imports = [] if find_spec("pyspark") else ["pyspark"]

@@ -1,17 +1,24 @@
 """Group APIs of several groups or of no shard: FindCoordinator, OffsetFetch, Describe-, List- and DeleteGroups.
 
-Each group of a request is decided by its own shard and answers for itself.
+Each group of a request is decided by its own shard and answers for itself. What asks for much is done in steps, between
+which other requests are decided (`pacing`): then groups are described, listed and deleted as each of them is at its
+turn, while the offsets of one group are always those of one moment. The answer is encoded in one piece.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.gather import Gather
+from kafka_offsets.broker.pacing import Budget, Steps, paced
+from kafka_offsets.broker.runtime import HostedShard
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import consumer_heartbeat, membership, offsets
 from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.offset_pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -39,6 +46,22 @@ _MEMBERS_SINCE = 9
 
 _GROUPS_SINCE = 8
 """From this version of OffsetFetch on one request asks for several groups (KIP-709)."""
+
+
+_STEP_US = 5000
+"""What a step may take, in microseconds of the machine that the costs below were measured on, otherwise idle."""
+
+_DELETION_US, _TOMBSTONE_US, _NAME_US = 15, 8, 3
+_DESCRIPTION_US, _MEMBER_US, _CONSUMER_US = 4, 3, 20
+_LISTED_US = 1
+_FETCH_US, _PARTITION_US = 10, 2
+"""What each group, record, member and partition costs."""
+
+_MANY_PARTITIONS = _STEP_US // _PARTITION_US
+"""So many offsets of one group are looked up in one step; more are copied, to be those of one moment."""
+
+_Wanted = list[tuple[str, bytes, list[int]]]
+"""Topics to fetch offsets of: (name, id, partitions)."""
 
 
 def find_coordinator(
@@ -97,15 +120,19 @@ def offset_fetch(
 
     A reader that asks for stable offsets waits for the commits that were decided before it; others see what is durable.
     """
+
+    def fetched(now: Now) -> messages.OffsetFetchResponse | None:
+        return paced(core, context, _fetched(core, request, context.api_version, now))
+
     if not request.require_stable:
-        return _fetched(core, request, context.api_version, now)
+        return fetched(now)
     groups = [request.group_id]
     if context.api_version >= _GROUPS_SINCE:
         groups = [group.group_id for group in request.groups]
     shards = dict.fromkeys(core.shard_of(group_id, now) for group_id in groups)
     waiting = [hosted for hosted in shards if not isinstance(hosted, ErrorCode) and hosted.has_pending]
     if not waiting:
-        return _fetched(core, request, context.api_version, now)
+        return fetched(now)
     remaining = len(waiting)
 
     def settled(error: ErrorCode) -> None:
@@ -116,7 +143,9 @@ def offset_fetch(
         if error:
             core.fail(context, error)
         elif not remaining:
-            core.reply(context, _fetched(core, request, context.api_version, now))
+            response = fetched(now)
+            if response is not None:
+                core.reply(context, response)
 
     for hosted in waiting:
         core.decide(hosted, settled)
@@ -125,24 +154,26 @@ def offset_fetch(
 
 def _fetched(
     core: BrokerCore, request: messages.OffsetFetchRequest, api_version: int, now: Now
-) -> messages.OffsetFetchResponse:
+) -> Steps[messages.OffsetFetchResponse]:
+    budget = Budget(_STEP_US)
+    stable = request.require_stable
     if api_version < _GROUPS_SINCE:
-        topics = None
+        topics: _Wanted | None = None
         if request.topics is not None:
             topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
-        fetched = _fetch(core, request.group_id, topics, request.require_stable, api_version, now)
+        fetched = yield from _fetch(core, request.group_id, topics, stable, api_version, now, budget)
         if isinstance(fetched, ErrorCode):
             return fail_offset_fetch(request, fetched, api_version)
         return _old_answer(fetched)
     answer = messages.OffsetFetchResponse
     groups = []
     for group in request.groups:
-        named = None
+        named: _Wanted | None = None
         if group.topics is not None:
             named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
-        found = _check_member(core, group, api_version, now) or _fetch(
-            core, group.group_id, named, request.require_stable, api_version, now
-        )
+        found: list[offsets.FetchedTopic] | ErrorCode | None = _check_member(core, group, api_version, now)
+        if found is None:
+            found = yield from _fetch(core, group.group_id, named, stable, api_version, now, budget)
         if isinstance(found, ErrorCode):
             groups.append(answer.Group(group.group_id, [], found))
         else:
@@ -166,15 +197,56 @@ def _check_member(
 def _fetch(
     core: BrokerCore,
     group_id: str,
-    topics: list[tuple[str, bytes, list[int]]] | None,
+    topics: _Wanted | None,
     require_stable: bool,
     api_version: int,
     now: Now,
-) -> list[offsets.FetchedTopic] | ErrorCode:
+    budget: Budget,
+) -> Generator[None, None, list[offsets.FetchedTopic] | ErrorCode]:
+    """Look up offsets of one group; of very many in steps, and in a copy of all that it has."""
     hosted = core.shard_of(group_id, now)
     if isinstance(hosted, ErrorCode):
         return hosted
-    return offsets.fetch(hosted.shard, group_id, topics, api_version, require_stable=require_stable)
+    shard = hosted.shard
+    if _count(shard, group_id, topics) <= _MANY_PARTITIONS:
+        found = offsets.fetch(shard, group_id, topics, api_version, require_stable=require_stable)
+        if budget.spend(_FETCH_US + _PARTITION_US * sum(len(topic.partitions) for topic in found)):
+            yield
+        return found
+    kept = _copy(core, shard, group_id)
+    known: list[offsets.FetchedTopic] = []
+    unknown: list[offsets.FetchedTopic] = []
+    for name, topic_id, partitions in topics or offsets.all_topics(kept, group_id, api_version):
+        whole = offsets.FetchedTopic(name, topic_id, [])
+        error = ErrorCode.NONE
+        for begin in range(0, len(partitions), _MANY_PARTITIONS):
+            part = [(name, topic_id, partitions[begin : begin + _MANY_PARTITIONS])]
+            (fetched,) = offsets.fetch(kept, group_id, part, api_version, require_stable=require_stable)
+            whole.partitions.extend(fetched.partitions)
+            error = fetched.partitions[0].error
+            if budget.spend(_PARTITION_US * len(fetched.partitions)):
+                yield
+        (unknown if error is ErrorCode.UNKNOWN_TOPIC_ID else known).append(whole)
+    return known + unknown
+
+
+def _count(shard: Shard, group_id: str, topics: _Wanted | None) -> int:
+    """Return at most how many offsets are asked for."""
+    if topics is not None:
+        return sum(len(partitions) for _, _, partitions in topics)
+    table = shard.offsets
+    pages = (len(table.page_numbers(group_id, topic)) for topic in table.topics(group_id))
+    return PAGE_PARTITIONS * sum(pages)
+
+
+def _copy(core: BrokerCore, shard: Shard, group_id: str) -> Shard:
+    """Return a shard that has the offsets of one group alone, as they are now; it takes 10 us for 128 of them."""
+    kept = Shard(shard.partition, shard.settings, shard.new_member_id, core.topics)
+    for page in shard.offsets.pages(group_id):
+        kept.offsets.put_page(group_id, page)
+    for producer_id, pending in shard.pending.items():
+        kept.pending[producer_id] = {key: entry for key, entry in pending.items() if key.group == group_id}
+    return kept
 
 
 def _old_answer(fetched: list[offsets.FetchedTopic]) -> messages.OffsetFetchResponse:
@@ -223,16 +295,24 @@ def fail_offset_fetch(
 
 def describe_groups(
     core: BrokerCore, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
-) -> messages.DescribeGroupsResponse:
+) -> messages.DescribeGroupsResponse | None:
     """Describe classic groups."""
-    answer = messages.DescribeGroupsResponse
+    return paced(core, context, _described_groups(core, request, context.api_version, now))
+
+
+def _described_groups(
+    core: BrokerCore, request: messages.DescribeGroupsRequest, api_version: int, now: Now
+) -> Steps[messages.DescribeGroupsResponse]:
+    answer, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
     described = []
     for group_id in request.groups:
         hosted = core.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
-            described.append(membership.describe(hosted.shard, group_id, context.api_version))
+            described.append(membership.describe(hosted.shard, group_id, api_version))
+        if budget.spend(_DESCRIPTION_US + _MEMBER_US * len(described[-1].members)):
+            yield
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = _ALL_GROUP_OPERATIONS
@@ -251,9 +331,15 @@ def fail_describe_groups(
 
 def consumer_group_describe(
     core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
-) -> messages.ConsumerGroupDescribeResponse:
+) -> messages.ConsumerGroupDescribeResponse | None:
     """Describe consumer groups (KIP-848)."""
-    answer = messages.ConsumerGroupDescribeResponse
+    return paced(core, context, _described_consumer_groups(core, request, now))
+
+
+def _described_consumer_groups(
+    core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, now: Now
+) -> Steps[messages.ConsumerGroupDescribeResponse]:
+    answer, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
     described = []
     for group_id in request.group_ids:
         hosted = core.shard_of(group_id, now)
@@ -261,6 +347,8 @@ def consumer_group_describe(
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
             described.append(consumer_heartbeat.describe(hosted.shard, group_id))
+        if budget.spend(_DESCRIPTION_US + _CONSUMER_US * len(described[-1].members)):
+            yield
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = _ALL_GROUP_OPERATIONS
@@ -279,15 +367,24 @@ def fail_consumer_group_describe(
 
 def list_groups(
     core: BrokerCore, request: messages.ListGroupsRequest, context: RequestContext, now: Now
-) -> messages.ListGroupsResponse:
+) -> messages.ListGroupsResponse | None:
     """List the groups of all shards, by state and type where asked."""
+    return paced(core, context, _listed_groups(core, request, context.api_version))
+
+
+def _listed_groups(
+    core: BrokerCore, request: messages.ListGroupsRequest, api_version: int
+) -> Steps[messages.ListGroupsResponse]:
+    budget = Budget(_STEP_US)
     groups = []
-    for hosted in core.runtime.all_shards():
+    for hosted in list(core.runtime.all_shards()):
         if hosted.failed:
             continue  # as Kafka skips the shards that it does not coordinate
         if hosted.is_loading:
-            return fail_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, context.api_version)
+            return fail_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
         groups += membership.list_groups(hosted.shard, request.states_filter, request.types_filter)
+        if budget.spend(_LISTED_US * len(hosted.shard.groups)):
+            yield
     return messages.ListGroupsResponse(groups=groups)
 
 
@@ -311,12 +408,30 @@ def delete_groups(
         return answer.DeletableGroupResult(names[index], error)
 
     gather = Gather(context, len(names), lambda results: answer(results=results), refused)
+    return paced(core, context, _deletions(core, names, gather, now), goes_on=True)
+
+
+def _deletions(
+    core: BrokerCore, names: list[str], gather: Gather, now: Now
+) -> Steps[messages.DeleteGroupsResponse]:
+    """Decide about each group, those of one shard one after the other; the answer comes with the last of them."""
+    budget = Budget(_STEP_US)
+    by_shard: dict[HostedShard, list[int]] = {}
     for index, name in enumerate(names):
         hosted = core.shard_of(name, now)
         if isinstance(hosted, ErrorCode):
             core.fail(gather.part(index), hosted)
         else:
-            core.decide(hosted, membership.delete_group(hosted.shard, name, gather.part(index), now))
+            by_shard.setdefault(hosted, []).append(index)
+        if budget.spend(_NAME_US):
+            yield
+    for hosted, indexes in by_shard.items():
+        for index in indexes:
+            decided_at = core.clock.now()
+            result = membership.delete_group(hosted.shard, names[index], gather.part(index), decided_at)
+            core.decide(hosted, result)
+            if budget.spend(_DELETION_US + _TOMBSTONE_US * len(result.records)):
+                yield
     return None
 
 

@@ -1,0 +1,237 @@
+"""Records into topics and out of them: our broker, with its log on disk, beside others in the same run.
+
+    python benchmarks/produce_fetch.py                                  our broker alone
+    python benchmarks/produce_fetch.py --kafka --kfake                  beside Apache Kafka and kfake (in memory)
+    python benchmarks/produce_fetch.py --kafka --case fetch fetch-8     these cases alone
+
+Load is made by peers/loadgen (Go), which sends frames that are encoded before. Every server is a process of its own
+with its own defaults (fsync: never, as Kafka) and a new directory below TMPDIR; they are measured in turn.
+
+    batches   Produce of 100 records of 1 kB; 8 connections with 5 requests in flight, as producers have; MB of values
+    records   Produce of one record of 100 bytes, by as many
+    fetch     Fetch of up to 1 MiB, one after the other through a log of 256 MB; one connection
+    fetch-8   the same by 8 connections at once; MB of answers
+
+What is produced goes to a topic of 4 partitions that is made for the round and deleted behind it; what is fetched is in
+the page cache. Answers are sampled: a refused or an empty one ends the benchmark. CPU is that of the server's process,
+all threads; the table shows medians of the rounds, and the ratios are those of the medians. Needs go; --kafka also java
+and mvn (peers/kafka.sh, ports are chosen).
+"""
+
+import argparse
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from commit import Server, build, kafka, kfake, need, ours
+from parked_fetch import CREATE_TOPICS, PRODUCE, connect, frame, receive
+
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import encode_batch
+
+PARTITIONS, FETCHES = 4, 64
+BATCH_RECORDS, RECORD_BYTES, BATCHES_A_FETCH = 100, 1000, 10
+FETCHED_TOPIC = "fetched"
+DELETE_TOPICS = 20
+PATIENCE_S = 20.0
+
+
+class Case(NamedTuple):
+    """What the load generator is told, and whether MB or operations a second are what counts."""
+
+    title: str
+    options: dict[str, str | int]
+    in_mb: bool
+
+
+_PRODUCERS: dict[str, str | int] = {"mode": "produce", "conns": 8, "window": 5}
+_CONSUMERS: dict[str, str | int] = {"mode": "consume", "window": 1, "topic": FETCHED_TOPIC}
+CASES = {
+    "batches": Case(
+        "Produce of 100 x 1 kB", _PRODUCERS | {"batch": BATCH_RECORDS, "size": RECORD_BYTES}, in_mb=True
+    ),
+    "records": Case("Produce of 1 x 100 B", _PRODUCERS | {"batch": 1, "size": 100}, in_mb=False),
+    "fetch": Case("Fetch of 1 MiB, 1 connection", _CONSUMERS | {"conns": 1}, in_mb=True),
+    "fetch-8": Case("Fetch of 1 MiB, 8 connections", _CONSUMERS | {"conns": 8}, in_mb=True),
+}
+
+
+class Figures(NamedTuple):
+    """What one run of the load generator measured; CPU is ms an MB, or us an operation."""
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+    cpu: float
+
+
+def drive(binary: Path, server: Server, case: Case, topic: str, seconds: float) -> Figures:
+    """Load one server for some time."""
+    common = {
+        "addr": f"127.0.0.1:{server.port}",
+        "pid": server.pid,
+        "parts": PARTITIONS,
+        "dur": f"{seconds}s",
+        "topic": topic,
+        "step": BATCHES_A_FETCH * BATCH_RECORDS,
+        "steps": FETCHES,
+    }
+    arguments = [f"-{name}={value}" for name, value in (common | case.options).items()]
+    done = subprocess.run([binary, *arguments], check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{server.name}: loadgen failed: {done.stdout}{done.stderr}")
+    found = json.loads(done.stdout)
+    if found["errs"] or found["refused_samples"]:
+        sys.exit(f"{server.name}: not every request was answered without an error: {found}")
+    if case.in_mb:
+        return Figures(found["MB_s"], found["p50_ms"], found["p99_ms"], 1000 * found["cores"] / found["MB_s"])
+    return Figures(found["ops_s"], found["p50_ms"], found["p99_ms"], found["cpu_us_per_op"])
+
+
+def create_topic(server: Server, name: str) -> None:
+    """Create it and have each of its partitions take a record, so that none waits for a leader any more."""
+    topic = messages.CreateTopicsRequest.CreatableTopic(name, PARTITIONS, 1, [], [])
+    with connect(server.port) as asking:
+        asking.sendall(frame(CREATE_TOPICS, 4, messages.CreateTopicsRequest([topic], 10_000)))
+        answer, _ = messages.decode(messages.CreateTopicsResponse, receive(asking)[4:], 4)
+        if error := answer.topics[0].error_code:
+            sys.exit(f"{server.name}: topic {name} was not created: error code {error}")
+        deadline = time.monotonic() + PATIENCE_S
+        for partition in range(PARTITIONS):
+            while error := produce(asking, name, partition, encode_batch([(None, b"", (), now_ms())])):
+                if time.monotonic() > deadline:
+                    sys.exit(f"{server.name}: {name}-{partition} takes no records: error code {error}")
+                time.sleep(0.02)
+
+
+def delete_topic(server: Server, name: str) -> None:
+    with connect(server.port) as asking:
+        request = messages.DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000)
+        asking.sendall(frame(DELETE_TOPICS, 3, request))
+        answer, _ = messages.decode(messages.DeleteTopicsResponse, receive(asking)[4:], 3)
+    if error := answer.responses[0].error_code:
+        sys.exit(f"{server.name}: topic {name} was not deleted: error code {error}")
+
+
+def fill(server: Server) -> None:
+    """Make the log that is fetched."""
+    create_topic(server, FETCHED_TOPIC)
+    records = encode_batch(
+        [(f"k{n}".encode(), b"x" * RECORD_BYTES, (), now_ms()) for n in range(BATCH_RECORDS)]
+    )
+    with connect(server.port) as producing:
+        for number in range(PARTITIONS * FETCHES * BATCHES_A_FETCH):
+            if error := produce(producing, FETCHED_TOPIC, number % PARTITIONS, records):
+                sys.exit(f"{server.name}: the log to be fetched was not made: error code {error}")
+
+
+def produce(producing: socket.socket, topic: str, partition: int, records: bytes | bytearray) -> int:
+    """Have one batch appended; return the error code."""
+    request = messages.ProduceRequest
+    data = [
+        request.TopicProduceData(topic, bytes(16), [request.PartitionProduceData(partition, bytes(records))])
+    ]
+    producing.sendall(frame(PRODUCE, 8, request(acks=1, timeout_ms=10_000, topic_data=data)))
+    answer, _ = messages.decode(messages.ProduceResponse, receive(producing)[4:], 8)
+    error: int = answer.responses[0].partition_responses[0].error_code
+    return error
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Rounds:
+    """Measures servers in turn."""
+
+    def __init__(self, binary: Path, servers: list[Server]) -> None:
+        self._binary = binary
+        self._servers = servers
+        self._topics = 0
+
+    def once(self, server: Server, case: Case, seconds: float) -> Figures:
+        """One server, once."""
+        if case.options["mode"] == "consume":
+            return drive(self._binary, server, case, FETCHED_TOPIC, seconds)
+        self._topics += 1
+        topic = f"produced-{self._topics}"
+        create_topic(server, topic)
+        figures = drive(self._binary, server, case, topic, seconds)
+        delete_topic(server, topic)
+        return figures
+
+    def measure(self, case: Case, options: argparse.Namespace) -> None:
+        """All rounds of one case, then the table."""
+        print(f"{case.title}; {options.rounds} rounds of {options.seconds:g} s", flush=True)
+        for server in self._servers:
+            self.once(server, case, options.warm_up)
+        rounds: dict[str, list[Figures]] = {server.name: [] for server in self._servers}
+        for _ in range(options.rounds):
+            for server in self._servers:
+                rounds[server.name].append(self.once(server, case, options.seconds))
+        tell(case, rounds)
+
+
+def tell(case: Case, rounds: dict[str, list[Figures]]) -> None:
+    """Print the medians and what they are to each other."""
+    rate, cpu = ("MB/s", "CPU ms/MB") if case.in_mb else ("ops/s", "CPU us/op")
+    print(f"{'':12}{rate:>9}{'p50 ms':>9}{'p99 ms':>9}{cpu:>11}   {rate} of each round")
+    median = {
+        name: Figures(*map(statistics.median, zip(*runs, strict=True))) for name, runs in rounds.items()
+    }
+    for name, found in median.items():
+        each = " ".join(f"{run.rate:.0f}" for run in rounds[name])
+        print(f"{name:>12}{found.rate:9.0f}{found.p50_ms:9.2f}{found.p99_ms:9.2f}{found.cpu:11.2f}   {each}")
+    own = median.pop("ours")
+    for name, other in median.items():
+        print(
+            f"ours / {name}: {own.rate / other.rate:.2f} times the rate, {own.cpu / other.cpu:.2f} times the CPU"
+        )
+    print(flush=True)
+
+
+def parse() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kafka", action="store_true", help="beside Apache Kafka (java, mvn)")
+    parser.add_argument("--kfake", action="store_true", help="beside franz-go's kfake, in memory")
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one measurement")
+    parser.add_argument(
+        "--warm-up", type=float, default=3.0, help="seconds before the first round of a case, each server"
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    need("go", "golang")
+    if options.kafka:
+        need("java", "openjdk-17-jdk-headless")
+        need("mvn", "maven")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-offsets-benchmark-")))
+        binary = build("loadgen", folder)
+        servers = [stack.enter_context(ours(folder / "ours"))]
+        if options.kafka:
+            servers.append(stack.enter_context(kafka(folder / "kafka")))
+        if options.kfake:
+            servers.append(stack.enter_context(kfake(build("kfake", folder))))
+        rounds = Rounds(binary, servers)
+        if any(CASES[name].options["mode"] == "consume" for name in options.case):
+            for server in servers:
+                fill(server)
+        for name in options.case:
+            rounds.measure(CASES[name], options)
+
+
+if __name__ == "__main__":
+    main()

@@ -328,7 +328,7 @@ def _scan(  # noqa: C901 one pass, no calls
     data: bytes | bytearray, position: int, limit: int, count: int, faults: _Faults, allowance: Allowance
 ) -> tuple[int, int]:
     """Go through `count` records that must fill `data` up to `limit`; return the least and greatest timestamp delta."""
-    # Varints of one byte, which are nearly all, are looked up here rather than by a call.
+    # Varints of one byte and positive ones of two, which are nearly all, are looked up here rather than by a call.
     zigzag, earliest, latest, needs_key = ZIGZAG, faults.earliest, faults.latest, faults.needs_key
     low, high = _NO_DELTAS  # the layout is drawn in protocol/records.py
     try:
@@ -336,6 +336,9 @@ def _scan(  # noqa: C901 one pass, no calls
             if (size := data[position]) < 128:
                 end = position + 1 + zigzag[size]
                 position += 2  # and the attributes, of which none is defined
+            elif (more := data[position + 1]) < 128 and not size & 1:
+                end = position + 2 + (zigzag[size - 128] | more << 6)
+                position += 3
             else:
                 size, position = read_varint(data, position)
                 end = position + size
@@ -352,6 +355,9 @@ def _scan(  # noqa: C901 one pass, no calls
             if (offset := data[position]) < 128:
                 offset = zigzag[offset]
                 position += 1
+            elif (more := data[position + 1]) < 128 and not offset & 1:
+                offset = zigzag[offset - 128] | more << 6
+                position += 2
             else:
                 offset, position = read_varint(data, position)
             if offset != index:
@@ -370,6 +376,9 @@ def _scan(  # noqa: C901 one pass, no calls
             if (size := data[position]) < 128:
                 size = zigzag[size]
                 position += 1
+            elif (more := data[position + 1]) < 128 and not size & 1:
+                size = zigzag[size - 128] | more << 6
+                position += 2
             else:
                 size, position = read_varint(data, position)
             if size > 0:

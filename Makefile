@@ -66,7 +66,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check kio; \
 	for file in benchmarks/*.py; do \
 		case $$file in \
-			benchmarks/commit.py) options="$(PEERS)" ;; \
+			benchmarks/commit.py|benchmarks/produce_fetch.py) options="$(PEERS)" ;; \
 			benchmarks/load.py|benchmarks/compaction.py) options="$(filter --kafka,$(PEERS))" ;; \
 			benchmarks/fuzz_codecs.py) continue ;; \
 			*) options= ;; \

@@ -25,6 +25,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.interop import broker_process, copier
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.copier import PARTITIONS
+from tests.interop.planted import PLANTS
 from tests.interop.story import Member
 from tests.interop.waiting import until
 from tests.slices import DoneSlices
@@ -56,14 +57,19 @@ def free_port() -> int:
 
 
 class Campaign:
-    """A broker, a copier, and what was put into the source."""
+    """A broker, a copier, and what was put into the source.
 
-    def __init__(self, data_dir: Path, fsync: str, seed: int, *bug: str) -> None:
+    bug  of the copier, see copier.py, or of the broker, see planted.py; the campaign is to find it
+    """
+
+    def __init__(self, data_dir: Path, fsync: str, seed: int, bug: str = "") -> None:
         self.counts: Counter[str] = Counter()
         self._chance = random.Random(seed)
-        self._broker = BrokerProcess(data_dir, SETTINGS | {"fsync": fsync})
+        planted = [sys.executable, "-m", "tests.interop.planted", bug, "serve"]
+        command = planted if bug in PLANTS else broker_process.COMMAND
+        self._broker = BrokerProcess(data_dir, SETTINGS | {"fsync": fsync}, command)
         self._port = free_port()
-        self._bug = bug
+        self._bug = [bug] if bug == copier.OUTSIDE else []
         self._sent: list[list[str]] = [[] for _ in range(PARTITIONS)]
         self._copier: Member | None = None
         self._address = self._broker.start(self._port)
@@ -217,9 +223,9 @@ def difference(found: list[str], expected: list[str]) -> str:
     )
 
 
-def run(data_dir: Path, fsync: str, rounds: int, seed: int, *bug: str) -> Counter[str]:
+def run(data_dir: Path, fsync: str, rounds: int, seed: int, bug: str = "") -> Counter[str]:
     """Copy through so many rounds; return what was counted. AssertionError when a record is lost or there twice."""
-    campaign = Campaign(data_dir, fsync, seed, *bug)
+    campaign = Campaign(data_dir, fsync, seed, bug)
     try:
         for _ in range(rounds):
             campaign.round()

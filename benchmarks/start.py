@@ -7,13 +7,13 @@ process, whose imports are done; `serve` begins with a cold interpreter. Both in
 The first start in process reads the schemas; the first of `serve` has no byte code, its own or the library's, and
 leaves it in a temporary folder for those that follow. Goals: medians under 50 ms in process, 400 ms for `serve`.
 
-CPython 3.11.7, two cores of a shared x86-64 machine with other work on it (load 1 to 3):
+CPython 3.11.7, two cores of a shared x86-64 machine without other work, November 2026, 20 starts of each:
 
                          first  median    best   worst
-              Broker()     3.8     0.5     0.4     3.8
-     Broker(directory)     1.5     3.2     1.4    20.5
-                 serve   593.1   137.1    88.5   593.1
-      serve --data-dir   106.4   203.7   106.4   281.6
+              Broker()    16.2     1.4     1.1    16.2
+     Broker(directory)     2.7     3.1     2.4     5.1
+                 serve  1199.5   238.6   216.9  1199.5
+      serve --data-dir   250.8   245.5   229.0   285.6
 """
 
 import argparse

@@ -42,7 +42,7 @@ def run_as_tests(code: list[str], folder: Path) -> int:
         text=True,
         cwd=folder,
         env=environment(folder),
-        timeout=110,
+        timeout=280,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"(\d+) passed", done.stdout)

@@ -18,6 +18,7 @@ CONSOLE = pages.blocks(PAGE, "console")
 
 
 @pytest.mark.interop
+@pytest.mark.timeout(300)
 def test_what_stands_there_as_after_passes(tmp_path: Path) -> None:
     after = [code for code in PYTHON if not code.startswith(("# before", "# spark"))]
     assert pages.run_as_tests(after, tmp_path) >= 5

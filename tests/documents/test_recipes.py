@@ -11,6 +11,7 @@ RECIPES = pages.blocks("recipes.md", "python")
 
 
 @pytest.mark.interop
+@pytest.mark.timeout(300)
 def test_every_recipe_is_a_test_that_passes(tmp_path: Path) -> None:
     assert pages.run_as_tests(RECIPES, tmp_path) >= 20
 

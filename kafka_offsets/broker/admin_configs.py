@@ -219,7 +219,7 @@ def _alter_each(
 def alter_configs(
     core: BrokerCore, request: messages.AlterConfigsRequest, context: RequestContext, now: Now
 ) -> messages.AlterConfigsResponse:
-    """Replace what is set of each topic: keys that are not named go back to their defaults (KIP-133).
+    """Replace what is set of each topic or group: keys that are not named go back to their defaults (KIP-133).
 
     Of other resources nothing can be set, which is answered as by IncrementalAlterConfigs. A topic that is named twice
     is refused, where Kafka does not answer at all.
@@ -229,14 +229,20 @@ def alter_configs(
 
 
 def _replacing(core: BrokerCore, resource: Any) -> list[Change]:
-    """The changes that leave of a topic's configuration what is named alone."""
+    """The changes that leave of the configuration of a topic or a group what is named alone."""
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
     changes = [change(each.name, Operation.SET, each.value) for each in resource.configs]
-    is_topic = resource.resource_type == Resource.TOPIC
-    topic = core.topics.get(resource.resource_name) if is_topic else None
     named = {each.name for each in changes}
-    unnamed = (key for key in (() if topic is None else topic.configs) if key not in named)
+    unnamed = (key for key in _set_of(core, resource) if key not in named)
     return changes + [change(key, Operation.DELETE, None) for key in unnamed]
+
+
+def _set_of(core: BrokerCore, resource: Any) -> Iterable[str]:
+    """The keys that are set of a topic or a group, none of others."""
+    if resource.resource_type == Resource.GROUP:
+        return core.group_configs.of(resource.resource_name)
+    topic = core.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
+    return () if topic is None else topic.configs
 
 
 def fail_alter_configs(

@@ -137,6 +137,6 @@ class GroupConfigs:
         synonyms = self._config.synonyms(key.broker_key)
         value, source = text_of(self._config.value(key.broker_key)), synonyms[0].source
         if override is not None:
-            value, source = override, Source.GROUP
-            synonyms = (Synonym(key.name, override, source), *synonyms)
+            value, source = str(key.parse(override)), Source.GROUP
+            synonyms = (Synonym(key.name, value, source), *synonyms)
         return Described(key.name, value, False, source, key.kind, synonyms, key.doc)

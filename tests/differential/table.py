@@ -29,6 +29,7 @@ PARTS = (
     "fetch_sessions",
     "produced",
     "administration",
+    "group_configs",
     "creations",
     "expiry",
     "consumer_groups",

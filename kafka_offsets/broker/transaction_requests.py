@@ -273,9 +273,7 @@ def commit_offsets(
         if failed:
             core.reply(context, fail_commit_offsets(request, failed, version))
             return
-        # Not those of a topic deleted meanwhile, whose offsets have gone already.
-        still = known & transactional_offsets.known_partitions(core.topics, request)
-        decided = transactional_offsets.commit(hosted.shard, request, still, context, core.clock.now())
+        decided = transactional_offsets.commit(hosted.shard, request, known, context, core.clock.now())
         if decided.records:
             core.decide_transactional(hosted, decided)
             return

@@ -369,26 +369,3 @@ def test_an_offset_of_a_deleted_topic_does_not_come_back_with_a_transaction_on_t
     assert client.committed("z") == ({("t", 0): 2} if commits else {})
     assert not core.expiry._deletions
     assert not shard.ended
-
-
-def test_a_transaction_commits_no_offset_of_a_topic_that_is_deleted_before_its_log_is_durable() -> None:
-    sync = SlowSync()
-    core = make_core(sync=sync, fsync="commit", **QUICK)
-    core.create_topic("t", 1, {})
-    core.create_topic("u", 1, {})
-    producer, client = Producer(core), CoreClient(core)
-    producer.client.send((messages.InitProducerIdRequest("x", 60_000), 5))
-    core.end_turn()
-    sync.end(core)
-    (made,) = producer.client.take()
-    request = messages.TxnOffsetCommitRequest
-    topics = [request.Topic(name, [request.Partition(0, 5, committed_metadata="")]) for name in ("t", "u")]
-    producer.client.send((request("x", "g", made.producer_id, made.producer_epoch, -1, "", None, topics), 5))
-    core.end_turn()
-    client.send((messages.DeleteTopicsRequest(topic_names=["t"]), 5))
-    core.end_turn()
-    sync.end(core)
-    (answer,) = producer.client.take()
-    assert {t.name: t.partitions[0].error_code for t in answer.topics} == {"t": 3, "u": 0}
-    shard = core.runtime.shard_of("g", core.clock.now()).shard
-    assert [key.topic for offsets in shard.pending.values() for key in offsets] == ["u"]

@@ -6,6 +6,7 @@ group_stable …  what `Broker.wait_for` waits for: `kafka_offsets.testing.event
 ManualClock     for `Broker(clock=)`: time passes when the test says so
 Faults          what goes wrong, as `broker.faults` has them
 strategies      Hypothesis strategies for messages, records and record batches; needs `hypothesis`
+machines        a Hypothesis state machine that tests a consumer of yours; needs `hypothesis`
 plugin          the fixtures for pytest, which finds them by itself
 """
 

@@ -1,0 +1,411 @@
+"""A Hypothesis state machine that tests a consumer of yours against arbitrary schedules; needs `hypothesis`.
+
+    class BillingMachine(ConsumerMachine):
+        def start(self, bootstrap_servers, client_id): ...  # makes a consumer, and returns it
+        def step(self, worker): ...                         # lets it poll, work and commit for a moment
+        def done(self): ...                                 # the values of records that it has dealt with
+
+    def test_billing_loses_nothing():
+        check(BillingMachine)
+
+Hypothesis then looks for a schedule of records, rebalances, crashes, moves, faults and time in which what is promised
+does not hold, and prints the shortest that it finds. Workers are real clients of yours; the broker, its time and its
+faults are the machine's. docs/testing.md tells more.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple
+
+from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.testing import placing
+from kafka_offsets.testing.broker import Broker
+from kafka_offsets.testing.clock import ManualClock
+from kafka_offsets.testing.cluster import Cluster
+from kafka_offsets.testing.fault import Fault
+from kafka_offsets.testing.faults import Faults
+from kafka_offsets.testing.groups import GroupView
+from kafka_offsets.testing.interception import Call
+
+_CONFIG = {"connections.max.idle.ms": -1, "log.retention.ms": -1}
+"""Whatever the clock does, no record goes, and no client is disconnected for having nothing to say."""
+
+_LEAVE_VERSION, _HEARTBEAT_VERSION = 3, 0
+_LEAVES = -1
+_SHOWN = 10
+_FEWEST_ROUNDS = 2
+"""So often every worker is asked at least, however busy the machine is, before a record counts as lost."""
+
+MakeFault = Callable[[Faults, str], Fault]
+"""(faults of the broker, group) -> a fault that strikes once."""
+
+FAULTS: dict[str, MakeFault] = {
+    "the coordinator has moved": lambda faults, group: faults.coordinator_moved(group, n=1),
+    "the coordinator is loading": lambda faults, group: faults.coordinator_loading(group, n=1),
+    "a commit is not answered: the connection closes before": lambda faults, group: faults.close(
+        "OffsetCommit", n=1, group=group
+    ),
+    "a commit is not answered: the connection closes behind": lambda faults, group: faults.close(
+        "OffsetCommit", before=False, n=1, group=group
+    ),
+    "a commit hears of a rebalance": lambda faults, group: faults.error(
+        "OffsetCommit", ErrorCode.REBALANCE_IN_PROGRESS, n=1, group=group
+    ),
+    "a heartbeat hears of a rebalance": lambda faults, group: faults.error(
+        "Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS, n=1, group=group
+    ),
+    "a heartbeat hears that its member is gone": lambda faults, group: faults.error(
+        "Heartbeat", ErrorCode.UNKNOWN_MEMBER_ID, n=1, group=group
+    ),
+    "a join is cut off": lambda faults, group: faults.close("JoinGroup", n=1, group=group),
+    "half an answer to a fetch": lambda faults, group: faults.half_answer("Fetch", n=1),
+    "a fetch hears of another leader": lambda faults, group: faults.error(
+        "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER, n=1
+    ),
+}
+"""What `ConsumerMachine.fault` chooses from, unless a machine has `faults` of its own."""
+
+
+class Guarantee(Enum):
+    """What a consumer promises.
+
+    AT_LEAST_ONCE  every record is dealt with, and none is committed before: a crash at any moment loses nothing
+    AT_MOST_ONCE   no record is dealt with twice
+    EXACTLY_ONCE   both
+    """
+
+    AT_LEAST_ONCE = "at least once"
+    AT_MOST_ONCE = "at most once"
+    EXACTLY_ONCE = "exactly once"
+
+
+class _Worker(NamedTuple):
+    client_id: str
+    consumer: Any
+
+
+class ConsumerMachine(RuleBasedStateMachine):
+    """Workers of one group, records for them, and all that may go wrong.
+
+    To be said in a class of yours:
+    topics        names to numbers of partitions; the workers are to read them all, from the earliest record
+    group         of the workers
+    brokers       more than one for a `Cluster`, whose leaders and coordinators move and whose nodes stop
+    config        Kafka's keys to values
+    most_workers  so many run at a time
+    guarantee     what is held them to
+    faults        by name, (faults, group) -> a fault that is over when it has struck once
+    patience_s    so much real time they have to deal with everything once all is well again
+    To be used by hooks, rules and invariants of yours: `broker`, `clock`, `workers`, `books`, a list into which workers
+    may put the values that they have dealt with, and `produced`, the values by (topic, partition); a value says where
+    it stands: b"orders-0-17".
+    """
+
+    topics: ClassVar[Mapping[str, int]] = {"orders": 2}
+    group: ClassVar[str] = "group"
+    brokers: ClassVar[int] = 1
+    config: ClassVar[Mapping[str, object]] = {}
+    most_workers: ClassVar[int] = 2
+    guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
+    faults: ClassVar[Mapping[str, MakeFault]] = FAULTS
+    patience_s: ClassVar[float] = 20.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+        config = {**_CONFIG, **self.config}
+        self.broker: Broker = (
+            Broker(config, clock=self.clock, record=True)
+            if self.brokers == 1
+            else Cluster(config, brokers=self.brokers, clock=self.clock, record=True)
+        )
+        self.books: list[bytes] = []
+        self.produced: dict[tuple[str, int], list[bytes]] = {}
+        self._workers: list[_Worker] = []
+        self._started = 0
+        self._crashed: set[str] = set()
+        self._problems: list[str] = []
+        self._in_force: list[Fault] = []
+
+    # -- hooks
+
+    def start(self, bootstrap_servers: str, client_id: str) -> Any:
+        """Make a worker, a consumer of the group, and return it. It must have that client id: crashes go by it."""
+        raise NotImplementedError("a machine says how its workers are started")
+
+    def step(self, worker: Any) -> None:
+        """Let a worker poll, deal with what has come and commit, for some tenths of a second at most.
+
+        What it raises fails the test: an error that the code under test does not survive is for it to catch.
+        """
+        raise NotImplementedError("a machine says what its workers do")
+
+    def done(self) -> Iterable[bytes]:
+        """Return the values of all records that have been dealt with, in their order, also by workers that crashed.
+
+        `books` unless a machine has another way. Asked in the thread of the broker as well, whenever a worker commits.
+        """
+        return list(self.books)
+
+    def stop(self, worker: Any) -> None:
+        """Let a worker leave in good order: `worker.close()`."""
+        worker.close()
+
+    def abandon(self, worker: Any) -> None:
+        """Free what a worker holds that has crashed, or that is left at the end. It can reach no broker any more.
+
+        Nothing is done here: the object is let go.
+        """
+
+    @property
+    def workers(self) -> list[Any]:
+        """The workers that run, those first that run longest."""
+        return [worker.consumer for worker in self._workers]
+
+    # -- rules
+
+    @initialize()
+    def begin(self) -> None:
+        """Start the broker and the first worker, with a record in each partition."""
+        self.broker.start()
+        for topic, count in self.topics.items():
+            self.broker.create_topic(topic, count)
+            self.produced |= {(topic, partition): [] for partition in range(count)}
+        self.broker.faults.control("OffsetCommit", self._watch, group=self.group)
+        for place in range(len(self.produced)):
+            self.produce(place, 1)
+        self.join()
+
+    @rule(place=st.integers(0, 99), count=st.integers(1, 4))
+    def produce(self, place: int, count: int) -> None:
+        """Produce records to one of the partitions."""
+        topic, partition = list(self.produced)[place % len(self.produced)]
+        values = self.produced[topic, partition]
+        new = [f"{topic}-{partition}-{len(values) + number}".encode() for number in range(count)]
+        values += new
+        self.broker.produce(topic, new, partition=partition)
+
+    @precondition(lambda self: self._workers)
+    @rule(worker=st.integers(0, 9))
+    def work(self, worker: int) -> None:
+        """Let one of the workers do something."""
+        self.step(self._chosen(worker).consumer)
+
+    @precondition(lambda self: len(self._workers) < self.most_workers)
+    @rule()
+    def join(self) -> None:
+        """Start a worker: the group is rebalanced."""
+        self._started += 1
+        client_id = f"worker-{self._started}"
+        worker = self.start(self.broker.bootstrap_servers, client_id)
+        self._workers.append(_Worker(client_id, worker))
+
+    @precondition(lambda self: self._workers)
+    @rule(worker=st.integers(0, 9))
+    def leave(self, worker: int) -> None:
+        """Let a worker leave in good order."""
+        chosen = self._chosen(worker)
+        self._workers.remove(chosen)
+        self.stop(chosen.consumer)
+
+    @precondition(lambda self: self._workers)
+    @rule(worker=st.integers(0, 9))
+    def crash(self, worker: int) -> None:
+        """Let a worker die: nothing that it says is heard from now on, and its membership ends by time alone."""
+        chosen = self._chosen(worker)
+        self._workers.remove(chosen)
+        self._cut_off(chosen)
+
+    @rule(ms=st.sampled_from([10, 1000, 10_000, 60_000, 600_000]))
+    def advance(self, ms: int) -> None:
+        """Let time pass: sessions end, also those of workers that had no time to send a heartbeat."""
+        self.clock.advance(ms)
+
+    @rule(data=st.data())
+    def fault(self, data: st.DataObject) -> None:
+        """Let something go wrong once."""
+        name = data.draw(st.sampled_from(sorted(self.faults)), label="what goes wrong")
+        self._in_force.append(self.faults[name](self.broker.faults, self.group))
+
+    @rule()
+    def cut_connections(self) -> None:
+        """Close all connections."""
+        self.broker.faults.close_connections()
+
+    @precondition(lambda self: self.brokers > 1)
+    @rule(place=st.integers(0, 99))
+    def move(self, place: int) -> None:
+        """Have another node coordinate the group, or lead one of the partitions."""
+        assert isinstance(self.broker, Cluster)
+        if sum(node.is_up for node in self.broker.nodes) < 2:
+            return
+        places = list(self.produced)
+        chosen = place % (len(places) + 1)
+        if chosen == len(places):
+            self.broker.move_coordinator(self.group)
+        else:
+            self.broker.move_leader(*places[chosen])
+
+    @precondition(lambda self: self.brokers > 1)
+    @rule(number=st.integers(0, 9))
+    def turn_node(self, number: int) -> None:
+        """Stop a node, or start it again; the last one stays."""
+        assert isinstance(self.broker, Cluster)
+        nodes = self.broker.nodes
+        node = nodes[number % len(nodes)]
+        if not node.is_up:
+            self.broker.start_node(node.id)
+        elif sum(each.is_up for each in nodes) > 1:
+            self.broker.stop_node(node.id)
+
+    @rule()
+    def settle(self) -> None:
+        """Let all be well, and see that everything that was produced is dealt with."""
+        for fault in self._in_force:
+            fault.remove()
+        self._in_force.clear()
+        if isinstance(self.broker, Cluster):
+            for node in self.broker.nodes:
+                if not node.is_up:
+                    self.broker.start_node(node.id)
+        if not self._workers:
+            self.join()
+        self._expel_crashed()
+        until = time.monotonic() + self.patience_s
+        rounds = 0
+        while missing := self._missing():
+            rounds += 1
+            for worker in list(self._workers):
+                self.step(worker.consumer)
+            self.nothing_was_promised_that_does_not_hold()
+            if rounds >= _FEWEST_ROUNDS and time.monotonic() > until:
+                shown = " ".join(value.decode() for value in missing[:_SHOWN])
+                raise AssertionError(
+                    f"lost: {shown}{' …' if len(missing) > _SHOWN else ''}; {self.patience_s:g} s after all was "
+                    f"well again this is how things stand:\n{self.broker.describe()}"
+                )
+
+    # -- what is held to be true
+
+    @invariant()
+    def nothing_was_promised_that_does_not_hold(self) -> None:
+        """Fail for a commit that ran ahead, or for a record that was dealt with twice, as `guarantee` has it."""
+        if self._problems:
+            raise AssertionError(self._problems[0])
+        if self.guarantee is not Guarantee.AT_LEAST_ONCE:
+            twice = [value.decode() for value, times in Counter(self.done()).items() if times > 1]
+            assert not twice, f"dealt with more than once: {' '.join(sorted(twice)[:_SHOWN])}"
+
+    def teardown(self) -> None:
+        """See that nothing is lost, unless the test has failed before, and let everything go."""
+        try:
+            if sys.exc_info()[0] is None and self.produced:
+                self.settle()
+        except BaseException:
+            note(str(self.broker.requests[-_SHOWN:]))
+            raise
+        finally:
+            for worker in self._workers:
+                self._cut_off(worker)
+            self.broker.stop()
+
+    # -- inside
+
+    def _chosen(self, number: int) -> _Worker:
+        return self._workers[number % len(self._workers)]
+
+    def _cut_off(self, worker: _Worker) -> None:
+        self._crashed.add(worker.client_id)
+        self.broker.faults.control(None, _deaf, client_id=worker.client_id)
+        self.broker.faults.close_connections(worker.client_id)
+        self.abandon(worker.consumer)
+
+    def _missing(self) -> list[bytes]:
+        """Return what was produced and must be dealt with, and has not been."""
+        if self.guarantee is Guarantee.AT_MOST_ONCE:
+            return []
+        done = set(self.done())
+        return [value for values in self.produced.values() for value in values if value not in done]
+
+    def _watch(self, call: Call) -> None:
+        """Look at a commit before it is done: if its worker died now, what stands before it must not be lost."""
+        if self.guarantee is Guarantee.AT_MOST_ONCE:
+            return
+        done = set(self.done())
+        for topic in call.request.topics:
+            name = placing.topic_name(call._core, topic)
+            for partition in topic.partitions:
+                offset = partition.committed_offset
+                ahead = [
+                    value
+                    for value in self.produced.get((name, partition.partition_index), [])[:offset]
+                    if value not in done
+                ]
+                if ahead:
+                    self._problems.append(
+                        f"{call.client_id} committed {name}-{partition.partition_index} at {offset} before "
+                        f"{' '.join(value.decode() for value in ahead[:_SHOWN])} was dealt with: a crash would lose it"
+                    )
+
+    def _expel_crashed(self) -> None:
+        """End the memberships of workers that crashed, as time would, and spare those that run."""
+        view = self.broker.group(self.group)
+        for member in () if view is None else view.members:
+            if member.client_id in self._crashed:
+                assert view is not None
+                request, version = _leaving(view, member.member_id)
+                self._ask(request, version)
+
+    def _ask(self, request: messages.MessageValue, version: int) -> None:
+        self.broker._wait_for(lambda server: server.exchange(request, version))
+
+
+def _deaf(call: Call) -> ConnectionError:
+    return ConnectionError(f"{call.client_id} has crashed")
+
+
+def _leaving(view: GroupView, member_id: str) -> tuple[messages.MessageValue, int]:
+    """Return the request by which a member of a group leaves it, and its version."""
+    if view.type == "classic":
+        identity = messages.LeaveGroupRequest.MemberIdentity(member_id)
+        return messages.LeaveGroupRequest(view.group_id, members=[identity]), _LEAVE_VERSION
+    return messages.ConsumerGroupHeartbeatRequest(view.group_id, member_id, _LEAVES), _HEARTBEAT_VERSION
+
+
+def check(
+    machine: type[ConsumerMachine], *, examples: int = 15, steps: int = 15, shrink: bool = True
+) -> None:
+    """Look for a schedule that a machine's workers do not survive; fail with the shortest that was found.
+
+    examples, steps  how many schedules, of how many steps at most; a client needs some tenths of a second for each
+                     schedule. More by night: Hypothesis remembers what has failed
+    shrink           whether to look for a shorter one than the first that is found, which takes many more of them
+    """
+    skipped = {Phase.explain} if shrink else {Phase.explain, Phase.shrink}  # the former traces every line
+    phases = [phase for phase in Phase if phase not in skipped]
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            report_multiple_bugs=False,
+            phases=phases,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -13,7 +13,7 @@ clients or brokers send looks like this::
         assert my_reader(data).partition_count == sum(len(topic.partitions) for topic in request.topics)
 
 Everything shrinks to the message with Kafka's defaults, to the empty record and to the batch of one such record. A
-strategy is made once and kept: asking for it again costs a look-up. Hypothesis is imported here and in `machines` alone.
+strategy is made once and kept: asking for it again costs a look-up. This module and `machines` alone import hypothesis.
 """
 
 from collections.abc import Callable, Sequence

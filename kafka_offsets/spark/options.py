@@ -27,6 +27,7 @@ NAMES = (
     "endingOffsets",
     "verifyCrc",
     "splitBytes",
+    "splitRecords",
     "maxRecordsPerBatch",
     "storageOptions",
 )
@@ -34,21 +35,11 @@ NAMES = (
 
 _KINDS = (*dict.fromkeys(schema.KINDS.values()), schema.CONTROL, schema.UNKNOWN)
 _SPLIT_BYTES = 64 << 20
+_SPLIT_RECORDS = 1_000_000
 
 
 class OptionError(ValueError):
     """An option that there is not, or a value that it cannot have."""
-
-
-@dataclass(frozen=True)
-class Offsets:
-    """One end of the range that is wanted.
-
-    offsets  by log partition
-    default  of the others: None for no limit
-    """
-
-    offsets: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,8 @@ class Options:
     bootstrap              host and port of brokers, None when segments are read
     start, stop            offsets by log partition, of the first record wanted and of the first not wanted any more
     from_end               a stream begins at the end of the log
-    split_bytes            how much one reader gets
+    split_bytes            how much of segments one reader gets
+    split_records          how many offsets of a cluster's log one reader gets
     max_records_per_batch  of a stream; None: no limit
     storage_options        for fsspec
     """
@@ -71,6 +63,7 @@ class Options:
     stop: Mapping[int, int]
     from_end: bool = False
     split_bytes: int = _SPLIT_BYTES
+    split_records: int = _SPLIT_RECORDS
     max_records_per_batch: int | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -104,8 +97,9 @@ def parse(given: Mapping[str, str]) -> Options:
         start=start,
         stop=stop,
         from_end=from_end,
-        split_bytes=_positive(values, "splitBytes", _SPLIT_BYTES) or _SPLIT_BYTES,
-        max_records_per_batch=_positive(values, "maxRecordsPerBatch", None),
+        split_bytes=_positive(values, "splitBytes") or _SPLIT_BYTES,
+        split_records=_positive(values, "splitRecords") or _SPLIT_RECORDS,
+        max_records_per_batch=_positive(values, "maxRecordsPerBatch"),
         storage_options=_storage_options(values),
     )
 
@@ -173,9 +167,9 @@ def _offsets(values: Mapping[str, str], name: str, *allowed: str) -> tuple[dict[
     return offsets, False
 
 
-def _positive(values: Mapping[str, str], name: str, default: int | None) -> int | None:
+def _positive(values: Mapping[str, str], name: str) -> int | None:
     if name not in values:
-        return default
+        return None
     text = values[name]
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise _wrong(values, name, "a number above 0")

@@ -5,27 +5,26 @@ Paths are whatever fsspec understands: local ones, `s3://…`, `hdfs://…`. Fil
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 
-from kafka_offsets.errors import ProtocolError, StorageError
-from kafka_offsets.protocol.records import read_batch_header
-from kafka_offsets.spark import columnar, outcomes, schema
+from kafka_offsets.errors import StorageError
+from kafka_offsets.spark import outcomes
 from kafka_offsets.spark.columnar import Source
+from kafka_offsets.spark.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.query import Query, Rows
-from kafka_offsets.storage.columnar import RecordColumns, read_columns, read_headers
+from kafka_offsets.storage.columnar import read_headers
 from kafka_offsets.storage.files import File
-from kafka_offsets.storage.segment import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX
+from kafka_offsets.storage.segment import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX, DamagedBatchError
 
 TOPIC = "__consumer_offsets"
 """Whose folders are looked for in a log directory."""
 
 _SEGMENT = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}(?:{re.escape(NEW_SUFFIX)})?")
 _FOLDER = re.compile(r".+-(\d+)")
-_HEADER_BYTES = 61
 
 
 class SegmentAt(NamedTuple):
@@ -71,7 +70,7 @@ class SegmentFile(File):
         try:
             data: bytes = self._fs.cat_file(self._where, start=position, end=min(position + size, self.size))
         except OSError as error:
-            raise StorageError(f"cannot be read: {error}", self.path, position) from error
+            raise UnreadableError(f"cannot be read: {error}", self.path, position) from error
         return data
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
@@ -212,15 +211,10 @@ class _Markers:
         try:
             for data, batches in read_headers(file, position, segment.size):
                 yield from outcomes.markers_of(data, batches)
+        except UnreadableError:
+            raise
         except StorageError:
             return  # whoever reads that segment has a row for it
-
-
-@dataclass
-class _Place:
-    """How far a segment has been read."""
-
-    position: int = 0
 
 
 def read(
@@ -234,60 +228,33 @@ def read(
 
 
 def _read_segment(fs: Any, run: Run, segment: SegmentAt, query: Query) -> Iterator[pa.RecordBatch]:
-    rows = Rows(query, Source(segment.log_partition, segment.path), run.start, run.stop)
-    place = _Place()
+    source = Source(segment.log_partition, segment.path)
+    file = SegmentFile(fs, segment)
+    rows = Rows(query, source, run.start, run.stop)
+    begin = 0
+    if run.start is not None and run.start > segment.base_offset:
+        begin = position_of(file, run.start)
+    pieces = Pieces(file, begin, query, source, run.stop)
     ahead: outcomes.Ahead | None = None
-    for piece in _pieces(fs, segment, query, place):
+    for piece in pieces:
         if isinstance(piece, pa.RecordBatch):
             yield piece
             continue
         if ahead is None:
-            ahead = outcomes.Ahead(_Markers(fs, run).behind(segment, place.position))
+            ahead = outcomes.Ahead(_Markers(fs, run).behind(segment, pieces.position))
         yield from rows.add(piece, ahead)
     yield from rows.finish()
 
 
-def _pieces(
-    fs: Any, segment: SegmentAt, query: Query, place: _Place
-) -> Iterator[RecordColumns | pa.RecordBatch]:
-    """Yield the records of a segment, and rows for what cannot be read of it.
-
-    A damaged batch is passed over; where none begins, the rest of the segment is not read.
-    """
-    file = SegmentFile(fs, segment)
-    while place.position < segment.size:
-        try:
-            for records in read_columns(file, place.position, segment.size, verify=query.verify_crc):
-                place.position = int(records.batches.position[-1] + records.batches.size[-1])
-                yield records
-        except StorageError as error:
-            yield from _damage(file, segment, query, place, error)
-
-
-def _damage(
-    file: SegmentFile, segment: SegmentAt, query: Query, place: _Place, error: StorageError
-) -> Iterator[pa.RecordBatch]:
-    """Yield a row for bytes that are no sound batch, and go behind them if it is known where that is."""
-    position = place.position if error.position is None else error.position
-    row: dict[str, Any] = {
-        "log_partition": segment.log_partition,
-        "kind": schema.UNKNOWN,
-        "file": segment.path,
-        "position": position,
-        "error": str(error),
-    }
-    place.position = segment.size
-    head = file.read(position, _HEADER_BYTES)
+def position_of(file: File, offset: int) -> int:
+    """Return where the first batch begins that may hold an offset or a later one, or where no batch can be read."""
+    position = 0
     try:
-        header = read_batch_header(head)
-    except ProtocolError:
+        for _, batches in read_headers(file, 0, file.size):
+            late = np.flatnonzero(batches.base_offset + batches.last_offset_delta >= offset)
+            if late.size:
+                return int(batches.position[late[0]])
+            position = int(batches.position[-1] + batches.size[-1])
+    except DamagedBatchError:
         pass
-    else:
-        if (
-            position + header.size <= segment.size
-            and header.last_offset_delta >= 0
-            and header.base_offset >= 0
-        ):
-            row |= {"log_offset": header.base_offset, "batch_bytes": header.size}
-            place.position = position + header.size
-    yield columnar.one_row(row, query.columns)
+    return position

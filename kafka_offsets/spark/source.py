@@ -4,14 +4,22 @@ Spark's planner asks for partitions in one process and has each read in another;
 pickled. Rows come as Arrow record batches: tuples cost Spark seven times as much.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
-from kafka_offsets.spark import options, schema, segments
-from kafka_offsets.spark.options import Options
+from kafka_offsets.spark import live, options, schema, segments
+from kafka_offsets.spark.options import OptionError, Options
+from kafka_offsets.spark.tail import SegmentLog
 
 NAME = "consumer_offsets"
 """What `spark.read.format` takes."""
@@ -31,33 +39,166 @@ class ConsumerOffsets(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what plans and reads a batch query."""
-        return SegmentReader(options.parse(self.options))
+        return BatchReader(options.parse(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return what plans and reads the batches of a streaming query."""
+        return StreamReader(options.parse(self.options))
 
 
 class Share(InputPartition):
-    """What one task reads: segments of the log."""
+    """What one task reads: segments of the log, or a range of a cluster's log."""
 
-    def __init__(self, runs: Sequence[segments.Run]) -> None:
+    def __init__(self, runs: Sequence[segments.Run] = (), part: live.Range | None = None) -> None:
         super().__init__(None)
         self.runs = tuple(runs)
+        self.part = part
 
 
-class SegmentReader(DataSourceReader):
-    """A batch query over segment files."""
+def _read(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
+    assert isinstance(share, Share)
+    if share.part is not None:
+        return live.read(asked.bootstrap, share.part, asked.query)
+    return segments.read(share.runs, asked.query, dict(asked.storage_options))
+
+
+class BatchReader(DataSourceReader):
+    """A batch query."""
 
     def __init__(self, asked: Options) -> None:
-        """Take the options of the query."""
+        """Take the options of the query. OptionError for one that only a stream has."""
+        if asked.from_end or asked.max_records_per_batch is not None:
+            name = "startingOffsets=latest" if asked.from_end else "maxRecordsPerBatch"
+            raise OptionError(f"{name} is for streams, not for a batch query")
         self._asked = asked
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Find the segments and share them out."""
+        """Find out what there is, and share it among tasks."""
         asked = self._asked
-        assert asked.path is not None
-        found = segments.find(asked.path, dict(asked.storage_options))
-        planned = segments.plan(found, asked.split_bytes, dict(asked.start), dict(asked.stop))
-        return [Share(runs) for runs in planned] or [Share(())]
+        if asked.path is not None:
+            found = segments.find(asked.path, dict(asked.storage_options))
+            planned = segments.plan(found, asked.split_bytes, dict(asked.start), dict(asked.stop))
+            return [Share(runs) for runs in planned] or [Share()]
+        with live.OffsetsTopic(asked.bootstrap) as topic:
+            begin = topic.offsets(end=False)
+            end = topic.offsets(end=True, committed=asked.query.committed)
+        start = {partition: max(offset, asked.start.get(partition, 0)) for partition, offset in begin.items()}
+        stop = {
+            partition: min(offset, asked.stop.get(partition, offset)) for partition, offset in end.items()
+        }
+        return [Share(part=part) for part in live.plan(start, stop, asked.split_records)] or [Share()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one share."""
-        assert isinstance(partition, Share)
-        return segments.read(partition.runs, self._asked.query, dict(self._asked.storage_options))
+        return _read(self._asked, partition)
+
+
+class _Cluster:
+    """A cluster's log, looked at again and again; as `SegmentLog` for what a stream asks."""
+
+    def __init__(self, asked: Options) -> None:
+        self._asked = asked
+
+    def begin(self) -> dict[int, int]:
+        with live.OffsetsTopic(self._asked.bootstrap) as topic:
+            return topic.offsets(end=False)
+
+    def end(self) -> dict[int, int]:
+        with live.OffsetsTopic(self._asked.bootstrap) as topic:
+            return topic.offsets(end=True, committed=self._asked.query.committed)
+
+    def settled(
+        self, start: Mapping[int, int], stop: Mapping[int, int], end: Mapping[int, int]
+    ) -> dict[int, int]:
+        return dict(stop)  # the end is already the last stable offset
+
+    def shares(self, start: Mapping[int, int], stop: Mapping[int, int]) -> list[InputPartition]:
+        return [Share(part=part) for part in live.plan(start, stop, self._asked.split_records)]
+
+
+class _Segments(SegmentLog):
+    """Segments, looked at again and again."""
+
+    def __init__(self, asked: Options) -> None:
+        assert asked.path is not None
+        super().__init__(asked.path, asked.query.committed, dict(asked.storage_options))
+        self._split_bytes = asked.split_bytes
+
+    def shares(self, start: Mapping[int, int], stop: Mapping[int, int]) -> list[InputPartition]:
+        return [Share(runs) for runs in self.plan(start, stop, self._split_bytes)]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming query. Its offsets are {log partition: offset of the next record}."""
+
+    def __init__(self, asked: Options) -> None:
+        """Take the options of the query. OptionError for one that only a batch has."""
+        if asked.stop:
+            raise OptionError("endingOffsets is for a batch query, not for streams")
+        self._asked = asked
+        self._log = _Cluster(asked) if asked.path is None else _Segments(asked)
+        self._target: dict[int, int] | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return where a query without a checkpoint begins."""
+        begin = self._log.end() if self._asked.from_end else self._log.begin() | dict(self._asked.start)
+        return _named(begin)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return what the option `maxRecordsPerBatch` says."""
+        limit = self._asked.max_records_per_batch
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Keep what there is now as the end of the query."""
+        self._target = self._log.end()
+
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return the end of the log."""
+        return _named(self._log.end())
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Return where the next batch of the query ends."""
+        begin = self._start(start)
+        end = dict(self._target) if self._target is not None else self._log.end()
+        end = {partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()}
+        stop = _limited(begin, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
+        return _named(begin | self._log.settled(begin, stop, end))
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Share what lies between two offsets among tasks."""
+        return self._log.shares(self._start(start), _numbered(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one share."""
+        return _read(self._asked, partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Do nothing: the checkpoint holds the offsets."""
+
+    def stop(self) -> None:
+        """Do nothing: no connection stays open."""
+
+    def _start(self, start: dict[str, int]) -> dict[int, int]:
+        """Return where to start; partitions that have come since the query began start at their beginning."""
+        return self._log.begin() | _numbered(start)
+
+
+def _named(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+
+
+def _numbered(offsets: Mapping[str, Any]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in offsets.items()}
+
+
+def _limited(begin: Mapping[int, int], end: Mapping[int, int], records: int) -> dict[int, int]:
+    """Share so many records among partitions in proportion to what they have; each that has any gets one at least."""
+    left = {partition: offset - begin.get(partition, 0) for partition, offset in end.items()}
+    total = sum(left.values())
+    if total <= records:
+        return dict(end)
+    return {
+        partition: begin.get(partition, 0) + min(count, max(1, count * records // total))
+        for partition, count in left.items()
+    }

@@ -1,32 +1,70 @@
-"""The data source `consumer_offsets` in Spark, over segment files."""
+"""The data source `consumer_offsets` in Spark: over segment files, and over a running broker."""
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_offsets.spark import schema
+from kafka_offsets import Broker
+from kafka_offsets.spark import register, schema
 from tests.conftest import REPOSITORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 LOGS = REPOSITORY / "tests" / "data" / "logs"
 
 
-def committed_offsets(scenario: str) -> dict[tuple[str, str, int], int]:
-    """What Kafka's Admin client said of the groups of a log, just before the broker stopped."""
-    expected = json.loads((LOGS / scenario / "expected.json").read_text())
-    return {
-        (group, *partition.rsplit("-", 1)): answer  # type: ignore[misc]
-        for group, answers in expected["listConsumerGroupOffsets"].items()
-        for partition, answer in answers.items()
-    }
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker({"offsets.topic.num.partitions": 2}) as broker:
+        broker.create_topic("orders", 4)
+        yield broker
 
 
 def test_a_log_directory_is_a_table_that_spark_finds_by_itself(spark: "SparkSession") -> None:
     table = spark.read.format("consumer_offsets").option("path", str(LOGS / "classic")).load()
     assert table.columns == list(schema.DEFAULT_COLUMNS)
-    assert {row.kind for row in table.select("kind").distinct().collect()} == {"offset", "group"}
+    last = table.where("group = 'g-coop' and kind = 'offset'").orderBy("log_offset").collect()[-1]
+    expected = json.loads((LOGS / "classic" / "expected.json").read_text())["listConsumerGroupOffsets"]
+    assert last.metadata == expected["g-coop"][f"{last.topic}-{last.partition}"]["metadata"]
+    assert table.where("error is not null").count() == 0
+
+
+def test_a_wrong_option_ends_the_query_with_its_name(spark: "SparkSession") -> None:
+    reader = spark.read.format("consumer_offsets").option("path", str(LOGS / "classic"))
+    with pytest.raises(Exception, match="option 'mode' is 'newest', not 'all' or 'latest'"):
+        reader.option("mode", "newest").load()
+
+
+def test_a_stream_from_a_broker_goes_on_behind_its_checkpoint(
+    spark: "SparkSession", broker: Broker, tmp_path: Path
+) -> None:
+    register(spark)
+    stream = (
+        spark.readStream.format("consumer_offsets")
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .option("columns", "group,topic,partition,committed_offset")
+        .option("types", "offset")
+        .option("maxRecordsPerBatch", "2")
+        .load()
+    )
+    batches: list[list[Any]] = []
+
+    def run() -> list[Any]:
+        batches.clear()
+        writer = stream.writeStream.foreachBatch(lambda frame, _: batches.append(frame.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(300)
+        return sorted(row.committed_offset for rows in batches for row in rows)
+
+    for offset in range(5):
+        broker.commit("billing", {("orders", 1): offset})
+    assert run() == [0, 1, 2, 3, 4]
+    assert max(map(len, batches)) == 2
+    broker.commit("billing", {("orders", 1): 5})
+    assert run() == [5]

@@ -1,0 +1,56 @@
+"""The offsets log of a running broker, by the protocol. No Spark here."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_offsets import Broker
+from kafka_offsets.spark import live, options
+from kafka_offsets.spark.live import Range
+from tests.spark import reference
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker({"offsets.topic.num.partitions": 2}) as broker:
+        broker.create_topic("orders")
+        yield broker
+
+
+def address(broker: Broker) -> tuple[str, int]:
+    host, port = broker.bootstrap_servers.rsplit(":", 1)
+    return host, int(port)
+
+
+def read(broker: Broker, part: Range, **given: str) -> list[dict[str, object]]:
+    asked = options.parse({"bootstrap.servers": broker.bootstrap_servers, **given})
+    return [row for batch in live.read(asked.bootstrap, part, asked.query) for row in reference.listed(batch)]
+
+
+def test_the_log_of_a_broker_is_read_by_the_protocol(broker: Broker) -> None:
+    for number in range(5):
+        broker.commit("billing", {("orders", 0): number})
+    with live.OffsetsTopic([address(broker)]) as topic:
+        begin, end = topic.offsets(end=False), topic.offsets(end=True, committed=True)
+    parts = live.plan(begin, end, 1_000)
+    rows = [
+        row for part in parts for row in read(broker, part, columns="group,topic,partition,committed_offset")
+    ]
+    assert [row["committed_offset"] for row in rows] == [0, 1, 2, 3, 4]
+    assert {(row["group"], row["topic"], row["partition"]) for row in rows} == {("billing", "orders", 0)}
+
+
+def test_a_range_of_offsets_is_a_share_of_the_log(broker: Broker) -> None:
+    for number in range(10):
+        broker.commit("billing", {("orders", 0): number})
+    with live.OffsetsTopic([address(broker)]) as topic:
+        begin, end = topic.offsets(end=False), topic.offsets(end=True)
+    whole = [row for part in live.plan(begin, end, 1_000) for row in read(broker, part)]
+    cut = [row for part in live.plan(begin, end, 3) for row in read(broker, part)]
+    assert len(live.plan(begin, end, 3)) >= 4
+    assert cut == whole
+
+
+def test_a_cluster_in_which_nobody_has_committed_has_an_empty_log(broker: Broker) -> None:
+    with live.OffsetsTopic([address(broker)]) as topic:
+        assert topic.offsets(end=True) == {}

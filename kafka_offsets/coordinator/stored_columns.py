@@ -71,8 +71,9 @@ class OffsetColumns(NamedTuple):
 def column(buffer: bytes, positions: Integers, dtype: str) -> Integers:
     """Return the integers of `dtype`, such as ">i4", that begin at these positions, which must be in the buffer."""
     size = np.dtype(dtype).itemsize
-    view: Any = np.ndarray((len(buffer) - size + 1,), dtype, buffer, strides=(1,))
-    read: Integers = view[positions].astype(np.int64)
+    # Bytes without a meaning are picked up in half the time that integers in odd places take.
+    view: Any = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
+    read: Integers = view[positions].view(dtype).astype(np.int64)
     return read
 
 

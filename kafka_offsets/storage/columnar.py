@@ -51,6 +51,9 @@ _MIN_RECORD_BYTES = 7
 _FEW_LANES = 64
 """With so few batches left that have another record, a loop over these is quicker than steps over all of them."""
 
+_BLOCK = 8192
+"""How many records are read together: what is held of them fits a cache of the processor."""
+
 _FAR = 1 << 62
 """Base offsets and timestamps beyond it leave no room to add to them; such batches are read one by one."""
 
@@ -122,9 +125,19 @@ class _DamagedError(Exception):
 
 def fields(buffer: bytes, positions: Integers, dtype: str) -> Any:
     """Return the integers of a big-endian `dtype`, such as ">i4", that begin at these positions, as int64."""
+    return words(buffer, positions, dtype).astype(np.int64)
+
+
+def words(buffer: Any, positions: Integers, dtype: Any) -> Any:
+    """Return the integers of a `dtype` that begin at these positions, as they are.
+
+    They are picked up as bytes without a meaning, which numpy does in half the time that integers in odd places take.
+    """
     size = np.dtype(dtype).itemsize
-    view: Any = np.ndarray((len(buffer) - size + 1,), dtype, buffer, strides=(1,))
-    return view[positions].astype(np.int64)
+    if size == 1:
+        return np.frombuffer(buffer, dtype)[positions]
+    view: Any = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
+    return view[positions].view(dtype)
 
 
 def read_columns(
@@ -344,94 +357,209 @@ def _read_usual(
     counts = np.where(usual, batches.record_count, 0)
     data = np.frombuffer(bodies.buffer, np.uint8)
     batch = np.repeat(np.arange(len(counts)), counts)
-    starts = _record_starts(bodies, data, counts)
-    ends = np.empty_like(starts)
-    ends[:-1] = starts[1:]
+    starts, behind, ends = _record_starts(bodies, data, counts)
+    found = _Fields.of(len(starts))
+    for first in range(0, len(starts), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        _read_block(data, behind[block], ends[block], found.part(block))
+    # A record ends where the next one begins, or its batch: `_record_starts` goes on at another place only then.
+    wrong = found.wrong
+    wrong[:-1] |= (ends[:-1] != starts[1:]) & (batch[:-1] == batch[1:])
     last = np.cumsum(counts)[counts > 0] - 1
-    ends[last] = bodies.end[counts > 0]
-    at, limit = starts, len(data) - PADDING
-    wrong = np.zeros(len(starts), np.bool_)
-
-    def varint() -> Integers:
-        nonlocal at, wrong
-        value, at, too_long = _varints(data, at)
-        if too_long is not None:
-            wrong |= too_long
-        return value
-
-    def skip(length: Integers) -> None:
-        nonlocal at
-        at = np.minimum(at + np.maximum(length, 0), limit)
-
-    size = varint()
-    wrong |= at + size != ends
-    at = at + 1  # attributes, of which none is defined
-    timestamp = varint() + batches.base_timestamp[batch]
+    wrong[last] |= ends[last] != bodies.end[counts > 0]
+    timestamp = found.timestamp
+    timestamp += np.repeat(batches.base_timestamp, counts)
     append_time = batches.attributes & _LOG_APPEND_TIME != 0
     if append_time.any():
         timestamp = np.where(append_time[batch], batches.max_timestamp[batch], timestamp)
-    offset = varint() + batches.base_offset[batch]
-    key_length = varint()
-    key_start = at
-    skip(key_length)
-    value_length = varint()
-    value_start = at
-    skip(value_length)
-    wrong |= (data[at] != 0) | (at + 1 != ends)
     columns = RecordColumns(
         path,
         bodies.buffer,
         batches,
         batch,
-        offset,
+        np.add(found.offset, np.repeat(batches.base_offset, counts), out=found.offset),
         timestamp,
-        key_start,
-        np.maximum(key_length, -1),
-        value_start,
-        np.maximum(value_length, -1),
+        found.key_start,
+        found.key_length,
+        found.value_start,
+        found.value_length,
         ends - starts,
     )
     return columns, np.unique(batch[wrong])
 
 
-def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> Integers:
-    """Return where each record begins, if its sizes are right; whatever they are, it is within its batch."""
+class _Fields(NamedTuple):
+    """What `_read_block` finds of each record: timestamp and offset less those of the batch."""
+
+    timestamp: Integers
+    offset: Integers
+    key_start: Integers
+    key_length: Integers
+    value_start: Integers
+    value_length: Integers
+    wrong: Booleans
+
+    @classmethod
+    def of(cls, count: int) -> "_Fields":
+        """Make room for so many records."""
+        columns: list[Any] = [np.empty(count, np.int64) for _ in range(6)]
+        return cls._make([*columns, np.empty(count, np.bool_)])
+
+    def part(self, block: slice) -> "_Fields":
+        """Return the room of some of them."""
+        return _Fields._make(column[block] for column in self)
+
+
+def _read_block(data: Bytes, behind: Integers, ends: Integers, found: _Fields) -> None:
+    """Read some records, so few that all of this stays in a cache near the processor.
+
+    behind  where each one's size ends
+    """
+    limit = len(data) - PADDING
+    reader = _Varints(data, np.minimum(behind + 1, limit))  # behind the attributes, of which none is defined
+    found.timestamp[:] = reader.read()
+    found.offset[:] = reader.read()
+    length = reader.read()
+    at = reader.at
+    found.key_start[:] = at
+    np.maximum(length, -1, out=found.key_length)
+    at = np.minimum(at + np.maximum(length, 0), limit)
+    values = _Varints(data, at)
+    length = values.read()
+    at = values.at
+    found.value_start[:] = at
+    np.maximum(length, -1, out=found.value_length)
+    at = np.minimum(at + np.maximum(length, 0), limit)
+    np.not_equal(at + 1, ends, out=found.wrong)
+    found.wrong[:] |= data[at] != 0
+    for too_long in (reader.too_long, values.too_long):
+        if too_long is not None:
+            found.wrong[:] |= too_long
+
+
+class _Varints:
+    """Signed varints that follow each other, those of many records at once.
+
+    at        where the next ones begin
+    too_long  which records have had one of more than 32 bits, None as long as none has
+
+    The next eight bytes of each are held as one number; where that does not do, bytes are looked up one by one.
+    """
+
+    def __init__(self, data: Bytes, at: Integers) -> None:
+        self.at = at
+        self.too_long: Booleans | None = None
+        self._data = data
+        self._words: Integers = words(data, at, "<i8")
+        self._bits_left = 64
+
+    def read(self) -> Integers:
+        """Return the next ones."""
+        held = self._words
+        if self._bits_left < 16:
+            return self._read_any()
+        more = held & 0x80
+        if not more.any():
+            rest = held & 0x7F
+            self.at = self.at + 1
+            self._words = held >> 8
+            self._bits_left -= 8
+        elif not ((held & 0x8080) == 0x8080).any():
+            more >>= 7
+            rest = held & 0x7F | (held >> 1 & 0x3F80) & -more
+            more += 1
+            self.at = self.at + more
+            self._words = held >> (more << 3)
+            self._bits_left -= 16
+        else:
+            return self._read_any()
+        return _unzigzag(rest)
+
+    def _read_any(self) -> Integers:
+        value, self.at, too_long = _varints(self._data, self.at)
+        if too_long is not None:
+            self.too_long = too_long if self.too_long is None else self.too_long | too_long
+        limit = len(self._data) - PADDING
+        self._words = words(self._data, np.minimum(self.at, limit), "<i8")
+        self._bits_left = 64
+        return value
+
+
+def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Integers, Integers, Integers]:
+    """Return where each record begins, where its size ends, and where it ends by its size.
+
+    Whatever the sizes are, a record begins within its batch.
+    """
     rows = np.cumsum(counts) - counts
-    starts = np.empty(int(counts.sum()), np.int64)
+    total = int(counts.sum())
+    starts, behinds, ends = (np.empty(total, np.int64) for _ in range(3))
     lanes = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
     at, row, end = bodies.begin[lanes], rows[lanes], bodies.end[lanes]
     ordered = counts[lanes]
+    actives = np.searchsorted(-ordered, -np.arange(int(ordered[0]) if total else 1), "left").tolist()
     step = 0
-    while (active := int(np.searchsorted(-ordered, -step, "left"))) > _FEW_LANES:
-        at, row, end = at[:active], row[:active], end[:active]
-        starts[row + step] = at
-        size, behind, _ = _varints(data, at)
-        at = np.minimum(np.maximum(behind + size, 0), end)
+    active = 0
+    for active in actives:
+        if active <= _FEW_LANES:
+            break
+        if active < len(at):
+            at, row, end = at[:active], row[:active], end[:active]
+        starts[row] = at
+        size, behind = _sizes(data, at)
+        behinds[row] = behind
+        behind = behind + size
+        ends[row] = behind
+        at = np.minimum(np.maximum(behind, at), end)
+        row = row + 1
         step += 1
+    else:
+        active = 0
     for lane in range(active):
-        first = int(row[lane]) + step
+        first = int(row[lane])
         left = int(ordered[lane]) - step
-        starts[first : first + left] = _starts_of_one(bodies.buffer, int(at[lane]), int(end[lane]), left)
-    return starts
+        found = _starts_of_one(bodies.buffer, int(at[lane]), int(end[lane]), left)
+        starts[first : first + left], behinds[first : first + left], ends[first : first + left] = found
+    return starts, behinds, ends
 
 
-def _starts_of_one(data: bytes, at: int, end: int, count: int) -> list[int]:
-    """Return where the next `count` records of one batch begin."""
+def _sizes(data: Bytes, at: Integers) -> tuple[Integers, Integers]:
+    """Return the sizes of records that begin at these positions, and where the sizes end."""
+    byte = data[at]
+    behind = at + 1
+    second = data[behind]
+    more = byte >= 128
+    if (more & (second >= 128)).any():
+        size, behind, _ = _varints(data, at)
+        return size, behind
+    rest = second.astype(np.int64)
+    rest <<= 7
+    rest *= more
+    rest |= byte & 127
+    behind += more
+    return _unzigzag(rest), behind
+
+
+def _starts_of_one(data: bytes, at: int, end: int, count: int) -> tuple[list[int], list[int], list[int]]:
+    """Return of the next `count` records of one batch what `_record_starts` returns of all."""
     starts: list[int] = []
-    append = starts.append
+    behinds: list[int] = []
+    ends: list[int] = []
     for _ in range(count):
-        append(at)
+        starts.append(at)
         byte = data[at]
         if byte < 128:
-            at += 1 + (byte >> 1)
+            behind = at + 1
+            size = byte >> 1 ^ -(byte & 1)
         elif (second := data[at + 1]) < 128:
-            at += 2 + ((byte & 127 | second << 7) >> 1)
+            behind = at + 2
+            size = (byte & 127 | second << 7) >> 1 ^ -(byte & 1)
         else:
-            size, behind, _ = _varints(np.frombuffer(data, np.uint8), np.array([at]))
-            at = max(int(behind[0] + size[0]), 0)
-        if at > end:
-            at = end
-    return starts
+            sizes, behinds_of, _ = _varints(np.frombuffer(data, np.uint8), np.array([at]))
+            size, behind = int(sizes[0]), int(behinds_of[0])
+        behinds.append(behind)
+        ends.append(behind + size)
+        at = min(max(behind + size, at), end)
+    return starts, behinds, ends
 
 
 def _varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Booleans | None]:

@@ -5,7 +5,7 @@ them say; the rest, group metadata and whatever does not look as usual, is decod
 that are asked for are made. No Spark here: numpy and pyarrow are all it needs.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_offsets.coordinator import stored_columns
 from kafka_offsets.spark import arrays, plain, schema
 from kafka_offsets.spark.arrays import Booleans, Integers
-from kafka_offsets.storage.columnar import RecordColumns
+from kafka_offsets.spark.offsets import Keys, Values
+from kafka_offsets.storage.columnar import PADDING, BatchColumns, RecordColumns, words
 
 ROWS = 65_536
 """The most rows of a record batch."""
@@ -39,16 +39,24 @@ _IN_PLACE = (
 _OF_RECORD = frozenset(schema.BY_NAME) - frozenset(_IN_PLACE.split(", "))
 """Columns for which keys and values must be read beyond the numbers they begin with."""
 
+_OF_BATCH = frozenset(("transactional", "producer_id", "outcome", "position", "batch_bytes", "record_bytes"))
+"""Columns that bare keys and values do not have."""
+
+_OF_VALUE = _OF_RECORD - frozenset(("group", "topic", "partition", "member"))
+"""Columns for which values must be read."""
+
 
 class Source(NamedTuple):
     """Where records come from.
 
-    log_partition  of the offsets topic, None when it is not known
+    log_partition  of the offsets topic: one for all records, or a column, or None when it is not known
     file           None for what a broker sent; positions are then null as well
+    has_batches    False for bare keys and values: what batches would say of them is null
     """
 
-    log_partition: int | None
+    log_partition: int | pa.Array | None
     file: str | None = None
+    has_batches: bool = True
 
 
 def decode(
@@ -70,6 +78,68 @@ def decode(
         made = [rows.column(column.name) for column in columns]
     fields = [pa.field(column.name, column.type) for column in columns]
     return pa.RecordBatch.from_arrays(made, schema=pa.schema(fields))
+
+
+def decode_pairs(
+    keys: pa.Array,
+    values: pa.Array,
+    columns: Sequence[schema.Column],
+    *,
+    log_partition: int | pa.Array | None = None,
+    log_offset: pa.Array | None = None,
+    timestamp_ms: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """Return one row for each pair of a key and a value, such as Spark's own Kafka source or a table of raw bytes has.
+
+    keys, values             binary, null where the record has none; a null value is a tombstone
+    log_offset, timestamp_ms  int64 without nulls; what is not given is null
+    Columns that only a log knows (transactions, places, sizes) are null.
+    """
+    count = len(keys)
+    key_data, key_start, key_length = _places(keys)
+    value_data, value_start, value_length = _places(values)
+    batch = BatchColumns(*(np.full(1, -1, np.int64) for _ in BatchColumns._fields))._replace(
+        attributes=np.zeros(1, np.int64)
+    )
+    records = RecordColumns(
+        "",
+        b"".join((key_data, value_data, bytes(PADDING))),
+        batch,
+        np.zeros(count, np.int64),
+        _given(log_offset, count),
+        _given(timestamp_ms, count),
+        key_start,
+        key_length,
+        value_start + len(key_data),
+        value_length,
+        np.zeros(count, np.int64),
+    )
+    made = decode(records, columns, Source(log_partition, has_batches=False))
+    names = [column.name for column in columns]
+    if log_offset is None and "log_offset" in names:
+        made = made.set_column(names.index("log_offset"), "log_offset", pa.nulls(count, pa.int64()))
+    return made
+
+
+def _given(column: pa.Array | None, count: int) -> Integers:
+    if column is None:
+        return np.full(count, -1, np.int64)
+    return np.array(column.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _places(column: pa.Array) -> tuple[memoryview, Integers, Integers]:
+    """Return the bytes of a binary column, and where in them each element begins and how long it is, -1 for null."""
+    column = column.cast(pa.binary())
+    _, offsets, data = column.buffers()
+    places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(
+        np.int64
+    )
+    length = np.diff(places)
+    if column.null_count:
+        length[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    first, last = (int(places[0]), int(places[-1])) if len(column) else (0, 0)
+    content = memoryview(b"" if data is None else data)[first:last]
+    return content, places[:-1] - first, length
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -97,7 +167,7 @@ def of_kinds(records: RecordColumns, kinds: frozenset[str]) -> Booleans:
 
 def key_versions(records: RecordColumns) -> Integers:
     """Return the number that each key begins with, -1 where a key is null or too short, or the number is negative."""
-    found = stored_columns.column(records.buffer, records.key_start, ">i2")
+    found: Integers = words(records.buffer, records.key_start, ">i2").astype(np.int64)
     short = records.key_length < 2
     return np.where(short, -1, found) if short.any() else found
 
@@ -128,48 +198,55 @@ class _Rows:
         self._count = len(records.offset)
         self._key_version = key_versions(records)
         self._kind = _kinds(records, self._key_version)
-        self._makers: dict[str, Callable[[], pa.Array]] = {
-            name.removeprefix("_make_"): getattr(self, name)
-            for name in dir(self)
-            if name.startswith("_make_")
-        }
         self._rows: list[tuple[int, plain.Row]] = []
+        self._is_control = self._kind == _CONTROL_CODE if records.batches.is_control.any() else None
         if wanted & _OF_RECORD:
-            self._read(np.zeros(0, np.int64))
+            self._keys = Keys(records, self._key_version)
+            self._reads_values = bool(wanted & _OF_VALUE)
+            usual = self._keys.usual
+            if self._reads_values:
+                self._values = Values(records)
+                usual = usual & self._values.usual
+            if self._is_control is not None:
+                usual = usual & ~self._is_control
+            self._read(usual)
 
     def column(self, name: str) -> pa.Array:
         """Return a column. Raises NotTextError, see `suspect_names`."""
-        return self._makers[name]()
+        if name in _OF_BATCH and not self._source.has_batches:
+            return pa.nulls(self._count, schema.BY_NAME[name].type)
+        made: pa.Array = getattr(self, f"_make_{name}")()
+        return made
 
     def suspect_names(self) -> None:
         """Read offsets one by one where names or metadata may not be UTF-8."""
-        found = self._offsets
-        suspects = []
-        data = memoryview(found.buffer)
-        names = (found.names_start, found.names_length), (found.metadata_start, found.metadata_length)
-        places = zip(*(column.tolist() for pair in names for column in pair), strict=True)
-        for index, (names_at, names_length, text_at, text_length) in enumerate(places):
-            text = bytes(data[text_at : text_at + text_length])
-            group_end = names_at + 2 + int.from_bytes(data[names_at : names_at + 2], "big")
-            group, topic = data[names_at + 2 : group_end], data[group_end + 2 : names_at + names_length]
-            if not (_is_text(bytes(group)) and _is_text(bytes(topic)) and _is_text(text)):
-                suspects.append(index)
-        self._read(found.record[np.array(suspects, np.int64)])
+        usual = self._usual.copy()
+        places = [
+            (self._keys.group_start, self._keys.group_length),
+            (self._keys.topic_start, self._keys.topic_length),
+        ]
+        if self._reads_values:
+            places.append(
+                (self._values.metadata_start, self._values.metadata_length * ~self._values.is_tombstone)
+            )
+        buffer = self._records.buffer
+        for start, length in places:
+            for index in np.flatnonzero(usual & (length > 0)).tolist():
+                at = int(start[index])
+                usual[index] = _is_text(buffer[at : at + int(length[index])])
+        self._read(usual)
 
-    def _read(self, suspects: Integers) -> None:
-        """Read what the records say: usual offsets in columns, others and the suspects one by one."""
-        records = self._records
-        places = records.key_start, records.key_length, records.value_start, records.value_length
-        found, others = stored_columns.split(records.buffer, *places)
-        control = self._kind == _CONTROL_CODE
-        if control.any():
-            found = found.take(~control[found.record])
-            others = others[~control[others]]
-        if suspects.size:
-            found = found.take(~np.isin(found.record, suspects))
-            others = np.sort(np.concatenate([others, suspects]))
-        self._offsets = found
-        self._rows = [(index, plain.explain(*self._pair(index))) for index in others.tolist()]
+    def _read(self, usual: Booleans) -> None:
+        """Take offsets that are usual as they are in columns, and read the others one by one."""
+        self._usual = usual
+        self._all_usual = bool(usual.all())
+        others = ~usual
+        if self._is_control is not None:
+            others &= ~self._is_control
+        self._rows = [
+            (index, plain.explain(*self._pair(index), in_full=False))
+            for index in np.flatnonzero(others).tolist()
+        ]
 
     def _pair(self, index: int) -> tuple[bytes | None, bytes | None]:
         records = self._records
@@ -180,48 +257,55 @@ class _Rows:
 
     # ---- building blocks -------------------------------------------------------------------------------------
 
-    def _spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Give values of the usual offsets their places among all rows; others are 0."""
-        if len(values) == self._count:
-            return values
-        spread = np.zeros(self._count, values.dtype)
-        spread[self._offsets.record] = values
-        return spread
+    def _known(self, besides: Booleans | None = None) -> Booleans | None:
+        """Return which rows are usual offsets, and something besides; None for all."""
+        if self._all_usual:
+            return besides
+        return self._usual if besides is None else self._usual & besides
 
-    def _numbers(
-        self, name: str, values: Integers | None, valid: Booleans | None
-    ) -> tuple[Integers, Booleans]:
-        """Return a column of all rows, and where it is not null: what usual offsets have, and the other rows."""
-        if values is None or valid is None:
-            numbers, known = np.zeros(self._count, np.int64), np.zeros(self._count, np.bool_)
-        else:
-            numbers, known = self._spread(values), self._spread(valid)
-        if self._rows:
-            if values is not None and len(values) == self._count:
-                numbers, known = numbers.copy(), known.copy()
-            for index, row in self._rows:
-                value = row.get(name)
-                if value is not None:
-                    numbers[index], known[index] = value, True
-        return numbers, known
+    def _patched(
+        self, name: str, values: npt.NDArray[Any] | None, known: Booleans | None
+    ) -> tuple[npt.NDArray[Any], Booleans | None]:
+        """Return a column of numbers with those of the other rows in it, and where it is not null.
 
-    def _integer(self, name: str, values: Integers | None = None, valid: Booleans | None = None) -> pa.Array:
-        numbers, known = self._numbers(name, values, valid)
-        return arrays.integers(numbers, schema.BY_NAME[name].type, known)
+        values  of usual offsets, None when they have none
+        """
+        if values is None:
+            values, known = np.zeros(self._count, np.int64), np.zeros(self._count, np.bool_)
+        rows = [(index, row[name]) for index, row in self._rows if row.get(name) is not None]
+        if rows and known is not None:
+            places = [index for index, _ in rows]
+            values, known = values.astype(np.int64), known.copy()
+            values[places] = np.array([value for _, value in rows], np.int64)
+            known[places] = True
+        return values, known
 
-    def _text(self, name: str, start: Integers, length: Integers, valid: Booleans) -> pa.Array:
+    def _integer(
+        self, name: str, values: npt.NDArray[Any] | None = None, known: Booleans | None = None
+    ) -> pa.Array:
+        values, known = self._patched(name, values, known)
+        return arrays.integers(values, schema.BY_NAME[name].type, known)
+
+    def _time(self, name: str, values: npt.NDArray[Any] | None, known: Booleans | None) -> pa.Array:
+        values, known = self._patched(name, values, known)
+        return arrays.timestamps(values, known)
+
+    def _text(self, name: str, start: Integers, length: Integers, known: Booleans | None) -> pa.Array:
         """Return a text column: where usual offsets have it in the buffer, and the other rows."""
-        start, length, valid = self._spread(start), self._spread(length), self._spread(valid)
-        buffer: Any = self._offsets.buffer
+        buffer: Any = self._records.buffer
+        if known is None:
+            return arrays.strings(buffer, start, length)
+        start, length = start * known, length * known
         texts = [(index, row[name].encode()) for index, row in self._rows if row.get(name) is not None]
         if texts:
-            blob = b"".join(text for _, text in texts)
-            at = len(buffer)
-            for index, text in texts:
-                start[index], length[index], valid[index] = at, len(text), True
-                at += len(text)
-            buffer = buffer + blob
-        return arrays.strings(buffer, start, length, valid)
+            places = [index for index, _ in texts]
+            lengths = np.array([len(text) for _, text in texts], np.int64)
+            start[places] = len(buffer) + np.cumsum(lengths) - lengths
+            length[places] = lengths
+            known = known.copy()
+            known[places] = True
+            buffer = b"".join((buffer, *(text for _, text in texts)))
+        return arrays.strings(buffer, start, length, known)
 
     def _rare_text(self, name: str) -> pa.Array:
         """Return a text column that no offset has."""
@@ -236,7 +320,10 @@ class _Rows:
     # ---- columns ---------------------------------------------------------------------------------------------
 
     def _make_log_partition(self) -> pa.Array:
-        return pa.repeat(pa.scalar(self._source.log_partition, pa.int32()), self._count)
+        partition = self._source.log_partition
+        if isinstance(partition, pa.Array):
+            return partition.cast(pa.int32())
+        return pa.repeat(pa.scalar(partition, pa.int32()), self._count)
 
     def _make_log_offset(self) -> pa.Array:
         return arrays.integers(self._records.offset, pa.int64())
@@ -248,58 +335,60 @@ class _Rows:
         return arrays.words(self._kind, _KIND_NAMES)
 
     def _make_key_version(self) -> pa.Array:
-        known = (self._kind != _CONTROL_CODE) & (self._records.key_length >= 2)
-        raw = stored_columns.column(self._records.buffer, self._records.key_start, ">i2")
-        return arrays.integers(raw, pa.int32(), known)
+        return self._version(self._records.key_start, self._records.key_length)
 
     def _make_value_version(self) -> pa.Array:
-        known = (self._kind != _CONTROL_CODE) & (self._records.value_length >= 2)
-        raw = stored_columns.column(self._records.buffer, self._records.value_start, ">i2")
-        return arrays.integers(raw, pa.int32(), known)
+        return self._version(self._records.value_start, self._records.value_length)
+
+    def _version(self, start: Integers, length: Integers) -> pa.Array:
+        known = length >= 2
+        if self._is_control is not None:
+            known &= ~self._is_control
+        return arrays.integers(words(self._records.buffer, start, ">i2"), pa.int32(), known)
 
     def _make_tombstone(self) -> pa.Array:
-        return arrays.booleans((self._records.value_length < 0) & (self._kind != _CONTROL_CODE))
+        deleted = self._records.value_length < 0
+        return arrays.booleans(deleted if self._is_control is None else deleted & ~self._is_control)
 
     def _make_group(self) -> pa.Array:
-        found = self._offsets
-        length = stored_columns.column(found.buffer, found.names_start, ">i2")
-        return self._text("group", found.names_start + 2, length, np.ones(len(length), np.bool_))
+        return self._text("group", self._keys.group_start, self._keys.group_length, self._known())
 
     def _make_topic(self) -> pa.Array:
-        found = self._offsets
-        before = stored_columns.column(found.buffer, found.names_start, ">i2") + 4
-        length = found.names_length - before
-        return self._text("topic", found.names_start + before, length, np.ones(len(length), np.bool_))
+        return self._text("topic", self._keys.topic_start, self._keys.topic_length, self._known())
 
     def _make_partition(self) -> pa.Array:
-        found = self._offsets
-        return self._integer("partition", found.partition, np.ones(len(found.partition), np.bool_))
+        return self._integer("partition", self._keys.partition, self._known())
+
+    def _committed(self) -> Booleans | None:
+        """Return which rows are usual offsets with a value; None for all."""
+        deleted = self._values.is_tombstone
+        return self._known(~deleted if deleted.any() else None)
 
     def _make_committed_offset(self) -> pa.Array:
-        return self._integer("committed_offset", self._offsets.offset, ~self._offsets.is_tombstone)
+        return self._integer("committed_offset", self._values.offset, self._committed())
 
     def _make_leader_epoch(self) -> pa.Array:
-        epoch = self._offsets.leader_epoch
-        return self._integer("leader_epoch", epoch, ~self._offsets.is_tombstone & (epoch != -1))
+        epoch, known = self._values.leader_epoch, self._committed()
+        has_epoch = epoch != -1
+        return self._integer("leader_epoch", epoch, has_epoch if known is None else known & has_epoch)
 
     def _make_metadata(self) -> pa.Array:
-        found = self._offsets
-        length = np.where(found.is_tombstone, 0, found.metadata_length)
-        return self._text("metadata", found.metadata_start, length, ~found.is_tombstone)
+        found = self._values
+        return self._text("metadata", found.metadata_start, found.metadata_length, self._committed())
 
     def _make_commit_timestamp(self) -> pa.Array:
-        found = self._offsets
-        values, known = self._numbers("commit_timestamp", found.commit_timestamp, ~found.is_tombstone)
-        return arrays.timestamps(values, known)
+        return self._time("commit_timestamp", self._values.commit_timestamp, self._committed())
 
     def _make_expire_timestamp(self) -> pa.Array:
-        found = self._offsets
-        values, known = self._numbers("expire_timestamp", found.expire_timestamp, ~found.is_tombstone)
-        return arrays.timestamps(values, known)
+        return self._time("expire_timestamp", self._values.expire_timestamp, self._committed())
 
     def _make_topic_id(self) -> pa.Array:
-        high, low = self._spread(self._offsets.id_high), self._spread(self._offsets.id_low)
-        made = arrays.topic_ids(high, low)
+        ids, known = self._values.topic_id, self._committed()
+        if ids is None:
+            made = arrays.repeated(None, self._count)
+        else:
+            high, low = ids if known is None else (ids[0] * known, ids[1] * known)
+            made = arrays.topic_ids(high, low)
         late = [(index, row["topic_id"]) for index, row in self._rows if "topic_id" in row]
         if not late:
             return made

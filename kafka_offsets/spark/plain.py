@@ -7,12 +7,14 @@ Source: the CoordinatorRecordType and the key and value messages of Kafka 4.3.
 
 import base64
 import struct
+from functools import cache
 from typing import Any
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
+from kafka_offsets.spark.groups import glance
 from kafka_offsets.spark.schema import GROUP, KINDS, OFFSET, UNKNOWN
 
 Row = dict[str, Any]
@@ -29,8 +31,11 @@ _STATES = {
 """The states of members as Kafka's MemberState classes number them, by kind of group."""
 
 
-def explain(key: bytes | None, value: bytes | None) -> Row:
-    """Return what a record says."""
+def explain(key: bytes | None, value: bytes | None, *, in_full: bool = True) -> Row:
+    """Return what a record says.
+
+    in_full  False: group metadata is read by `groups`, which gives the same, sooner
+    """
     row: Row = {"kind": UNKNOWN, "tombstone": value is None}
     if value is not None and len(value) >= 2:
         (row["value_version"],) = _INT16.unpack_from(value)
@@ -46,7 +51,8 @@ def explain(key: bytes | None, value: bytes | None) -> Row:
     try:
         _add_key(row, type_, key)
         if value is not None:
-            row.update(_of_value(row["kind"], value))
+            found = None if in_full or row["kind"] != GROUP else glance(value)
+            row.update(_of_value(row["kind"], value) if found is None else _of_group(*found))
     except ProtocolError as error:
         row["error"] = str(error)
     return row
@@ -58,10 +64,15 @@ def _add_key(row: Row, type_: int, key: bytes) -> None:
         assert isinstance(parsed, stored.OffsetKey)
         row["group"], row["topic"], row["partition"] = parsed
         return
-    read: Any = messages.decode(messages.find(f"{message_name(type_)}Key"), key, 0, 2)[0]
+    read: Any = _key_decoder(type_)(key, 2)[0]
     row["group"] = read.group if type_ == stored.GROUP else read.group_id
     if hasattr(read, "member_id"):
         row["member"] = read.member_id
+
+
+@cache
+def _key_decoder(type_: int) -> Any:
+    return messages.decoder(messages.find(f"{message_name(type_)}Key"), 0)
 
 
 def message_name(type_: int) -> str:
@@ -87,7 +98,7 @@ def _of_value(kind: str, value: bytes) -> Row:
         raise ProtocolError(f"a value of kind {kind} of unknown version {version}", 0)
     read: Any = messages.decode(cls, value, version, 2)[0]
     if kind == GROUP:
-        return _of_group(read)
+        return _of_group(read.protocol_type, read.generation, len(read.members))
     row: Row = {}
     for name in ("epoch", "assignment_epoch", "member_epoch"):
         if hasattr(read, name):
@@ -107,13 +118,9 @@ def _of_offset(entry: Any) -> Row:
     return row
 
 
-def _of_group(value: messages.GroupMetadataValue) -> Row:
-    row: Row = {
-        "generation": value.generation,
-        "protocol_type": value.protocol_type,
-        "members": len(value.members),
-    }
-    if not value.members:
+def _of_group(protocol_type: str, generation: int, members: int) -> Row:
+    row: Row = {"generation": generation, "protocol_type": protocol_type, "members": members}
+    if not members:
         row["state"] = "Empty"
     return row
 

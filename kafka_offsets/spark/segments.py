@@ -115,7 +115,7 @@ def _find_in(fs: Any, folder: str) -> Iterator[tuple[int, list[SegmentAt]]]:
     if not fs.isdir(folder):
         return
     entries = fs.ls(folder, detail=True)
-    own = _segments(folder, entries)
+    own = _segments(fs, folder, entries)
     if own:
         yield _partition_of(folder), own
         return
@@ -123,19 +123,28 @@ def _find_in(fs: Any, folder: str) -> Iterator[tuple[int, list[SegmentAt]]]:
         name = _name(entry["name"])
         if entry["type"] == "directory" and name.startswith(f"{TOPIC}-") and _FOLDER.fullmatch(name):
             below = entry["name"].rstrip("/")
-            if segments := _segments(below, fs.ls(below, detail=True)):
+            if segments := _segments(fs, below, fs.ls(below, detail=True)):
                 yield _partition_of(below), segments
 
 
-def _segments(folder: str, entries: list[dict[str, Any]]) -> list[SegmentAt]:
+def _segments(fs: Any, folder: str, entries: list[dict[str, Any]]) -> list[SegmentAt]:
     named = [(match, entry) for entry in entries if (match := _SEGMENT.fullmatch(_name(entry["name"])))]
     if not named:
         return []
     partition = _partition_of(folder)
     return sorted(
-        (SegmentAt(partition, entry["name"], int(match[1]), int(entry["size"])) for match, entry in named),
+        (
+            SegmentAt(partition, _url(fs, entry["name"]), int(match[1]), int(entry["size"]))
+            for match, entry in named
+        ),
         key=lambda segment: segment.base_offset,
     )
+
+
+def _url(fs: Any, path: str) -> str:
+    """Return a path that names its file system, unless that is the local one."""
+    protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    return path if "file" in protocols else str(fs.unstrip_protocol(path))
 
 
 def _partition_of(folder: str) -> int:
@@ -202,7 +211,7 @@ class _Markers:
         yield from self._of(segment, position)
         end = self._run.log_end
         entries = self._fs.ls(self._run.folder, detail=True)
-        for later in _segments(self._run.folder, entries):
+        for later in _segments(self._fs, self._run.folder, entries):
             if segment.base_offset < later.base_offset <= end.base_offset:
                 yield from self._of(end if later.base_offset == end.base_offset else later, 0)
 

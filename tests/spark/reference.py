@@ -1,7 +1,6 @@
 """The rows of an offsets log, one record after the other by the plain codec: what columns are compared with."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from kafka_offsets.protocol.records import (
 from kafka_offsets.protocol.varint import read_varint
 from kafka_offsets.spark import options, plain, schema, segments
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ALL_COLUMNS = ",".join(column.name for column in schema.COLUMNS)
 
 
@@ -98,12 +96,12 @@ def _row(log_partition: int, batch: Batch, record: Record, size: int, outcome: s
     }
     row |= {"kind": "control"} if header.is_control else plain.explain(record.key, record.value)
     for name in ("record_timestamp", "commit_timestamp", "expire_timestamp"):
-        row[name] = _timestamp(row[name])
+        row[name] = microseconds(row[name])
     return row
 
 
-def _timestamp(milliseconds: int | None) -> int | None:
-    """Microseconds, as the Arrow column holds them."""
+def microseconds(milliseconds: int | None) -> int | None:
+    """Return a time as the Arrow column holds it."""
     if milliseconds is None or milliseconds == -1 or abs(milliseconds) > ((1 << 63) - 1) // 1000:
         return None
     return milliseconds * 1000
@@ -123,8 +121,3 @@ def read(path: Path, **given: str) -> list[dict[str, Any]]:
     found = segments.find(str(path))
     shares = segments.plan(found, asked.split_bytes, dict(asked.start), dict(asked.stop))
     return [row for runs in shares for batch in segments.read(runs, asked.query) for row in listed(batch)]
-
-
-def when(milliseconds: int) -> datetime:
-    """Return a time in ms as Spark gives it."""
-    return (EPOCH + timedelta(milliseconds=milliseconds)).replace(tzinfo=None)

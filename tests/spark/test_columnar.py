@@ -2,15 +2,27 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kafka_offsets.spark import schema, segments
+from kafka_offsets.coordinator import stored
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.records import batch_headers, encode_batch
+from kafka_offsets.spark import columnar, options, plain, schema, segments
+from kafka_offsets.storage.segment import segment_name
+from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
 from tests.spark import reference
+from tests.spark.logs import commit, marker
 
 LOGS = REPOSITORY / "tests" / "data" / "logs"
 SCENARIOS = sorted(path.name for path in LOGS.iterdir())
@@ -118,3 +130,246 @@ def test_the_winners_of_a_real_log_are_the_offsets_that_kafka_answers_with(scena
                 "metadata": row["metadata"],
             }
     assert found == expected
+
+
+def test_every_option_and_column_is_documented() -> None:
+    text = (REPOSITORY / "docs" / "spark.md").read_text()
+    assert [name for name in options.NAMES if f"| `{name}` |" not in text] == []
+    assert [c.name for c in schema.COLUMNS if f"| `{c.name}` |" not in text or c.about not in text] == []
+
+
+KNOWN_KEYS = st.sampled_from(
+    [
+        stored.offset_key(group, topic, partition)
+        for group in ("g", "é" * 40)
+        for topic in ("t", "")
+        for partition in (0, 7)
+    ]
+)
+OFFSET_VALUES = st.integers(0, 4).flatmap(
+    lambda version: strategies.message("OffsetCommitValue", version, unknown_tags=version == 4).map(
+        lambda value: version.to_bytes(2, "big") + messages.encode(value, version)
+    )
+)
+GROUP_VALUES = st.integers(0, 4).flatmap(
+    lambda version: strategies.message("GroupMetadataValue", version).map(
+        lambda value: version.to_bytes(2, "big") + messages.encode(value, version)
+    )
+)
+KEY_TYPES = st.one_of(st.sampled_from(sorted(schema.KINDS)), st.integers(-2, 30)).map(
+    lambda number: number.to_bytes(2, "big", signed=True)
+)
+
+
+@st.composite
+def mangled(draw: st.DrawFn, values: st.SearchStrategy[bytes]) -> bytes:
+    """Bytes with one byte changed, or cut, or with more behind them; mostly as they are."""
+    value = draw(values)
+    how = draw(st.integers(0, 9))
+    at = draw(st.integers(0, max(len(value) - 1, 0)))
+    if how == 0:
+        return value[:at]
+    if how == 1:
+        return value + draw(st.binary(min_size=1, max_size=3))
+    if how == 2:
+        return value[:at] + draw(st.binary(min_size=1, max_size=1)) + value[at + 1 :]
+    return value
+
+
+PAIRS = st.lists(
+    st.one_of(
+        st.tuples(mangled(KNOWN_KEYS), st.one_of(st.none(), mangled(OFFSET_VALUES))),
+        st.tuples(mangled(st.just(b"\0\2\0\1g")), st.one_of(st.none(), mangled(GROUP_VALUES))),
+        st.tuples(
+            st.one_of(
+                st.none(),
+                st.builds(bytes.__add__, KEY_TYPES, st.sampled_from([b"", b"\0\1g", b"\0\1g\0\1m"])),
+            ),
+            st.one_of(st.none(), st.binary(max_size=20)),
+        ),
+    ),
+    max_size=12,
+)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    """Segments: batches of one producer or another, transactional or not, compressed or not, with markers."""
+    content, offset = bytearray(), draw(st.integers(0, 5))
+    for _ in range(draw(st.integers(0, 5))):
+        producer_id = draw(st.integers(-1, 2))
+        if producer_id >= 0 and draw(st.booleans()):
+            content += marker(offset, producer_id, committed=draw(st.booleans()))
+            offset += 1
+            continue
+        pairs = draw(PAIRS.filter(bool))
+        timestamps = st.sampled_from([-1, 0, 1_750_000_000_000, 1_750_000_000_100, 1 << 60])
+        headers = draw(st.sampled_from([(), (("h", b"v"),)]))
+        content += encode_batch(
+            [(key, value, headers, draw(timestamps)) for key, value in pairs],
+            base_offset=offset,
+            producer_id=producer_id,
+            producer_epoch=min(producer_id, 0),
+            transactional=producer_id >= 0,
+            compression=draw(st.sampled_from([Compression.NONE, Compression.NONE, *Compression])),
+        )
+        offset += len(pairs) + draw(st.integers(0, 3))
+    return bytes(content)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(logs(), min_size=1, max_size=3), st.booleans(), st.data())
+def test_any_log_is_what_the_plain_codec_reads(
+    contents: list[bytes], committed: bool, data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as root:
+        folder = Path(root, "__consumer_offsets-3")
+        folder.mkdir()
+        paths = [folder / segment_name(1000 * number) for number in range(len(contents))]
+        for number, (path, content) in enumerate(zip(paths, contents, strict=True)):
+            path.write_bytes(moved(content, 1000 * number))
+        columns = data.draw(st.lists(st.sampled_from(sorted(schema.BY_NAME)), min_size=1, unique=True))
+        read = reference.read(
+            Path(root),
+            columns=",".join(columns),
+            isolation="committed" if committed else "uncommitted",
+            splitBytes=data.draw(st.sampled_from(["1", "1000000"])),
+        )
+        expected = reference.rows(3, [str(path) for path in paths], committed=committed)
+    assert read == [{name: row[name] for name in columns} for row in expected]
+
+
+def moved(content: bytes, offset: int) -> bytes:
+    """The same batches at later offsets; the checksum does not cover these."""
+    changed = bytearray(content)
+    for position, header in batch_headers(content):
+        changed[position : position + 8] = (header.base_offset + offset).to_bytes(8, "big")
+    return bytes(changed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS)
+def test_keys_and_values_alone_are_read_as_those_of_a_log(
+    pairs: list[tuple[bytes | None, bytes | None]],
+) -> None:
+    names = [name for name in schema.BY_NAME if name not in ("key", "value")]
+    made = columnar.decode_pairs(
+        pa.array([key for key, _ in pairs], pa.binary()),
+        pa.array([value for _, value in pairs], pa.binary()),
+        schema.select(names),
+    )
+    expected = [{**dict.fromkeys(names), **plain.explain(key, value)} for key, value in pairs]
+    for row in expected:
+        for name in ("commit_timestamp", "expire_timestamp"):
+            row[name] = reference.microseconds(row[name])
+    assert reference.listed(made) == expected
+
+
+@given(mangled(GROUP_VALUES))
+def test_group_metadata_at_a_glance_is_what_the_codec_reads(value: bytes) -> None:
+    key = b"\0\2\0\1g"
+    assert plain.explain(key, value, in_full=False) == plain.explain(key, value)
+
+
+def write_segment(root: Path, content: bytes) -> Path:
+    folder = root / "__consumer_offsets-0"
+    folder.mkdir()
+    path = folder / segment_name(0)
+    path.write_bytes(content)
+    return path
+
+
+def three_batches() -> list[bytes]:
+    return [bytes(encode_batch([commit("g", "t", 0, number)], base_offset=number)) for number in range(3)]
+
+
+COLUMNS = "log_offset,committed_offset,file,position,batch_bytes,error"
+
+
+def test_a_damaged_batch_is_a_row_and_the_next_ones_are_read(tmp_path: Path) -> None:
+    first, second, third = three_batches()
+    path = write_segment(tmp_path, first + second[:-1] + b"\x07" + third)
+    read = reference.read(tmp_path, columns=COLUMNS, verifyCrc="true")
+    assert [row["committed_offset"] for row in read] == [0, None, 2]
+    error = read[1].pop("error")
+    assert read[1] == {
+        "log_offset": 1,
+        "committed_offset": None,
+        "file": str(path),
+        "position": len(first),
+        "batch_bytes": len(second),
+    }
+    assert "CRC" in error
+
+
+def test_a_torn_tail_is_a_row_and_the_end(tmp_path: Path) -> None:
+    first, second, third = three_batches()
+    write_segment(tmp_path, first + second + third[:-5])
+    read = reference.read(tmp_path, columns=COLUMNS)
+    assert [row["committed_offset"] for row in read] == [0, 1, None]
+    assert "the file ends within a batch" in read[2]["error"]
+    assert read[2]["position"] == len(first + second)
+
+
+def test_bytes_that_are_no_batch_are_a_row_and_the_end(tmp_path: Path) -> None:
+    first, second, _ = three_batches()
+    write_segment(tmp_path, first + bytes(100) + second)
+    read = reference.read(tmp_path, columns=COLUMNS, mode="latest")
+    assert [row["committed_offset"] for row in read] == [None, 0]
+    assert "no record batch of format 2 begins here" in read[0]["error"]
+
+
+def test_types_and_offsets_choose_records() -> None:
+    log = LOGS / "consumer"
+    whole = reference.read(log, columns="kind,log_partition,log_offset")
+    offsets = reference.read(log, columns="kind,log_partition,log_offset", types="offset")
+    assert offsets == [row for row in whole if row["kind"] == "offset"]
+    consumer = reference.read(log, columns="kind,log_partition,log_offset", types="consumer")
+    assert consumer == [row for row in whole if row["kind"].startswith("consumer_group")]
+    given = {"startingOffsets": '{"1": 20}', "endingOffsets": '{"1": 40}'}
+    part = reference.read(log, columns="kind,log_partition,log_offset", **given)
+    assert part == [row for row in whole if row["log_partition"] != 1 or 20 <= row["log_offset"] < 40]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"path": "x", "paht": "y"}, "no option 'paht'"),
+        ({}, "either the option 'path'"),
+        ({"path": "x", "bootstrap.servers": "h:1"}, "either the option 'path'"),
+        ({"path": "x", "mode": "newest"}, "option 'mode' is 'newest', not 'all' or 'latest'"),
+        ({"path": "x", "types": "offsets"}, "option 'types': no 'offsets'"),
+        ({"path": "x", "types": "group", "mode": "latest"}, "mode 'latest' is of type 'offset' alone"),
+        ({"path": "x", "columns": "tpoic"}, "option 'columns': no column 'tpoic'"),
+        ({"path": "x", "isolation": "read_committed"}, "option 'isolation' is 'read_committed'"),
+        ({"path": "x", "startingOffsets": "newest"}, "option 'startingOffsets' is 'newest'"),
+        ({"path": "x", "endingOffsets": '{"0": -1}'}, "option 'endingOffsets'"),
+        ({"path": "x", "verifyCrc": "yes"}, "option 'verifyCrc' is 'yes'"),
+        ({"path": "x", "splitBytes": "0"}, "option 'splitBytes' is '0', not a number above 0"),
+        ({"bootstrap.servers": "localhost"}, "option 'bootstrap.servers': localhost is not HOST:PORT"),
+    ],
+)
+def test_a_wrong_option_is_named(given: dict[str, str], words: str) -> None:
+    with pytest.raises(options.OptionError, match=re.escape(words)):
+        options.parse(given)
+
+
+def test_a_path_without_segments_is_named(tmp_path: Path) -> None:
+    with pytest.raises(segments.NoLogError, match="no segments of __consumer_offsets there"):
+        segments.find(str(tmp_path))
+
+
+def test_a_pattern_and_a_single_folder_name_partitions() -> None:
+    log = LOGS / "consumer"
+    assert list(segments.find(f"{log}/__consumer_offsets-[12]")) == [1, 2]
+    assert list(segments.find(f"{log}/__consumer_offsets-2/")) == [2]
+    assert list(segments.find(f"file://{log}")) == [0, 1, 2, 3]
+
+
+def test_a_log_on_another_file_system_is_read() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe(f"/logs/__consumer_offsets-5/{segment_name(0)}", b"".join(three_batches()))
+    asked = options.parse({"path": "memory://logs", "columns": "log_partition,committed_offset"})
+    (runs,) = segments.plan(segments.find("memory://logs"), asked.split_bytes)
+    (batch,) = segments.read(runs, asked.query)
+    assert batch.to_pydict() == {"log_partition": [5, 5, 5], "committed_offset": [0, 1, 2]}

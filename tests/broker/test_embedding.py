@@ -24,7 +24,7 @@ from tests.conftest import REPOSITORY
 from tests.interop import wire
 from tests.interop.wire import Connection
 
-CYCLES = 200
+CYCLES = 100
 STOP_LIMIT_S = 1.0
 CROWDED_STOP_LIMIT_S = 5.0
 """Where threads of the test that never rest have the interpreter three quarters of the time."""
@@ -460,7 +460,7 @@ def test_a_broker_stops_within_a_second_whatever_waits(fsync: str, tmp_path: Pat
 
 
 def test_a_broker_stops_while_clients_go_on_connecting() -> None:
-    for _ in range(10):
+    for _ in range(5):
         broker = Broker()
         broker.start()
         host, _, port = broker.bootstrap_servers.rpartition(":")

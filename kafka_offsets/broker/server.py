@@ -37,6 +37,9 @@ from kafka_offsets.storage.log import Log
 _PAUSE_READING_BYTES = 1 << 20
 """A connection with this many bytes of requests waiting behind an unanswered one is not read from."""
 
+_WRITE_AT_ONCE_BYTES = 1 << 18
+"""Answers of this size are written before further requests are read, while the processor's cache still holds them."""
+
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
 
@@ -86,6 +89,8 @@ class Peer(asyncio.Protocol):
         except ProtocolError as error:
             core.refuse(self.connection, error)
         self._server.request_turn()
+        if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
+            self.flush()
         if self._reading and not self._may_read():
             self._reading = False
             assert self._transport is not None

@@ -6,9 +6,12 @@ import socket
 
 import pytest
 
+from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.server import Server
 from kafka_offsets.broker.writing import Writer
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts, encode_response
+from kafka_offsets.storage.files import MemoryFiles
 from tests.broker.partition_core import PartitionCore, batch, whole_batches
 
 
@@ -102,3 +105,38 @@ def test_large_records_are_answered_whole() -> None:
     answer = core.fetch(("t", 0, 0), ("t", 1, 0))
     for partition in answer.responses[0].partitions:
         assert len(whole_batches(partition.records)) == 3
+
+
+def test_a_large_answer_leaves_before_other_requests_are_read() -> None:
+    # A hundred consumers that ask in the same round of the loop would otherwise have a hundred answers in memory.
+    async def play() -> tuple[int, int]:
+        server = Server(Config(), MemoryFiles())
+        await server.start("127.0.0.1", 0)
+        server.core.topics.create("t", 1)
+        partition = server.core.topics.partition("t", 0)
+        assert partition is not None
+        for _ in range(4):
+            partition.log.append(bytearray(batch(b"x" * 100_000)))
+        ours, theirs = socket.socketpair()
+        for buffers in (ours, theirs):
+            buffers.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        _, peer = await asyncio.get_running_loop().create_connection(server.new_peer, sock=ours)
+        peer.data_received(fetch_frame())
+        held = peer.connection.output_bytes if peer.connection is not None else -1
+        theirs.settimeout(10)
+        written = len(theirs.recv(8))
+        theirs.close()
+        await server.stop()
+        return held, written
+
+    assert asyncio.run(play()) == (0, 8)
+
+
+def fetch_frame() -> bytes:
+    """A Fetch of all there is."""
+    request = messages.FetchRequest
+    asked = request.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    body = messages.encode(messages.RequestHeader(1, 11, 1, "test"), 1) + messages.encode(
+        request(max_wait_ms=0, min_bytes=1, topics=[request.FetchTopic("t", bytes(16), [asked])]), 11
+    )
+    return len(body).to_bytes(4) + body

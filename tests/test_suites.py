@@ -66,6 +66,15 @@ def test_a_go_test_that_does_not_end_has_failed() -> None:
     assert kafka_go.read_outcomes(f"# compiled\n{output}\n{json.dumps({'Action': 'fail'})}") == expected
 
 
+def test_a_panic_that_ends_a_go_test_is_found() -> None:
+    panic = {"Action": "output", "Test": "TestA", "Output": "panic: test timed out after 24m0s\n"}
+    said = {"Action": "output", "Test": "TestA", "Output": "a panic: it is none\n"}
+    assert (
+        kafka_go.find_panic(f"# compiled\n{json.dumps(said)}\n{json.dumps(panic)}") == panic["Output"].strip()
+    )
+    assert not kafka_go.find_panic(json.dumps(said))
+
+
 def test_go_finds_a_test_by_all_parts_of_its_name() -> None:
     assert kafka_go.pattern(["A/b_c", "D"]) == "^A$/^b_c$|^D$"
 

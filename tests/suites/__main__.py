@@ -19,7 +19,7 @@ from tests.suites import page
 from tests.suites.kafka_go import KafkaGo
 from tests.suites.kafka_python import KafkaPython
 from tests.suites.outcomes import Run, load, run_with_repetitions, save
-from tests.suites.suite import Suite
+from tests.suites.suite import Suite, SuiteError
 from tests.suites.targets import ROOT, TARGETS, TargetError
 
 SUITES: Sequence[Suite] = (KafkaPython(), KafkaGo())
@@ -85,7 +85,7 @@ def main() -> int:
             print(f"--- {suite.name} with {target}", flush=True)
             try:
                 save(play(suite, target), kept(suite, target))
-            except (TargetError, subprocess.CalledProcessError, OSError) as error:
+            except (TargetError, SuiteError, subprocess.CalledProcessError, OSError) as error:
                 print(f"{suite.name} with {target}: {error}", file=sys.stderr)
                 return 2
     return report()

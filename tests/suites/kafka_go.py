@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.suites.outcomes import Outcome, Outcomes, leaves
-from tests.suites.suite import run_in_group
+from tests.suites.suite import SuiteError, run_in_group
 
 MODULE = "github.com/segmentio/kafka-go"
 ACTIONS = {"run": Outcome.FAILED, "pass": Outcome.PASSED, "fail": Outcome.FAILED, "skip": Outcome.SKIPPED}
@@ -67,11 +67,14 @@ class KafkaGo:
         (directory / "complete").touch()
 
     def execute(self, directory: Path, names: Iterable[str] | None) -> Outcomes:
-        """Run `go test`."""
+        """Run `go test`. Raises SuiteError when a panic ends it, which takes all tests behind it along."""
         chosen = [f"-skip={pattern(self.not_run)}"] if names is None else [f"-run={pattern(names)}"]
         arguments = ["test", "-mod=mod", "-json", "-count=1", f"-timeout={self.limit_s - 60}s", *chosen, "."]
         self._go(directory, arguments, self.limit_s)
-        return read_outcomes((directory / "output.txt").read_text(encoding="utf-8", errors="replace"))
+        output = (directory / "output.txt").read_text(encoding="utf-8", errors="replace")
+        if names is None and (panic := find_panic(output)):
+            raise SuiteError(f"{self.name}: not all tests were run: {panic}")
+        return read_outcomes(output)
 
     def _go(self, directory: Path, arguments: list[str], limit_s: float) -> None:
         run_in_group(
@@ -86,6 +89,16 @@ class KafkaGo:
 def pattern(names: Iterable[str]) -> str:
     """Return the regular expression by which `go test` finds tests and subtests by their names."""
     return "|".join("/".join(f"^{re.escape(part)}$" for part in name.split("/")) for name in names)
+
+
+def find_panic(output: str) -> str:
+    """Return with what a run ended in the middle, also its time limit; "" when it came to its end."""
+    for line in output.splitlines():
+        if line.startswith("{"):
+            told = json.loads(line).get("Output", "")
+            if told.startswith("panic: "):
+                return str(told).strip()
+    return ""
 
 
 def read_outcomes(output: str) -> Outcomes:

@@ -37,6 +37,10 @@ class Suite(Protocol):
         """Run the tests of these names, or with None all but those of `not_run`."""
 
 
+class SuiteError(Exception):
+    """A run of a suite has ended before all of its tests were run."""
+
+
 def run_in_group(command: list[str], cwd: Path, env: Mapping[str, str], output: Path, limit_s: float) -> bool:
     """Run a command with all that it starts; end it when the time is up. Return whether it ended by itself."""
     with (

@@ -6,6 +6,11 @@ A segment is made: commits of 2,000 groups, about ten in a batch (exponential), 
 and 4 (the last with and without a topic id), 2.5 % tombstones, 1 % metadata of classic groups; about 81 bytes a record.
 Then it is read in several ways, the best of some rounds each. Time is CPU time of the process, so that other work on
 the machine counts little; the file is in the page cache.
+
+CPython 3.11.7, numpy 2.4, pyarrow 26, two cores of an x86-64 machine with much other work on them (load 20 to 30, which
+takes about half of the speed, as the same loop in Python shows):
+
+             eight columns    2.86 M records/s     208 MB/s     990,019 rows
 """
 
 import argparse

@@ -12,6 +12,7 @@ from tests.coordinator.group_world import World
 
 FENCED = ErrorCode.FENCED_INSTANCE_ID
 GONE = ErrorCode.UNKNOWN_MEMBER_ID
+REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("who", [0, 1])
@@ -26,6 +27,60 @@ def test_a_restarted_instance_takes_its_place_without_a_rebalance(who: int) -> N
     synced = world.sync(joined.member_id, joined.generation_id, instance=instance).answer
     assert synced.assignment == f"of {who}".encode()
     assert world.beat(members[1 - who], joined.generation_id, "ba"[who]) == 0
+
+
+def test_a_restarted_instance_with_another_protocol_begins_a_rebalance() -> None:
+    """Proposed changes, rejoin with an unknown member id: it is for nothing only if the assignment still holds."""
+    world = World()
+    members = world.stable(2, instances=("a",), protocols=("range", "sticky"))
+    generation = world.group().generation
+    assert world.join(instance="a", protocols=("sticky",)).is_parked
+    assert world.beat(members[1], generation) == REBALANCE
+
+
+def test_an_instance_that_is_new_begins_a_rebalance() -> None:
+    """Proposed changes, static membership: a rebalance is triggered when a new member joins."""
+    world = World()
+    (member,) = world.stable(instances=("a",))
+    generation = world.group().generation
+    joined = world.join(instance="b")
+    assert (joined.is_parked, world.beat(member, generation, "a")) == (True, REBALANCE)
+    again = world.join(member, "a").answer
+    assert {(m.member_id, m.group_instance_id) for m in again.members} == {
+        (member, "a"),
+        (joined.answer.member_id, "b"),
+    }
+
+
+@pytest.mark.parametrize(("who", "rebalances"), [(0, True), (1, False)])
+def test_of_members_that_join_again_under_their_ids_the_leader_begins_a_rebalance(
+    who: int, rebalances: bool
+) -> None:
+    """Proposed changes, static membership: the leader may have seen that topics changed; a follower has not."""
+    world = World()
+    members = world.stable(instances=("a", "b"))
+    generation = world.group().generation
+    joined = world.join(members[who], "ab"[who])
+    assert joined.is_parked == rebalances
+    assert world.beat(members[1 - who], generation, "ba"[who]) == (REBALANCE if rebalances else 0)
+    if not rebalances:
+        assert (joined.answer.generation_id, joined.answer.member_id) == (generation, members[who])
+
+
+def test_the_id_of_a_member_tells_its_instance() -> None:
+    """Proposed changes: the coordinator makes the member id of the instance id and something unique."""
+    joined = World().join(instance="a").answer
+    assert joined.member_id.startswith("a-")
+
+
+def test_of_two_joins_of_an_instance_in_a_rebalance_the_first_is_fenced() -> None:
+    """Proposed changes, FENCED_INSTANCE_ID: the request that waits is answered at once, so that the older one stops."""
+    world = World()
+    world.stable(2, instances=("a",), protocols=("range", "sticky"))
+    first = world.join(instance="a", protocols=("sticky",))
+    assert first.is_parked
+    second = world.join(instance="a", protocols=("sticky",))
+    assert (first.error, second.is_parked) == (FENCED, True)
 
 
 def test_the_one_before_is_fenced() -> None:
@@ -47,6 +102,8 @@ def test_an_instance_that_nobody_knows_is_unknown() -> None:
     generation = world.group().generation
     assert world.beat(member, generation, "z") == GONE
     assert world.commit(member, generation, "z") == GONE
+    assert world.sync(member, generation, instance="z").error == GONE
+    assert world.join(member, "z").error == GONE
 
 
 def test_an_instance_is_not_removed_for_missing_a_rebalance() -> None:
@@ -80,10 +137,23 @@ def test_an_operator_removes_instances_in_a_batch() -> None:
     """Public interfaces, LeaveGroup version 3: several, by instance id alone, each answered for itself."""
     world = World()
     world.stable(instances=("a", "b", "c"))
-    answer = world.leave(("", "a"), ("", "z"), ("somebody", "b"), ("", "c"))
+    answer = world.leave(("", "a"), ("", "z"), ("somebody", "b"), ("", "c"), ("", None))
     assert answer.error_code == 0
-    assert [m.error_code for m in answer.members] == [0, GONE, FENCED, 0]
+    assert [m.error_code for m in answer.members] == [0, GONE, FENCED, 0, GONE]
+    assert [m.group_instance_id for m in answer.members] == ["a", "z", "b", "c", None]
     assert [*world.group().static_members] == ["b"]
+    assert world.describe().group_state == "PreparingRebalance", "at once, not with the end of a session"
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 5])
+def test_a_static_member_that_leaves_by_its_member_id_is_gone_at_once(version: int) -> None:
+    """Public interfaces, LeaveGroup: so clients do that were configured back to dynamic membership."""
+    world = World()
+    member, _ = world.stable(instances=("a", "b"))
+    answer = world.leave(member, version=version)
+    assert [answer.error_code, *(m.error_code for m in answer.members)] == ([0] if version < 3 else [0, 0])
+    assert [*world.group().static_members] == ["b"]
+    assert world.describe().group_state == "PreparingRebalance"
 
 
 def test_instances_are_known_after_a_failover() -> None:

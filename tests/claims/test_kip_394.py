@@ -16,6 +16,7 @@ def test_the_first_join_is_answered_a_member_id_to_join_with(version: int) -> No
     assert (first.error_code, first.member_id != "") == (REQUIRED, True)
     second = world.join(first.member_id, version=version).answer
     assert (second.error_code, second.member_id) == (0, first.member_id)
+    assert ([*world.group().members], world.group().pending) == ([first.member_id], {})
 
 
 @pytest.mark.parametrize("version", [0, 3])
@@ -58,6 +59,33 @@ def test_a_rebalance_waits_for_those_who_were_given_an_id() -> None:
     assert again.is_parked
     joined = world.join(pending)
     assert (again.answer.generation_id, joined.answer.generation_id) == (2, 2)
+
+
+@pytest.mark.parametrize("how", ["forgotten", "leaves"])
+def test_a_rebalance_goes_on_when_an_id_is_given_up(how: str) -> None:
+    """Proposed changes: a pending member that is removed is waited for no longer, and nobody else is removed."""
+    world = World()
+    (member,) = world.stable(session_ms=30_000)
+    pending = world.join(session_ms=7_000).answer.member_id
+    again = world.join(member, protocols={"range": b"changed"}, session_ms=30_000)
+    assert again.is_parked
+    if how == "leaves":
+        world.leave(pending)
+    else:
+        world.advance(6_999)
+        assert again.is_parked
+        world.advance(1)
+    assert (again.answer.generation_id, [*world.group().members]) == (2, [member])
+
+
+def test_an_id_alone_begins_no_rebalance() -> None:
+    """Proposed changes: the group goes on until the member joins with its id."""
+    world = World()
+    (member,) = world.stable()
+    pending = world.join().answer.member_id
+    assert world.beat(member, 1) == 0
+    world.join(pending)
+    assert world.beat(member, 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_pending_member_may_leave() -> None:

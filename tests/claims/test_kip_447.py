@@ -1,7 +1,7 @@
 """Source: KIP-447, producers that scale with exactly-once semantics.
 
-Not served, and so without a test, for they are matters of clients: sendOffsetsToTransaction with what a consumer knows of
-its group, how a consumer waits and asks again, and the shorter transaction timeout of Kafka Streams.
+Not served, and so without a test, for they are matters of clients: sendOffsetsToTransaction with what a consumer knows
+of its group, how a consumer waits and asks again, and the shorter transaction timeout of Kafka Streams.
 """
 
 from typing import Any
@@ -155,7 +155,7 @@ def test_the_flag_is_part_of_version_7() -> None:
 
 
 def test_a_transactional_commit_is_checked_as_a_members_commit_is() -> None:
-    """Public interfaces, TxnOffsetCommit version 3: ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID, and nothing is pending."""
+    """Public interfaces, TxnOffsetCommit version 3: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID; nothing is pending then."""
     core = broker(**CONFIG)
     (member,) = stable(core, [b""])
     producer = transaction(core)

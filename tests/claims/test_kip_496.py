@@ -1,9 +1,7 @@
 """Source: KIP-496, deletion of committed offsets, and expiry of those that nobody subscribes to.
 
-Not served, and so without a test:
-
-- the four meters under their JMX names: there is no JMX; what they count is tested.
-- Admin.deleteConsumerGroupOffsets of an admin of ours: there is none yet; kafka-python's is tested.
+Not served, and so without a test: JMX; the four meters are read from Python and by Prometheus, under Kafka's names.
+Admin.deleteConsumerGroupOffsets is kafka-python's.
 """
 
 import struct
@@ -27,7 +25,7 @@ from tests.claims.claimed import (
     stable,
     turn,
 )
-from tests.coordinator.group_world import TOPIC, World, subscription
+from tests.coordinator.group_world import World, subscription
 from tests.interop.waiting import until
 
 SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -53,6 +51,27 @@ def test_a_subscribed_topics_offsets_are_refused_and_those_of_others_deleted() -
     client = CoreClient(core)
     assert delete_offsets(client, "g", ("t", 0), ("old", 0)) == {("t", 0): SUBSCRIBED, ("old", 0): 0}
     assert client.committed("g") == {("t", 0): 1}
+
+
+def test_what_the_members_subscribe_to_together_is_kept_until_a_rebalance_says_otherwise() -> None:
+    """Proposed changes: the set of topics that the group is currently interested in."""
+    world = World()
+    (first,) = world.stable(protocols={"range": subscription("t")})
+
+    def answers() -> list[int]:
+        return [world.delete_offset(topic=name).topics[0].partitions[0].error_code for name in "tuv"]
+
+    second = world.enter(protocols={"range": subscription("u")})
+    assert answers() == [SUBSCRIBED, 0, 0], "while the first member is waited for"
+    world.join(first, protocols={"range": subscription("t")})
+    assert not second.is_parked
+    assert answers() == [SUBSCRIBED, SUBSCRIBED, 0]
+    changed = world.join(first, protocols={"range": subscription("v")})
+    assert changed.is_parked
+    assert answers() == [SUBSCRIBED, SUBSCRIBED, 0]
+    world.advance(10_000)
+    assert changed.answer.error_code == 0
+    assert answers() == [0, 0, SUBSCRIBED], "the second member is gone, and the first reads something else"
 
 
 def test_of_an_empty_group_everything_may_go() -> None:
@@ -89,7 +108,7 @@ def test_what_is_no_subscription_may_be_one_to_anything() -> None:
     """Proposed changes: only what is known to be of no interest is let go."""
     world = World()
     world.stable(protocols={"range": b"\0"})
-    assert world.delete_offset().topics[0].partitions[0].error_code == SUBSCRIBED
+    assert world.delete_offset(topic="anything").topics[0].partitions[0].error_code == SUBSCRIBED
 
 
 def test_a_group_of_one_protocol_type_admits_no_other() -> None:
@@ -124,19 +143,28 @@ def test_an_empty_group_subscribes_to_nothing() -> None:
 
 
 def test_the_four_meters_count_offsets_and_rebalances() -> None:
-    """Public interfaces, metrics: commits by offset, expirations, deletions, completed rebalances."""
+    """Public interfaces, metrics: commits by offset, expirations, administrative deletions, completed rebalances."""
     core = broker(offsets_retention_minutes=1, offsets_retention_check_interval_ms=2**62)
     client = CoreClient(core)
-    meters = core.runtime.meters
+
+    def counts() -> list[float]:
+        names = ("offset-commit", "offset-expiration", "offset-deletion", "group-completed-rebalance")
+        told = core.metrics.read()
+        assert all(f"{name}-rate" in told for name in names)
+        return [told[f"{name}-count"] for name in names]
+
     client.commit("h", {("t", 0): 1, ("t", 1): 1, ("t", 2): 1})
-    assert (meters.offset_commits, meters.completed_rebalances) == (3, 0)
+    assert counts() == [3, 0, 0, 0]
+    client.commit("h", {("t", 0): 2, ("t", 9): 1})
+    assert counts() == [4, 0, 0, 0], "what is refused does not count"
     stable(core, [b"", b""])
     turn(core)
-    assert meters.completed_rebalances == 1
-    delete_offsets(client, "h", ("t", 0))
+    assert counts() == [4, 0, 0, 1]
+    delete_offsets(client, "h", ("t", 0), ("t", 3))
+    assert counts() == [4, 0, 1, 1], "what was not there does not count"
     after(core, 60_000)
-    expired(core)
-    assert (meters.offset_deletions, meters.offset_expirations) == (1, 2)
+    assert expired(core) == 2
+    assert counts() == [4, 2, 1, 1]
 
 
 @pytest.fixture
@@ -164,10 +192,3 @@ def test_an_admin_deletes_offsets(running: Broker) -> None:
             member.close()
     finally:
         admin.close()
-
-
-def test_the_topic_that_a_group_of_these_tests_reads() -> None:
-    """The world's groups read one topic; its name is what the tests above delete."""
-    world = World()
-    world.stable()
-    assert world.group().is_subscribed_to(TOPIC)

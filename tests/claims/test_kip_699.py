@@ -1,12 +1,14 @@
 """Source: KIP-699, FindCoordinator for several groups at once.
 
-Not served, and so without a test: keys of transactions, which are refused; how clients fall back to single requests.
+Not served, and so without a test: how clients fall back to single requests, and what admin clients ask with them.
 """
 
 import pytest
 
+from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.testing import Cluster
 from tests.claims.claimed import CoreClient, broker
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -34,10 +36,34 @@ def test_each_coordinator_has_its_own_error() -> None:
     assert [(c.error_code, c.node_id, c.host, c.port) for c in answer.coordinators] == [expected] * 2
 
 
+def test_groups_of_one_request_may_have_different_coordinators() -> None:
+    """Motivation: one request to any broker instead of one a group, whoever coordinates them."""
+    with Cluster(brokers=2) as cluster:
+        names = [f"g{number}" for number in range(8)]
+        request = messages.FindCoordinatorRequest(key_type=GROUP, coordinator_keys=names)
+        for node in cluster.nodes:
+            with Connection(node.host, node.port, 20) as connection:
+                found = connection.call(request, 4).coordinators
+            assert [c.key for c in found] == names
+            assert {c.key: c.node_id for c in found} == {name: cluster.coordinator(name) for name in names}
+            assert {(c.node_id, c.port) for c in found} == {(each.id, each.port) for each in cluster.nodes}
+
+
 def test_no_keys_find_nothing() -> None:
     """Public interfaces: an empty list is answered by one."""
     request = messages.FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[])
     assert CoreClient(broker()).call(request, 4).coordinators == []
+
+
+@pytest.mark.parametrize(("version", "key_type"), [(4, 9), (5, SHARE)])
+def test_keys_of_no_known_type_are_refused_one_by_one(version: int, key_type: int) -> None:
+    """Public interfaces: an error belongs to a key, also when it is the request's."""
+    request = messages.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
+    found = CoreClient(broker()).call(request, version).coordinators
+    assert [(c.key, c.error_code, c.node_id) for c in found] == [
+        ("a", ErrorCode.INVALID_REQUEST, -1),
+        ("b", ErrorCode.INVALID_REQUEST, -1),
+    ]
 
 
 @pytest.mark.parametrize("version", [0, 1, 3])

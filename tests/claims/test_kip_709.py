@@ -9,6 +9,7 @@ import pytest
 from kafka_offsets.broker.runtime import partition_for
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from tests.broker.transactional_core import Producer
 from tests.claims.claimed import CoreClient, broker
 
 Group = messages.OffsetFetchRequest.Group
@@ -65,6 +66,42 @@ def test_each_group_has_its_own_error() -> None:
         a: (0, {("t", 0): 1}),
         b: (ErrorCode.NOT_COORDINATOR, {}),
     }
+
+
+def test_a_group_that_is_not_there_is_answered_among_the_others() -> None:
+    """Public interfaces: as when it is asked alone, -1 and no error; of all its topics, none."""
+    client = CoreClient(broker())
+    client.commit("a", {("t", 0): 1})
+    assert fetch(client, group("missing", 0), group("a", 0), Group("none", topics=None)) == {
+        "missing": (0, {("t", 0): -1}),
+        "a": (0, {("t", 0): 1}),
+        "none": (0, {}),
+    }
+
+
+def test_no_groups_are_answered_by_none() -> None:
+    """Public interfaces: an empty list of groups."""
+    assert fetch(CoreClient(broker())) == {}
+
+
+def test_stable_offsets_are_required_of_all_groups_or_of_none() -> None:
+    """Public interfaces: require_stable stands beside the list of groups; what is unstable in one spoils no other."""
+    core = broker(transaction_state_log_num_partitions=1)
+    client = CoreClient(core)
+    client.commit("a", {("t", 0): 1})
+    client.commit("b", {("t", 0): 2})
+    producer = Producer(core)
+    producer.init()
+    assert producer.commit_offset("b", "t", 9) == 0
+    for require_stable, of_b in ((True, (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)), (False, (0, 2))):
+        asked = messages.OffsetFetchRequest(
+            groups=[group("a", 0), group("b", 0)], require_stable=require_stable
+        )
+        answer = client.call(asked, 8)
+        (a,), (b,) = ([p for t in each.topics for p in t.partitions] for each in answer.groups)
+        assert [g.error_code for g in answer.groups] == [0, 0]
+        assert (a.error_code, a.committed_offset) == (0, 1)
+        assert (b.error_code, b.committed_offset) == of_b
 
 
 @pytest.mark.parametrize("version", [1, 5, 7])

@@ -1,13 +1,16 @@
-"""A broker on virtual time, and what the tests of claims do with it."""
+"""A broker on virtual time, or several, and what the tests of claims do with them."""
 
 from typing import Any
 
+from kafka_offsets.broker.compact_now import compact_now
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.client.connection import Connection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.testing import Cluster
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_commit_options import GroupMember, assignment, stable, turn
 from tests.broker.test_expiry import after, delete_topic, expired
@@ -18,9 +21,10 @@ __all__ = [
     "GroupMember",
     "after",
     "again",
+    "ask_node",
     "assignment",
     "broker",
-    "commit_timestamps",
+    "compacted",
     "delete_offsets",
     "delete_topic",
     "describe",
@@ -67,9 +71,22 @@ def offsets_topic(core: BrokerCore, partition: int = 0) -> list[tuple[Any, bytes
     ]
 
 
-def commit_timestamps(core: BrokerCore, group: str) -> dict[tuple[str, int], int]:
-    """Return when the offsets of a group were committed."""
-    return {place: entry.commit_timestamp for place, entry in core.committed(group).items()}
+def compacted(core: BrokerCore) -> list[tuple[Any, bytes | None]]:
+    """Have the cleaner go over the offsets topic, with what was written last; return the records that it leaves."""
+    future = compact_now(core, "__consumer_offsets", include_active=True)
+    for _ in range(1000):
+        if future.done():
+            break
+        after(core, 5)
+    assert [each.error for each in future.result(timeout=0).values()] == [None]
+    return offsets_topic(core)
+
+
+def ask_node(cluster: Cluster, node_id: int, request: messages.MessageValue, version: int) -> Any:
+    """Have one of several brokers answer."""
+    node = next(each for each in cluster.nodes if each.id == node_id)
+    with Connection(node.host, node.port, 20) as connection:
+        return connection.call(request, version)
 
 
 def delete_offsets(client: CoreClient, group: str, *places: tuple[str, int]) -> Any:

@@ -3,13 +3,13 @@
 Tested is what it asks of a coordinator, by versions of the requests that have come of it; and, with kafka-python,
 what a consumer sees of it. Not served, and so without a test:
 
-- the consumer's own interface (subscribe, poll, commit, position, getPartitions, getOffsets, callbacks), its wildcard
-  subscriptions, its fetching and its finding that the coordinator has failed: there is no consumer of ours yet.
-- the coordinator assigns partitions itself: Kafka's classic groups have a member do so; KIP-848 is not served yet.
-- the coordinator finds that the partitions of a topic have changed: in classic groups it is the leader who does.
+- the consumer's own interface (subscribe, poll, commit, position, getPartitions, getOffsets, callbacks), its fetching,
+  its own matching of topics, and its finding that the coordinator has failed: a matter of clients.
 - group metadata and ownership in ZooKeeper: they are in the offsets topic.
 - a fetch of offsets is refused to those who are no members: here, as in Kafka, everybody reads them; the test is below.
-- discovery through any broker, and failover to another one: there is one broker; a restart takes the place of failover.
+
+That the coordinator assigns the partitions and finds that a topic has changed is served by consumer groups (KIP-848);
+in classic groups it is a member that does so.
 """
 
 import threading
@@ -24,17 +24,21 @@ from kafka_offsets import Broker
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.testing import Cluster
 from tests.claims.claimed import (
     CoreClient,
     GroupMember,
     after,
+    ask_node,
     assignment,
     broker,
+    delete_topic,
     describe,
     killed,
     stable,
     turn,
 )
+from tests.claims.test_kip_848 import Consumer, settled
 from tests.coordinator.group_world import World
 from tests.interop.waiting import until
 
@@ -53,6 +57,24 @@ def test_the_coordinator_is_found_by_the_group() -> None:
     core = broker()
     answer = CoreClient(core).call(messages.FindCoordinatorRequest("g", 0), 1)
     assert (answer.error_code, answer.node_id, answer.port) == (0, core.node_id, core.port)
+
+
+def test_any_broker_tells_the_coordinator_and_only_that_one_serves_the_group() -> None:
+    """Coordinator discovery, and coordinator overview: requests to another broker are rejected."""
+    with Cluster(brokers=2) as cluster:
+        found = [ask_node(cluster, node, messages.FindCoordinatorRequest("g", 0), 1) for node in (1, 2)]
+        home = found[0].node_id
+        assert [each.node_id for each in found] == [home, home] and home in (1, 2)
+        offered = [messages.JoinGroupRequest.Protocol("range", b"")]
+        for request, version, error in (
+            (messages.JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", offered), 3, 0),
+            (messages.HeartbeatRequest("g", 1, "a stranger"), 3, GONE),
+            (messages.SyncGroupRequest("g", 1, "a stranger"), 3, GONE),
+            (messages.LeaveGroupRequest("g", "a stranger"), 2, GONE),
+            (messages.OffsetFetchRequest("g", []), 5, 0),
+        ):
+            assert ask_node(cluster, home, request, version).error_code == error
+            assert ask_node(cluster, 3 - home, request, version).error_code == ErrorCode.NOT_COORDINATOR
 
 
 # Join
@@ -183,6 +205,68 @@ def test_option_2_closes_the_sockets_of_all_but_the_one_that_joins() -> None:
     turn(core)
     assert [m.is_closed for m in members] == [True, True]
     assert not newcomer.is_closed
+
+
+def test_the_coordinator_assigns_and_finds_that_a_topic_has_changed() -> None:
+    """Coordinator overview, and consumer group rebalance: a partition change, without any member asking for it."""
+    core = broker()
+    core.topics.create("u", 1)
+    member = Consumer(core, subscribed_topic_names=["t"])
+    member.join()
+    epoch = member.epoch
+    assert member.owned == [0, 1, 2, 3]
+    core.topics.add_partitions("u", 2)
+    assert (settled(member), member.epoch) == ([[0, 1, 2, 3]], epoch), "nobody subscribes to this one"
+    core.topics.add_partitions("t", 5)
+    assert (settled(member), member.epoch) == ([[0, 1, 2, 3, 4]], epoch + 1)
+    delete_topic(member.client, "t")
+    member.beat(topic_partitions=[])
+    assert (member.owned, member.epoch) == ([], epoch + 2), "open question: topics may be deleted"
+
+
+def test_in_a_classic_group_a_member_assigns() -> None:
+    """Join: the document has the coordinator do so; here, as in Kafka, it hands over what the leader says, unread."""
+    core = broker()
+    members = stable(core, [b"the leader's", b"not even an assignment"])
+    described = describe(CoreClient(core), "g").members
+    assert {m.member_id: m.member_assignment for m in described} == {
+        members[0].member_id: b"the leader's",
+        members[1].member_id: b"not even an assignment",
+    }
+
+
+def test_members_of_a_group_may_have_different_session_timeouts() -> None:
+    """Open questions: they may, within the limits of the broker; each fails by its own."""
+    world = World()
+    (slow,) = world.stable(session_ms=30_000)
+    quick = world.enter(session_ms=6_000)
+    assert world.join(slow, session_ms=30_000).answer.generation_id == 2
+    world.sync(slow, 2, {})
+    world.sync(quick.answer.member_id, 2)
+    world.advance(6_000)
+    assert [*world.group().members] == [slow]
+    world.advance(23_999)
+    assert [*world.group().members] == [slow]
+    world.advance(1)
+    assert world.group().members == {}
+
+
+def test_a_group_goes_on_at_another_coordinator() -> None:
+    """Coordinator failover: the other broker knows members and generation, and the first one refuses the group."""
+    with Cluster(brokers=2) as cluster:
+        home = ask_node(cluster, 1, messages.FindCoordinatorRequest("g", 0), 1).node_id
+        offered = [messages.JoinGroupRequest.Protocol("range", b"")]
+        asked = messages.JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", offered)
+        joined = ask_node(cluster, home, asked, 3)
+        given = [messages.SyncGroupRequest.Assignment(joined.member_id, b"all")]
+        asked_sync = messages.SyncGroupRequest("g", 1, joined.member_id, None, assignments=given)
+        assert ask_node(cluster, home, asked_sync, 3).error_code == 0
+        cluster.stop_node(home)
+        beat = messages.HeartbeatRequest("g", 1, joined.member_id)
+        assert ask_node(cluster, 3 - home, beat, 3).error_code == 0
+        assert ask_node(cluster, 3 - home, asked_sync, 3).assignment == b"all"
+        cluster.start_node(home)
+        assert ask_node(cluster, home, beat, 3).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_new_coordinator_goes_on_without_a_rebalance() -> None:

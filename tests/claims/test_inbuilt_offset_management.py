@@ -5,9 +5,9 @@ Not served, and so without a test:
 - [1b, 1c, 5a, 5d] offset.storage chooses between ZooKeeper and the inbuilt manager; startup, cleanup, shutdown of
   either; a group's znodes go with its last offset, stale ones when they are loaded: there is no ZooKeeper.
 - [2a] the consumer's embedded producer and its acks: phase 1 of the document; OffsetCommit is its phase 2.
-- [2b] an offset counts when all replicas have it: there is one broker, and its log is all replicas.
-- [3b] a fetch at another broker is forwarded over pooled connections: there is one broker.
-- [4] a follower loads nothing, and a broker that leads no more cleans its table: there is one broker.
+- [2b] an offset counts when all replicas have it: the brokers of a cluster share one log, which is all replicas.
+- [3b] a fetch at another broker is forwarded over pooled connections: it is refused, and clients ask for the right one.
+- [4] a follower loads nothing, and a broker that leads no more cleans its table: the brokers of a cluster share one.
 - [5b] the clean-up tool asks ZooKeeper about groups and owners: DeleteGroups asks the group itself.
 """
 
@@ -17,6 +17,8 @@ from kafka_offsets.broker.runtime import partition_for
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import batch_headers, encode_batch
+from kafka_offsets.testing import Cluster
 from tests.broker.core_client import commit_request
 from tests.broker.test_core import LateSync
 from tests.broker.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
@@ -24,7 +26,9 @@ from tests.claims.claimed import (
     CoreClient,
     after,
     again,
+    ask_node,
     broker,
+    compacted,
     killed,
     offsets_topic,
     stable,
@@ -112,6 +116,35 @@ def test_the_topic_is_created_by_whoever_comes_first(first: str) -> None:
     assert core.topics.get("__consumer_offsets") is not None
 
 
+def test_nobody_produces_offsets() -> None:
+    """[2a] The document has consumers produce them as text; here, as in Kafka, only the broker writes them."""
+    core = broker()
+    client = CoreClient(core)
+    client.commit("g", {("t", 0): 1})
+    request = messages.ProduceRequest
+    batch = encode_batch([(stored.offset_key("g", "t", 0), b"5", (), 0)])
+    data = request.TopicProduceData(
+        "__consumer_offsets", bytes(16), [request.PartitionProduceData(0, bytes(batch))]
+    )
+    (topic,) = client.call(request(None, -1, 1000, [data]), 9).responses
+    assert topic.partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert client.committed("g") == {("t", 0): 1}
+
+
+def test_commits_are_not_compressed_and_name_their_format() -> None:
+    """[2a] They are small; and a version in keys and values lets the format evolve."""
+    core = broker()
+    CoreClient(core).commit("g", {("t", 0): 1})
+    found = core.topics.partition("__consumer_offsets", 0)
+    assert found is not None
+    ((_, header),) = [each for batch in found.log.batches() for each in batch_headers(batch.data)]
+    assert header.attributes & 7 == 0
+    ((_, value),) = offsets_topic(core)
+    assert value is not None
+    assert stored.offset_key("g", "t", 0)[:2] == b"\0\1"
+    assert int.from_bytes(value[:2]) >= 3
+
+
 def test_one_fetch_asks_for_many_partitions() -> None:
     """[3b] A request has several topic partitions; each is answered."""
     core = broker()
@@ -127,6 +160,31 @@ def test_an_offset_that_is_not_there_is_minus_one_and_no_error() -> None:
     asked = [messages.OffsetFetchRequest.Topic("nowhere", [0])]
     (topic,) = CoreClient(broker()).call(messages.OffsetFetchRequest("g", asked), 5).topics
     assert (topic.partitions[0].committed_offset, topic.partitions[0].error_code) == (-1, 0)
+
+
+def test_a_broker_that_does_not_coordinate_the_group_refuses_a_fetch() -> None:
+    """[3b] The document has it ask the one that does; here, as in Kafka, the client is told to look for it."""
+    with Cluster(brokers=2) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.commit("g", {("t", 0): 7})
+        home = cluster.coordinator("g")
+        asked = messages.OffsetFetchRequest("g", [messages.OffsetFetchRequest.Topic("t", [0])])
+        (topic,) = ask_node(cluster, home, asked, 5).topics
+        assert topic.partitions[0].committed_offset == 7
+        assert ask_node(cluster, 3 - home, asked, 5).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_the_broker_that_leads_from_now_on_has_the_offsets() -> None:
+    """[4] Leadership goes to another broker: that one has loaded the table and answers, and the first one does not."""
+    with Cluster(brokers=2) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.commit("g", {("t", 0): 7})
+        old, new = cluster.coordinator("g"), cluster.move_coordinator("g")
+        assert {old, new} == {1, 2}
+        asked = messages.OffsetFetchRequest("g", [messages.OffsetFetchRequest.Topic("t", [0])])
+        (topic,) = ask_node(cluster, new, asked, 5).topics
+        assert topic.partitions[0].committed_offset == 7
+        assert ask_node(cluster, old, asked, 5).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_while_offsets_are_loaded_fetches_hear_that_and_try_again() -> None:
@@ -153,13 +211,22 @@ def test_a_commit_during_loading_beats_what_is_loaded_where_configured(taken: bo
 
 def test_a_tombstone_removes_the_offset_and_the_cleaner_the_record() -> None:
     """[5a] A null payload deletes the entry at once; the log is cleaned of both later."""
-    core = broker()
+    core = broker(log_cleaner_delete_retention_ms=1000)
     client = CoreClient(core)
+    client.commit("h", {("t", 0): 1})
     client.commit("g", {("t", 0): 1})
     (deleted,) = client.call(messages.DeleteGroupsRequest(["g"]), 1).results
     assert deleted.error_code == 0
     assert client.committed("g") == {}
-    assert (stored.OffsetKey("g", "t", 0), None) in offsets_topic(core)
+    assert [key for key, _ in offsets_topic(core)].count(stored.OffsetKey("g", "t", 0)) == 2
+    left = [(key, value is None) for key, value in compacted(core)]
+    h, g = stored.OffsetKey("h", "t", 0), stored.OffsetKey("g", "t", 0)
+    assert left == [(h, False), (g, True), (stored.GroupKey("g"), True)]
+    after(core, 1000)
+    client.commit("h", {("t", 0): 2})
+    assert [key for key, _ in compacted(core)] == [h], (
+        "readers have had delete.retention.ms to see the tombstones"
+    )
 
 
 def test_an_active_group_is_not_cleaned_up() -> None:

@@ -2,9 +2,8 @@
 
 Not served, and so without a test:
 
-- phase 2: any broker takes a commit or a fetch and passes it on, in two hops: there is one broker.
-- phase 2: all replicas keep the table: there is one broker, and replicas of Kafka keep none.
-- phase 2: writes scale horizontally over brokers: there is one broker.
+- phase 2: any broker takes a commit or a fetch and passes it on, in two hops: others than the coordinator refuse it.
+- phase 2: all replicas keep the table: those of Kafka keep none, and the brokers of a cluster here share one.
 - phase 2: a transaction id and a size in each message tell partial writes: a commit is one record batch, whose checksum
   tells them; the tests on partial writes show that.
 - integration: a consumer may begin at positions of its own: that is a matter of clients, see tests/interop.
@@ -16,13 +15,15 @@ import pytest
 
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.testing import Cluster
 from tests.broker.core_client import commit_request
 from tests.broker.test_snapshots import kept
-from tests.claims.claimed import CoreClient, broker, killed, offsets_topic
+from tests.claims.claimed import CoreClient, ask_node, broker, compacted, killed, offsets_topic
 from tests.conftest import REPOSITORY
 
 LOG = "__consumer_offsets-0/00000000000000000000.log"
@@ -111,7 +112,7 @@ def test_a_commit_of_several_partitions_is_in_the_log_whole_or_not_at_all() -> N
 
 def test_a_partial_write_never_lets_compaction_delete_the_right_value() -> None:
     """Phase 2, nuances: a torn commit is cut off before anything is cleaned, so the value before it is the last one."""
-    core = broker(log_cleaner_min_cleanable_ratio=0)
+    core = broker()
     client = CoreClient(core)
     client.commit("g", {("t", 0): 1, ("t", 1): 1})
     files = core.directory.files
@@ -122,6 +123,8 @@ def test_a_partial_write_never_lets_compaction_delete_the_right_value() -> None:
     later = broker(torn)
     assert [value is not None for _, value in offsets_topic(later)] == [True, True]
     CoreClient(later).commit("h", {("t", 0): 7})
+    kept_keys = [key for key, _ in compacted(later)]
+    assert kept_keys == [stored.OffsetKey(*each) for each in (("g", "t", 0), ("g", "t", 1), ("h", "t", 0))]
     assert CoreClient(killed(later)).committed("g") == {("t", 0): 1, ("t", 1): 1}
 
 
@@ -142,6 +145,24 @@ def test_a_savvy_client_hashes_the_group_itself() -> None:
     core = broker(offsets_topic_num_partitions=50)
     CoreClient(core).commit("billing", {("t", 0): 1})
     assert [key.group for key, _ in offsets_topic(core, partition_for("billing", 50))] == ["billing"]
+
+
+def test_groups_are_spread_over_brokers_by_that_hash() -> None:
+    """Requirement 1 and phase 2: writes scale with the brokers; the one that leads the partition takes the commit."""
+    with Cluster({"offsets.topic.num.partitions": 8}, brokers=2) as cluster:
+        cluster.create_topic("t", 1)
+        groups = [f"g{number}" for number in range(8)]
+        for group in groups:
+            cluster.commit(group, {("t", 0): 1})
+        homes = {group: cluster.leader("__consumer_offsets", partition_for(group, 8)) for group in groups}
+        assert set(homes.values()) == {1, 2}
+        partitions = [messages.OffsetCommitRequest.Partition(0, 2)]
+        topics = [messages.OffsetCommitRequest.Topic("t", partitions=partitions)]
+        for group, home in homes.items():
+            made = messages.OffsetCommitRequest(group, topics=topics)
+            for node, error in ((home, 0), (3 - home, ErrorCode.NOT_COORDINATOR)):
+                (topic,) = ask_node(cluster, node, made, 7).topics
+                assert topic.partitions[0].error_code == error
 
 
 def test_an_offset_is_updated_if_the_current_one_is_the_expected_one() -> None:
@@ -182,7 +203,13 @@ def test_anybody_stores_offsets_without_being_a_member() -> None:
 def test_the_offsets_topic_is_cleaned_by_key() -> None:
     """Phase 2: a key-based cleaner removes older updates of the offset log."""
     core = broker()
-    CoreClient(core).commit("g", {("t", 0): 1})
+    client = CoreClient(core)
+    for offset in range(5):
+        client.commit("g", {("t", 0): offset, ("t", 1): 10 + offset})
     topic = core.topics.get("__consumer_offsets")
     assert topic is not None and topic.configs["cleanup.policy"] == "compact"
     assert Config.load({}).log_cleaner_enable
+    assert len(offsets_topic(core)) == 10
+    left = {key: stored.parse_offset_value(value or b"", 0).offset for key, value in compacted(core)}
+    assert left == {stored.OffsetKey("g", "t", 0): 4, stored.OffsetKey("g", "t", 1): 14}
+    assert CoreClient(killed(core)).committed("g") == {("t", 0): 4, ("t", 1): 14}

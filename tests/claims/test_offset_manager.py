@@ -1,9 +1,6 @@
 """Source: a description of OffsetManager, the broker's module for committed offsets.
 
-Not served, and so without a test:
-
-- a broker that does not lead the group's partition answers not-leader: there is one broker. What a client hears in that
-  case, NOT_COORDINATOR, is what it hears of a shard whose log is gone, below.
+Served in full; what it calls compact() is the round of expiry, and its log merge thread the cleaner.
 """
 
 import pytest
@@ -12,8 +9,9 @@ from kafka_offsets.broker.runtime import partition_for
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.testing import Cluster
 from tests.broker.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
-from tests.claims.claimed import CoreClient, after, broker, expired, offsets_topic
+from tests.claims.claimed import CoreClient, after, ask_node, broker, compacted, expired, offsets_topic
 
 
 def java_hash(text: str) -> int:
@@ -77,8 +75,19 @@ def test_offsets_that_are_being_loaded_cannot_be_read_yet() -> None:
     assert {p.error_code for p in topic.partitions} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
+def test_only_the_broker_that_leads_the_groups_partition_answers() -> None:
+    """2, getOffsets, leaderIsLocal: the others are not the offset manager of this group."""
+    with Cluster(brokers=2) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.commit("g", {("t", 0): 1})
+        home = cluster.leader("__consumer_offsets", partition_for("g", 50))
+        request = messages.OffsetFetchRequest("g", [messages.OffsetFetchRequest.Topic("t", [0])])
+        assert ask_node(cluster, home, request, 5).error_code == 0
+        assert ask_node(cluster, 3 - home, request, 5).error_code == ErrorCode.NOT_COORDINATOR
+
+
 def test_a_broker_that_does_not_serve_the_partition_says_so() -> None:
-    """2, getOffsets elsewhere: not the offset manager of this group."""
+    """2, getOffsets: what is said elsewhere is also said where the partition of the group has no log to serve."""
     core = broker()
     client = CoreClient(core)
     client.commit("g", {("t", 0): 1})
@@ -117,6 +126,25 @@ def test_tombstones_go_to_the_partitions_of_their_groups() -> None:
     for partition in range(3):
         gone = {key.group for key, value in offsets_topic(core, partition) if value is None}
         assert gone == {group for group in groups if partition_for(group, 3) == partition}
+
+
+def test_of_what_compact_let_go_the_log_keeps_the_tombstones_and_of_the_rest_the_latest() -> None:
+    """3, compact, and beginning, (3): the latest offset is kept, which controls the size of the topic."""
+    core = broker(offsets_retention_minutes=1, offsets_retention_check_interval_ms=2**62)
+    client = CoreClient(core)
+    client.commit("stale", {("t", 0): 1})
+    after(core, 60_000)
+    for offset in range(5):
+        client.commit("kept", {("t", 0): offset})
+    assert expired(core) == 1
+    assert len(offsets_topic(core)) == 8
+    left = compacted(core)
+    assert {key for key, value in left if value is None} == {
+        stored.OffsetKey("stale", "t", 0),
+        stored.GroupKey("stale"),
+    }
+    ((key, value),) = [(key, value) for key, value in left if value is not None]
+    assert (key, stored.parse_offset_value(value, 0).offset) == (stored.OffsetKey("kept", "t", 0), 4)
 
 
 def test_compact_is_executed_regularly() -> None:

@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep a file's tests in one worker of pytest-xdist (--dist loadgroup), and all that share a JVM as well."""
     for item in items:
         folder = item.path.relative_to(REPOSITORY).parts[1]
-        kafka = "kafka" if item.get_closest_marker("kafka") else str(item.path)
+        kafka = "kafka" if item.get_closest_marker("apache_kafka") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(folder if folder == "spark" else kafka))
 
 

@@ -231,5 +231,5 @@ def test_a_directory_of_no_broker_is_left_as_it_is(
 
 def test_the_example_of_the_readme_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (REPOSITORY / "README.md").read_text()
-    _, lines = run(capsys, "--dry-run", KAFKAS / "__consumer_offsets-1")
+    _, lines = run(capsys, "--dry-run", KAFKAS / "__consumer_offsets-0")
     assert "\n".join(lines) in readme

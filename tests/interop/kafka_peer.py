@@ -23,6 +23,7 @@ EXPECTED_LINE = re.compile(
     r"Dumping \S+|Log starting offset: \d+|baseOffset: .* isvalid: true|\| offset: .*"
     r"|offset: \d+ position: \d+|timestamp: \d+ offset: \d+|SLF4J: .*"
     r"|\S+\.index is empty\."
+    r"|producerId: \d+ producerEpoch: \d+ coordinatorEpoch: -?\d+ currentTxnFirstOffset: Optional.*"
     r"|version: 0 producerId: \d+ firstOffset: \d+ lastOffset: \d+ lastStableOffset: \d+"
 )
 COUNTED_FROM_NOWHERE = re.compile(

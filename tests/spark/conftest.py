@@ -4,6 +4,7 @@ KAFKA_OFFSETS_TEST_BOOTSTRAP=HOST:PORT names a broker that runs already: Apache 
 KAFKA_OFFSETS_SPARK_JARS is the folder with the jars of Spark's Kafka connector; pom.xml says which.
 """
 
+import importlib.util
 import itertools
 import os
 import shutil
@@ -29,6 +30,16 @@ GET_JARS = f"mvn -q -B -f {POM} dependency:copy-dependencies -DoutputDirectory={
 _numbers = itertools.count(1)
 
 
+def need_spark() -> None:
+    """Skip, or fail where everything should be there, without Java, PySpark or the jars of the connector."""
+    if shutil.which("java") is None:
+        missing("Java 17", "apt-get install -y openjdk-17-jdk-headless")
+    if importlib.util.find_spec("pyspark") is None:
+        missing("pyspark", "pip install pyspark pyarrow")
+    if not any(JARS.glob("spark-sql-kafka*.jar")):
+        missing("Spark's Kafka connector", GET_JARS)
+
+
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
     """HOST:PORT of the broker under test."""
@@ -43,15 +54,10 @@ def bootstrap() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A local session of two threads with Spark's Kafka connector; starting it takes 7 to 15 seconds."""
-    if shutil.which("java") is None:
-        missing("Java 17", "apt-get install -y openjdk-17-jdk-headless")
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        missing("pyspark", "pip install pyspark pyarrow")
+    need_spark()
+    from pyspark.sql import SparkSession
+
     jars = sorted(JARS.glob("*.jar"))
-    if not any(jar.name.startswith("spark-sql-kafka") for jar in jars):
-        missing("Spark's Kafka connector", GET_JARS)
     # Without it Spark's workers are the `python3` of the path, which may be another one without our packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {

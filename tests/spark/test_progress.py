@@ -470,7 +470,7 @@ def peer(tmp_path: Path) -> Iterator[KafkaPeer]:
 
 
 @pytest.mark.interop
-@pytest.mark.kafka
+@pytest.mark.apache_kafka
 @pytest.mark.timeout(300)  # the first time Maven loads Kafka
 def test_apache_kafka_takes_and_refuses_the_same_commits(peer: KafkaPeer) -> None:
     host, port = peer.start({"offsets.topic.num.partitions": "1"})

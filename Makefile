@@ -13,6 +13,7 @@
 #               CRASH_ARGS="--large 100000": in so many bytes of 100 MiB
 # linearizability  1,000 histories of offsets under 16 clients, each checked whether it is that of a register
 # simulation    100,000 seeds of 200 steps of clients, crashes and clocks beside an oracle; goes on where it stopped, in .crash
+# spark-logs    the state of 1,000 logs by Spark, beside the coordinator's, before and after compaction and rewriting
 # disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
 # fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
 # mutation      12,000 changes to coordinator/, by mutmut: does a test see each of them? goes on where it stopped, in .crash
@@ -39,7 +40,7 @@ WORKERS := logical --maxprocesses 4
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
+.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
@@ -103,6 +104,9 @@ linearizability: $(VENV)/test.stamp
 
 simulation: $(VENV)/test.stamp
 	$(BIN)/python -m tests.simulation.campaign $(CRASH_ARGS)
+
+spark-logs: $(VENV)/test.stamp tools
+	KAFKA_OFFSETS_SPARK_LOGS=1000 $(BIN)/python -m pytest --timeout=7200 tests/spark/test_state.py tests/spark/test_expiring.py
 
 disk-errors: $(VENV)/test.stamp
 	KAFKA_OFFSETS_DISK_ERRORS=all KAFKA_OFFSETS_LOCK_ROUNDS=100 $(BIN)/python -m pytest -rs \

@@ -22,6 +22,8 @@ _ASKS = {
 }
 """The commands that ask a broker."""
 
+_SPARK = "what a log of committed offsets says: state, lag, expiry, activity, audit, reports, by Apache Spark"
+
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
@@ -75,6 +77,12 @@ def _run(words: list[str]) -> int:
         parser = _Parser(prog=f"kafka-offsets {words[0]}", description=_ASKS[words[0]])
         command.add_actions(parser, words[0])
         return command.run(parser.parse_args(words[1:], argparse.Namespace(command=words[0])))
+    if words[:1] == ["spark"]:
+        from kafka_offsets.spark import command as spark_command
+
+        parser = _Parser(prog="kafka-offsets spark", description=_SPARK)
+        spark_command.add_actions(parser)
+        return spark_command.run(parser.parse_args(words[1:]))
     everything = _parser()
     options = everything.parse_args(words)
     if options.version:
@@ -128,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_config_options(compact)
     for name, help_ in _ASKS.items():
         commands.add_parser(name, help=help_, add_help=False)
+    commands.add_parser("spark", help=_SPARK, add_help=False)
     commands.add_parser(
         "inspect", help="explain a segment file, a record or a frame, byte by byte", add_help=False
     )

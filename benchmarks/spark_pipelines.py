@@ -1,0 +1,250 @@
+"""What do the pipelines of Spark cost: the state of a raw log, of decoded Parquet, and of a log that went on a little?
+
+    python benchmarks/spark_pipelines.py [--records 5000000] [--threads 2] [--only log,parquet,merge] [--dir DIR]
+
+log      segments -> state, by the data source in the modes `latest` and `all`; and the most memory that JVM and workers
+         had. Flat memory: run it with 10,000,000 and with 100,000,000 records
+parquet  decoded rows -> state: `latest` in one reading and in two, beside the usual `max_by(struct(...))`; with
+         metadata that is mostly empty, and with another one in each commit
+merge    a state of all records, and then 1 % more: merged into it, beside a state that is computed from nothing
+
+Segments: commits of 2,000 groups, 144,000 keys, ten in a batch, 3 % deletions, 80 bytes a record. Parts of a log repeat
+each other at later offsets. Each figure is the better one of two runs, in wall time and in CPU time of all processes;
+on a busy machine the second is the one to compare.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.protocol.records import batch_headers, encode_batch, set_base_offset
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GROUPS, TOPICS, PARTITIONS = 2000, 6, 12
+BATCH = 10
+SEGMENT = 1_000_000
+START_MS = 1_750_000_000_000
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def make_log(directory: Path, records: int) -> None:
+    """Write segments of one log partition."""
+    folder = directory / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    size = min(SEGMENT, records)
+    data = bytearray(_segment(size))
+    positions = [(at, header.base_offset) for at, header in batch_headers(data)]
+    for base_offset in range(0, records, size):
+        for at, offset in positions:
+            set_base_offset(data, at, base_offset + offset, 0)
+        (folder / f"{base_offset:020d}.log").write_bytes(data)
+
+
+def _segment(records: int) -> bytes:
+    chance = random.Random(1)
+    topic_id = bytes(range(1, 17))
+    parts = []
+    for offset in range(0, records, BATCH):
+        group, now = f"grp-{chance.randrange(GROUPS):04d}", START_MS + offset
+        made: list[tuple[bytes, bytes | None, tuple[()], int]] = []
+        for number in range(offset, min(offset + BATCH, records)):
+            place = f"topic.{chance.randrange(TOPICS)}", chance.randrange(PARTITIONS)
+            entry = OffsetAndMetadata(number, 5, "", now, -1, topic_id)
+            record = stored.offset_record(group, *place, entry)
+            made.append((record.key, None if chance.random() < 0.03 else record.value, (), now))
+        parts.append(encode_batch(made, base_offset=offset, leader_epoch=0))
+    return b"".join(parts)
+
+
+class Spent:
+    """Wall and CPU seconds, and the most memory, of this process and all that it has started."""
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = 0.0
+        self.most_bytes = 0
+        self._ended = threading.Event()
+
+    def __enter__(self) -> "Spent":
+        self._cpu, self._wall = _usage()[0], time.perf_counter()
+        self._watch = threading.Thread(target=self._look, daemon=True)
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall = time.perf_counter() - self._wall
+        self.cpu = _usage()[0] - self._cpu
+        self._ended.set()
+        self._watch.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.2):
+            self.most_bytes = max(self.most_bytes, _usage()[1])
+
+
+def _usage() -> tuple[float, int]:
+    """Return CPU seconds, those of ended children included, and resident bytes."""
+    rows = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        rows[int(path.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])), int(fields[21]))
+    family = {os.getpid()}
+    grown = True
+    while grown:
+        more = {pid for pid, (parent, _, _) in rows.items() if parent in family} - family
+        family |= more
+        grown = bool(more)
+    ours = [rows[pid] for pid in family if pid in rows]
+    return sum(row[1] for row in ours) / _TICKS, sum(row[2] for row in ours) * _PAGE
+
+
+def best(work: Callable[[], object], rounds: int = 2) -> Spent:
+    """Return what the best of some rounds has spent."""
+    all_ = []
+    for _ in range(rounds):
+        with Spent() as spent:
+            work()
+        all_.append(spent)
+    return min(all_, key=lambda spent: spent.cpu)
+
+
+def drain(rows: "DataFrame") -> None:
+    """Compute all rows and keep none."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def tell(what: str, records: int, spent: Spent) -> None:
+    """Print a figure."""
+    rate, per_cpu = records / spent.wall / 1e6, records / spent.cpu / 1e6
+    memory = f"{spent.most_bytes >> 20} MiB"
+    print(
+        f"{what:<52} {spent.wall:7.1f} s {spent.cpu:7.1f} cpu-s {rate:6.2f} M/s {per_cpu:6.2f} M/cpu-s {memory:>9}",
+        flush=True,
+    )
+
+
+def raw_rows(spark: "SparkSession", directory: Path, **options: str) -> "DataFrame":
+    """Read the log by the data source."""
+    reader = spark.read.format("consumer_offsets").option("path", str(directory))
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def log(spark: "SparkSession", directory: Path, records: int) -> None:
+    """Compute the state of segments."""
+    from kafka_offsets.spark.pipelines import latest
+
+    tell(
+        "log: state, mode=latest",
+        records,
+        best(lambda: drain(latest(raw_rows(spark, directory / "log", mode="latest")))),
+    )
+    tell("log: state, mode=all", records, best(lambda: drain(latest(raw_rows(spark, directory / "log")))))
+
+
+def parquet(spark: "SparkSession", directory: Path, records: int) -> None:
+    """Compute the state of decoded rows."""
+    from pyspark.sql import functions as sf
+
+    from kafka_offsets.spark.pipelines import latest, state
+
+    path = str(directory / "rows")
+    raw_rows(spark, directory / "log").write.parquet(path)
+    for name in ("empty metadata", "another metadata in each commit"):
+        rows = spark.read.parquet(path)
+        if name != "empty metadata":
+            rows = rows.withColumn(
+                "metadata", sf.concat(sf.lit("batch="), sf.col("log_offset").cast("string"))
+            )
+        row = sf.struct("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "tombstone")
+        usual = rows.groupBy(*state.KEY).agg(sf.max_by(row, "log_offset"), sf.max("log_offset"))
+        tell(f"parquet, {name}: latest", records, best(lambda rows=rows: drain(latest(rows))))
+        twice = best(lambda rows=rows: drain(latest(rows, read_twice=True)))
+        tell(f"parquet, {name}: latest, read_twice", records, twice)
+        tell(f"parquet, {name}: max_by(struct)", records, best(lambda usual=usual: drain(usual)))
+
+
+def merge(spark: "SparkSession", directory: Path, records: int) -> None:
+    """Merge 1 % more records into a state."""
+    from pyspark.sql import functions as sf
+
+    from kafka_offsets.spark.pipelines import merge_state, next_offsets
+
+    numbers: Iterator[int] = iter(range(100))
+    more = records // 100
+
+    def full() -> None:
+        rows = raw_rows(spark, directory / "log", isolation="uncommitted")
+        merge_state(str(directory / f"state-{next(numbers)}"), rows)
+
+    whole = best(full)
+    tell("merge: all records into an empty state", records, whole)
+    make_log(directory / "more", more)
+    new = raw_rows(spark, directory / "more", isolation="uncommitted")
+    path = str(directory / "state-0")
+
+    def incremental() -> None:
+        start = next_offsets(spark, path)[0]
+        merge_state(path, new.withColumn("log_offset", sf.col("log_offset") + start))
+
+    part = best(incremental)
+    tell("merge: 1 % more", more, part)
+    print(
+        f"merge: {100 * part.cpu / whole.cpu:.1f} % of the CPU, {100 * part.wall / whole.wall:.1f} % of the time"
+    )
+
+
+def main() -> None:
+    """Measure what the options ask for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=int, default=5_000_000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="log,parquet,merge")
+    parser.add_argument("--dir", type=Path)
+    options = parser.parse_args()
+    from pyspark.sql import SparkSession
+
+    from kafka_offsets.spark import register
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    directory = Path(tempfile.mkdtemp(dir=options.dir))
+    builder = SparkSession.builder.master(f"local[{options.threads}]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "4").config(
+        "spark.ui.showConsoleProgress", "false"
+    )
+    spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    try:
+        make_log(directory / "log", options.records)
+        parts = {"log": log, "parquet": parquet, "merge": merge}
+        for name in options.only.split(","):
+            parts[name](spark, directory, options.records)
+    finally:
+        spark.stop()
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()

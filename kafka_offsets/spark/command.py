@@ -1,0 +1,378 @@
+"""`kafka-offsets spark …`: the pipelines, from a log to tables, files and reports.
+
+A session is made where there is none, with as many threads as there are processors; below `spark-submit` it is that of
+the cluster. Tables are printed with spaces between the columns and `-` for what is not known, or as JSON, or written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.moves import parse_duration, parse_time
+from kafka_offsets.errors import KafkaOffsetsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS = ("parquet", "csv", "json")
+_WEEK = "P7D"
+_BYTES = "key,value"
+_LAST_ERROR = re.compile(
+    r"^(?:pyspark\.\S+\.|kafka_offsets\.\S+\.|builtins\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE
+)
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE.*)?$", re.MULTILINE)
+
+
+class SparkCommandError(KafkaOffsetsError):
+    """A command that Spark could not carry out."""
+
+
+def add_actions(parser: argparse.ArgumentParser) -> None:
+    """Add the words that follow `kafka-offsets spark`."""
+    parsers = parser.add_subparsers(
+        dest="action", metavar="COMMAND", required=True, parser_class=type(parser)
+    )
+
+    def action(name: str, help_: str, *, result: bool = True) -> argparse.ArgumentParser:
+        made = parsers.add_parser(name, help=help_, description=help_)
+        _add_input(made)
+        if result:
+            made.add_argument(
+                "--output", metavar="PATH", help="write the result there instead of printing it"
+            )
+            made.add_argument(
+                "--format", choices=FORMATS, default="parquet", help="of what is written (parquet)"
+            )
+            made.add_argument("--json", action="store_true", help="print an object a line")
+        return made
+
+    latest = action("latest", "what is committed at the end of the log")
+    latest.add_argument(
+        "--keep-tombstones", action="store_true", help="deleted keys too, in a column tombstone"
+    )
+    latest.add_argument(
+        "--snapshot", metavar="PATH", help="a state in Parquet that the log is the continuation of"
+    )
+    merge = action(
+        "merge-state", "bring a state that is kept in Parquet up to date with the log", result=False
+    )
+    merge.add_argument("--state", metavar="PATH", required=True, help="the folder of the state")
+    merge.add_argument("--full", action="store_true", help="write all of it anew")
+    lag = action("lag", "how far groups are behind, in records and in time")
+    lag.add_argument(
+        "--ends", metavar="HOST:PORT", type=_address, required=True, help="a broker that knows the topics"
+    )
+    lag.add_argument(
+        "--no-times", action="store_true", help="do not ask for the time of the first unread records"
+    )
+    _add_expiry(action("stale", "offsets that expire, and why"))
+    activity = action("activity", "commits, rewinds, rebalances and members over time")
+    activity.add_argument(
+        "--window", default="10 minutes", metavar="INTERVAL", help="10 minutes, if not given"
+    )
+    action("audit", "what the log consists of, and what is not as it should be")
+    write = action("write-segments", "write a compacted log directory", result=False)
+    write.add_argument("directory", type=Path, metavar="DIRECTORY", help="which must not exist")
+    write.add_argument("--partitions", type=int, default=50, help="offsets.topic.num.partitions (50)")
+    write.add_argument(
+        "--segment-bytes", type=int, default=100 << 20, help="offsets.topic.segment.bytes (104857600)"
+    )
+    report = action("report", "a page of tables and plots", result=False)
+    report.add_argument("page", type=Path, metavar="FILE.html")
+    report.add_argument("--window", default="1 hour", metavar="INTERVAL", help="1 hour, if not given")
+    report.add_argument(
+        "--ends", metavar="HOST:PORT", type=_address, help="a broker that knows the topics: adds the lag"
+    )
+    _add_expiry(report)
+
+
+def _add_input(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "log", metavar="LOG", help="a log directory, one of its folders, a pattern, or a URL of fsspec"
+    )
+    parser.add_argument(
+        "--cluster", action="store_true", help="LOG is HOST:PORT of a broker, whose cluster's log is read"
+    )
+    parser.add_argument(
+        "--parquet", action="store_true", help="LOG is Parquet with rows of the log, read before"
+    )
+    parser.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        help="go on without records that cannot be read, instead of failing",
+    )
+    parser.add_argument(
+        "--master", help="where Spark runs, local[*] if not given; spark-submit says it itself"
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        type=_key_and_value,
+        metavar="KEY=VALUE",
+        help="of Spark, may be repeated",
+    )
+
+
+def _add_expiry(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--retention", default=parse_duration(_WEEK), type=_duration, metavar="DURATION", help=f"{_WEEK}"
+    )
+    parser.add_argument(
+        "--at", type=_time, metavar="TIME", help="such as 2026-01-31T23:59:00, in UTC; now, if not given"
+    )
+
+
+def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def typed(text: str) -> Any:
+        try:
+            return parse(text)
+        except (ValueError, OverflowError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return typed
+
+
+_time, _duration = map(_typed, (parse_time, parse_duration))
+
+
+def _address(text: str) -> str:
+    _typed(parse_address)(text)
+    return text
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise argparse.ArgumentTypeError(f"{text} is not KEY=VALUE")
+    return key, value
+
+
+def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
+    """Carry out what the words say; return the exit code. Raises KafkaOffsetsError when it cannot be.
+
+    spark  the session to use; made when not given
+    """
+    try:
+        from pyspark.errors import PySparkException
+    except ModuleNotFoundError as error:
+        raise SparkCommandError(f"needs {error.name}: pip install 'kafka-offsets[spark]'") from error
+    own = spark is None
+    session = _session(options) if spark is None else spark
+    try:
+        _ACTIONS[options.action](session, options)
+    except PySparkException as error:
+        raise SparkCommandError(_said(error)) from error
+    except ValueError as error:
+        raise SparkCommandError(str(error)) from error
+    finally:
+        if own:
+            session.stop()
+    return 0
+
+
+def _session(options: argparse.Namespace) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers are the `python3` of the path
+    builder = SparkSession.builder.appName(f"kafka-offsets {options.action}")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not below spark-submit
+        builder = builder.master(options.master or "local[*]").config("spark.ui.showConsoleProgress", "false")
+    elif options.master is not None:
+        raise SparkCommandError("--master is said to spark-submit")
+    for key, value in (("spark.sql.session.timeZone", "UTC"), *options.conf):
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _said(error: Exception) -> str:
+    """Return what went wrong without the way it took through Spark."""
+    text = str(error)
+    raised = _RAISED.findall(text) or _LAST_ERROR.findall(text)
+    return raised[-1].strip() if raised else text.strip().splitlines()[0]
+
+
+# ---- what goes in and out -------------------------------------------------------------------------------------
+
+
+def _read(spark: SparkSession, options: argparse.Namespace, **settings: str) -> DataFrame:
+    """Return the rows of the log, of open and aborted transactions too."""
+    from kafka_offsets.spark import register
+
+    if options.parquet:
+        return spark.read.parquet(options.log)
+    register(spark)
+    source = "bootstrap.servers" if options.cluster else "path"
+    reader = spark.read.format("consumer_offsets").option(source, options.log)
+    for name, value in {"isolation": "uncommitted", **settings}.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def _with_bytes(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+    from kafka_offsets.spark import schema
+
+    return _read(spark, options, columns=",".join((*schema.DEFAULT_COLUMNS, *_BYTES.split(","))))
+
+
+def _unreadable(options: argparse.Namespace) -> str:
+    return "skip" if options.skip_unreadable else "refuse"
+
+
+def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None:
+    """Write or print a table, one of several when it has a name."""
+    if options.output is not None:
+        where = f"{options.output.rstrip('/')}/{name}" if name else options.output
+        writer = table.write.format(options.format)
+        (writer.option("header", "true") if options.format == "csv" else writer).save(where)
+        return
+    if name and not options.json:
+        print(f"# {name}")
+    if not options.json:
+        print(*table.columns)
+    for row in table.toLocalIterator():
+        found = row.asDict()
+        if options.json:
+            print(
+                json.dumps(
+                    {
+                        **({"table": name} if name else {}),
+                        **{key: _plain(each) for key, each in found.items()},
+                    }
+                )
+            )
+        else:
+            print(*("-" if each is None or each == "" else _plain(each) for each in found.values()))
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _now_ms(options: argparse.Namespace) -> int:
+    return round(time.time() * 1000) if options.at is None else int(options.at)
+
+
+# ---- commands -------------------------------------------------------------------------------------------------
+
+
+def _latest(spark: SparkSession, options: argparse.Namespace) -> None:
+    _give(_state(spark, options, keep_tombstones=options.keep_tombstones, snapshot=options.snapshot), options)
+
+
+def _state(
+    spark: SparkSession,
+    options: argparse.Namespace,
+    *,
+    keep_tombstones: bool = False,
+    snapshot: str | None = None,
+) -> DataFrame:
+    from kafka_offsets.spark.pipelines import latest
+
+    before = None if snapshot is None else spark.read.parquet(snapshot)
+    raw = _read(spark, options, mode="latest", isolation="committed")
+    return latest(raw, before, keep_tombstones, unreadable=_unreadable(options))
+
+
+def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
+    from kafka_offsets.spark import schema
+    from kafka_offsets.spark.pipelines import merge_state, next_offsets
+
+    starts = {str(partition): offset for partition, offset in next_offsets(spark, options.state).items()}
+    columns = ("kind", "key_version", "outcome", "file", "position", *schema.LATEST_COLUMNS)
+    settings = {"startingOffsets": json.dumps(starts)} if starts else {}
+    raw = _read(spark, options, columns=",".join(columns), types="offset,unknown", **settings)
+    done = merge_state(options.state, raw, unreadable=_unreadable(options), full=options.full)
+    rows = f"{done.base_rows} rows and {done.delta_rows} changes in {len(done.deltas)} parts"
+    print(f"{options.state}: version {done.number}, {rows}")
+
+
+def _lag(spark: SparkSession, options: argparse.Namespace) -> None:
+    _give(_lag_table(spark, options, _state(spark, options), times=not options.no_times), options)
+
+
+def _lag_table(
+    spark: SparkSession, options: argparse.Namespace, state: DataFrame, *, times: bool = True
+) -> DataFrame:
+    from kafka_offsets.spark.pipelines import ends_of, lag, times_of
+
+    state = state.persist()
+    ends = ends_of(spark, options.ends, state)
+    found = lag(state, ends)
+    if not times:
+        return found.orderBy("group", "topic", "partition")
+    now_ms = round(time.time() * 1000)
+    return lag(state, ends, times_of(spark, options.ends, found), now_ms).orderBy(
+        "group", "topic", "partition"
+    )
+
+
+def _stale(spark: SparkSession, options: argparse.Namespace) -> None:
+    from kafka_offsets.spark.pipelines import stale
+
+    raw = _with_bytes(spark, options)
+    found = stale(raw, _now_ms(options), options.retention, unreadable=_unreadable(options))
+    _give(found.orderBy("group", "topic", "partition"), options)
+
+
+def _activity(spark: SparkSession, options: argparse.Namespace) -> None:
+    from kafka_offsets.spark.pipelines import activity
+
+    _give(activity(_read(spark, options), options.window).orderBy("window_start", "group"), options)
+
+
+def _audit(spark: SparkSession, options: argparse.Namespace) -> None:
+    from kafka_offsets.spark.pipelines import audit
+
+    for name, table in audit(_read(spark, options))._asdict().items():
+        _give(table, options, name)
+
+
+def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
+    from kafka_offsets.spark.pipelines import write_segments
+
+    done = write_segments(
+        _with_bytes(spark, options),
+        options.directory,
+        partitions=options.partitions,
+        segment_bytes=options.segment_bytes,
+        unreadable=_unreadable(options),
+    )
+    what = f"{done.records} records, {done.bytes} bytes in {done.segments} segments"
+    print(f"{options.directory}: {what} of {done.partitions} partitions")
+
+
+def _report(spark: SparkSession, options: argparse.Namespace) -> None:
+    from kafka_offsets.spark import report
+
+    raw = _with_bytes(spark, options).persist()
+    lags = None if options.ends is None else _lag_table(spark, options, _state(spark, options))
+    found = report.gather(raw, _now_ms(options), options.retention, options.window, lags)
+    try:
+        options.page.write_text(report.page(found), encoding="utf-8")
+    except OSError as error:
+        raise SparkCommandError(f"{options.page}: {error.strerror}") from error
+
+
+_ACTIONS: dict[str, Callable[[Any, argparse.Namespace], None]] = {
+    "latest": _latest,
+    "merge-state": _merge_state,
+    "lag": _lag,
+    "stale": _stale,
+    "activity": _activity,
+    "audit": _audit,
+    "write-segments": _write_segments,
+    "report": _report,
+}

@@ -1,0 +1,118 @@
+"""Which committed offsets a coordinator would let go of, and why, if it looked at its log at some time.
+
+    the offset has its own expiry          when that has come
+    simple group                           retention after the commit
+    classic group without members          retention after it became empty, or after the commit where that is not known
+    consumers, classic or of KIP-848       retention after the commit, of topics that no member subscribes to
+    classic group with other members, or consumers whose metadata does not parse            never
+    an open transaction is about to replace the offset                                      not while it is open
+
+A subscribed topic, or a group of the second last line, also keeps offsets that have their own expiry. Groups are taken
+as a broker has them that has just loaded the log: one with members is at rest.
+
+Source: KIP-211, KIP-496; OffsetExpirationConditionImpl and OffsetMetadataManager.cleanupExpiredOffsets of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from kafka_offsets.spark import schema
+from kafka_offsets.spark.pipelines.groups import CLASSIC, CONSUMER, SIMPLE, groups
+from kafka_offsets.spark.pipelines.state import KEY, REFUSE, latest
+
+KINDS = ("offset", "group", "consumer")
+"""The option `types` of the data source that `stale` needs, besides the columns `key` and `value`."""
+
+
+def stale(
+    raw: DataFrame,
+    now_ms: int,
+    retention_ms: int,
+    *,
+    state: DataFrame | None = None,
+    keep_others: bool = False,
+    unreadable: str = REFUSE,
+) -> DataFrame:
+    """Return the offsets that expire, with `schema.STATE_COLUMNS` and what was found of their groups.
+
+    raw          rows of the whole log, of KINDS at least, with `key` and `value`
+    now_ms       wall time at which the coordinator looks
+    retention_ms offsets.retention.minutes
+    state        the state if it is known; else it is computed from `raw`
+    keep_others  return those that stay, too
+    unreadable   as for `latest`
+    Further columns: group_type (simple, classic, consumer), members, expires_at (null: never as things are), is_stale,
+    why (a sentence).
+    """
+    committed = latest(raw, unreadable=unreadable) if state is None else state.select(*schema.STATE_COLUMNS)
+    place = ["log_partition", "group"]
+    known = groups(raw).withColumnRenamed("type", "group_type")
+    joined = committed.join(known, place, "left").join(_pending(raw), list(KEY), "left")
+    expires_at, why = _rule(sf.lit(retention_ms).cast("long"))
+    found = joined.select(
+        *schema.STATE_COLUMNS,
+        sf.coalesce("group_type", sf.lit(SIMPLE)).alias("group_type"),
+        sf.coalesce("members", sf.lit(0)).alias("members"),
+        expires_at.alias("expires_ms"),
+        why.alias("why"),
+    )
+    is_stale = sf.coalesce(sf.col("expires_ms") <= now_ms, sf.lit(False))
+    result = found.select(
+        *found.columns[:-2],
+        sf.timestamp_millis("expires_ms").alias("expires_at"),
+        is_stale.alias("is_stale"),
+        "why",
+    )
+    return result if keep_others else result.where("is_stale")
+
+
+def _pending(raw: DataFrame) -> DataFrame:
+    """Return the keys that an open transaction has committed and nobody deleted since."""
+    rows = raw.where(sf.col("kind") == schema.OFFSET)
+    is_open = (sf.col("outcome") == schema.OPEN) & ~sf.col("tombstone")
+    found = rows.where(is_open | sf.col("tombstone")).groupBy(*KEY)
+    last = found.agg(
+        sf.max(sf.when(is_open, sf.col("log_offset"))).alias("open_at"),
+        sf.max(sf.when(sf.col("tombstone"), sf.col("log_offset"))).alias("deleted_at"),
+    )
+    pending = sf.col("open_at") > sf.coalesce("deleted_at", sf.lit(-1).cast("long"))
+    return last.where(pending).select(*KEY, sf.lit(True).alias("is_pending"))
+
+
+def _rule(retention_ms: Column) -> tuple[Column, Column]:
+    """Return when an offset expires, in ms of wall time or null, and why then."""
+    committed = sf.coalesce(sf.unix_millis("commit_timestamp"), sf.lit(-1).cast("long"))
+    own = sf.unix_millis("expire_timestamp")
+    type_, protocol, topics = sf.col("group_type"), sf.col("protocol_type"), sf.col("topics")
+    is_simple = type_.isNull() | ((type_ == CLASSIC) & protocol.isNull())
+    is_consumer = (type_ == CONSUMER) | (protocol == "consumer")
+    subscribed = ~is_simple & is_consumer & (topics.isNull() | sf.array_contains(topics, sf.col("topic")))
+    is_empty = (type_ == CLASSIC) & (sf.col("members") == 0)
+    kept = [
+        (sf.col("is_pending"), "an open transaction has committed another offset"),
+        (subscribed & topics.isNull(), "what the members subscribe to is not known"),
+        (subscribed, "a member subscribes to the topic"),
+        (~is_simple & ~is_consumer & ~is_empty, "the group has members, which are no consumers"),
+    ]
+    since = [
+        (own.isNotNull(), own - retention_ms, "the commit named its own expiry"),
+        (is_simple, committed, "the group has no members that it could have; since the commit"),
+        (
+            is_empty & sf.col("state_since_ms").isNotNull(),
+            sf.col("state_since_ms"),
+            "the group is empty; since the last member left",
+        ),
+        (is_empty, committed, "the group is empty, it is not known since when; since the commit"),
+        (sf.lit(True), committed, "no member subscribes to the topic; since the commit"),
+    ]
+    none = sf.lit(None)
+    at, why = none.cast("long"), none.cast("string")
+    for condition, start, text in reversed(since):
+        at = sf.when(condition, start + retention_ms).otherwise(at)
+        why = sf.when(condition, sf.lit(text)).otherwise(why)
+    for condition, text in reversed(kept):
+        at = sf.when(condition, none.cast("long")).otherwise(at)
+        why = sf.when(condition, sf.lit(text)).otherwise(why)
+    return at, why

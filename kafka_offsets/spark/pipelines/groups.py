@@ -1,0 +1,166 @@
+"""What a log says of its groups besides their offsets: their protocol, whether they are empty, what they read.
+
+Which records make a group is found in Spark, by the rules that a coordinator follows while it loads: the last value of
+each key counts; a classic group's record ends the consumer group of that name that came before it, and the other way
+round; the deletion of either leaves a group that has offsets and nothing else. The values of those few records are
+then parsed in Python, a group at a time.
+
+Source: GroupMetadataManager.replay of Kafka 4.3; ConsumerProtocol for what a member of a classic group subscribes to.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.spark import schema
+
+SIMPLE, CLASSIC, CONSUMER = "simple", "classic", "consumer"
+"""Types of groups. A simple one has offsets alone: nobody has ever joined it, or it was deleted as a group."""
+
+_EPOCH, _MEMBER, _REGEX = (schema.KINDS[number] for number in (3, 5, 16))
+_CONSUMER_KINDS = tuple(schema.KINDS[number] for number in (3, 4, 5, 6, 7, 8, 16))
+_MEMBERS_TYPE = "consumer"
+"""The protocol type of classic groups whose members' metadata tells what they subscribe to."""
+
+_INT16 = struct.Struct(">h")
+_SCHEMA = pa.schema(
+    [
+        ("log_partition", pa.int32()),
+        ("group", pa.string()),
+        ("type", pa.string()),
+        ("protocol_type", pa.string()),
+        ("members", pa.int32()),
+        ("state_since_ms", pa.int64()),
+        ("topics", pa.list_(pa.string())),
+    ]
+)
+_DDL = (
+    "log_partition INT, `group` STRING, type STRING, protocol_type STRING, members INT, state_since_ms BIGINT, "
+    "topics ARRAY<STRING>"
+)
+
+
+def groups(raw: DataFrame) -> DataFrame:
+    """Return the groups that the log says something of besides offsets, one row each.
+
+    raw  rows of the log with the columns `key` and `value`, of these kinds: group, consumer_group_…
+    The columns are log_partition, group, type (CLASSIC or CONSUMER), protocol_type (null when there is none), members
+    (how many it has), state_since_ms (when a classic group came to its state, null when that is not known), topics
+    (what its members subscribe to, null when that is not known). The query fails with StorageError at a value that does
+    not parse, as loading does.
+    """
+    missing = {"key", "value", "kind", "tombstone", "log_offset"} - set(raw.columns)
+    if missing:
+        raise ValueError(
+            f"the rows have no column {', '.join(sorted(missing))}: name it in the option `columns`"
+        )
+    rows = raw.where(sf.col("kind").isin(schema.GROUP, *_CONSUMER_KINDS))
+    # Members and expressions have keys of their own; of other kinds a group has one, whatever stands behind it.
+    rows = rows.withColumn("key", sf.when(~sf.col("kind").isin(schema.GROUP, _EPOCH), sf.col("key")))
+    is_value = ~sf.col("tombstone")
+    by_key = rows.groupBy("log_partition", "group", "kind", "key").agg(
+        sf.max("log_offset").alias("log_offset"),
+        sf.max_by("tombstone", "log_offset").alias("tombstone"),
+        sf.max_by("value", "log_offset").alias("value"),
+        sf.max(sf.when(is_value, sf.col("log_offset"))).alias("value_offset"),
+        sf.max(sf.when(~is_value, sf.col("log_offset"))).alias("tombstone_offset"),
+    )
+    is_classic, is_epoch = sf.col("kind") == schema.GROUP, sf.col("kind") == _EPOCH
+    read = sf.col("kind").isin(schema.GROUP, _MEMBER, _REGEX) & ~sf.col("tombstone")
+    record = sf.struct("kind", "log_offset", "value")
+    by_group = by_key.groupBy("log_partition", "group").agg(
+        sf.max(sf.when(is_classic, sf.col("value_offset"))).alias("classic_value"),
+        sf.max(sf.when(is_classic, sf.col("tombstone_offset"))).alias("classic_tombstone"),
+        sf.max(sf.when(~is_classic, sf.col("value_offset"))).alias("consumer_value"),
+        sf.max(sf.when(is_epoch, sf.col("tombstone_offset"))).alias("epoch_tombstone"),
+        sf.collect_list(sf.when(read, record)).alias("records"),
+    )
+    kept = _with_type(by_group)
+    return kept.mapInArrow(_parse, _DDL)
+
+
+def _with_type(by_group: DataFrame) -> DataFrame:
+    """Add the `type`, and `begins`: records before it are of a group of that name from before."""
+    never = sf.lit(-1).cast("long")
+    classic, classic_gone, consumer, epoch_gone = (
+        sf.coalesce(name, never)
+        for name in ("classic_value", "classic_tombstone", "consumer_value", "epoch_tombstone")
+    )
+    is_classic = (classic > consumer) & (classic > classic_gone)
+    is_consumer = (consumer > classic) & (consumer > epoch_gone)
+    type_ = sf.when(is_classic, CLASSIC).when(is_consumer, CONSUMER)
+    begins = sf.when(is_classic, classic).otherwise(sf.greatest(classic, epoch_gone))
+    typed = by_group.select("log_partition", "group", type_.alias("type"), begins.alias("begins"), "records")
+    return typed.where(sf.col("type").isNotNull())
+
+
+def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_pylist([_parse_group(row) for row in batch.to_pylist()], _SCHEMA)
+
+
+def _parse_group(row: dict[str, Any]) -> dict[str, Any]:
+    found = {name: row[name] for name in ("log_partition", "group", "type")}
+    records = [each for each in row["records"] if each["log_offset"] >= row["begins"]]
+    if row["type"] == CLASSIC:
+        (record,) = (each for each in records if each["kind"] == schema.GROUP)
+        value = _read(messages.GroupMetadataValue, row, record)
+        since = value.current_state_timestamp
+        return {
+            **found,
+            "protocol_type": value.protocol_type or None,
+            "members": len(value.members),
+            "state_since_ms": None if since == -1 else since,
+            "topics": _subscribed(value),
+        }
+    members = [
+        _read(messages.ConsumerGroupMemberMetadataValue, row, each)
+        for each in records
+        if each["kind"] == _MEMBER
+    ]
+    regexes = [
+        _read(messages.ConsumerGroupRegularExpressionValue, row, each)
+        for each in records
+        if each["kind"] == _REGEX
+    ]
+    topics = {topic for member in members for topic in member.subscribed_topic_names}
+    topics.update(topic for regex in regexes for topic in regex.topics)
+    return {**found, "protocol_type": "consumer", "members": len(members), "topics": sorted(topics)}
+
+
+def _read(cls: Any, row: dict[str, Any], record: dict[str, Any]) -> Any:
+    data = record["value"]
+    try:
+        (version,) = _INT16.unpack_from(data)
+        if version not in cls.SCHEMA.versions:
+            raise ProtocolError(f"{cls.SCHEMA.name} of unknown version {version}", 0)
+        return messages.decode(cls, data, version, 2)[0]
+    except (ProtocolError, struct.error) as error:
+        place = f"partition {row['log_partition']}, offset {record['log_offset']}"
+        raise StorageError(
+            f"group {row['group']}: a record of the offsets log at {place} cannot be read: {error}"
+        ) from error
+
+
+def _subscribed(value: messages.GroupMetadataValue) -> list[str] | None:
+    """Return the topics in the members' metadata, read as version 0, which begins all others; None if it is not."""
+    if value.protocol_type != _MEMBERS_TYPE:
+        return None
+    topics: set[str] = set()
+    for metadata in {member.subscription for member in value.members}:
+        if len(metadata) < 2:
+            return None
+        try:
+            subscription, _ = messages.decode(messages.ConsumerProtocolSubscription, metadata, 0, 2)
+        except ProtocolError:
+            return None
+        topics.update(subscription.topics)
+    return sorted(topics)

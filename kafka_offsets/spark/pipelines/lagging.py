@@ -1,0 +1,267 @@
+"""How far groups are behind the topics they read, in records and in time.
+
+    position   where the group goes on: its committed offset, or the start of the log if that has passed it
+    lag        log end - position: what it has yet to read. On a compacted topic some of these offsets are gone
+    time lag   now - the timestamp of the first record at or behind the position: how long the oldest record that is
+               unread has waited. 0 when nothing is unread
+
+Neither depends on when the group committed last: one that has stopped falls behind as the log grows, one of an idle
+topic does not. What is asked of brokers is asked by protocol, of Apache Kafka as of this project's broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import batch_headers, read_records
+from kafka_offsets.spark.pipelines.state import commits
+
+CURRENT, BEHIND, TRUNCATED, AHEAD, GONE = "current", "behind", "truncated", "ahead", "gone"
+"""What is said of a committed offset: nothing is unread; something is; records before they were read are deleted;
+the log ends before it, as one does whose topic was made anew; there is no such partition."""
+
+ENDS = "topic STRING, partition INT, log_start_offset BIGINT, log_end_offset BIGINT"
+TIMES = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+
+_PLACE = ["topic", "partition"]
+_FETCH_VERSION, _METADATA_VERSION = 11, 4
+_FETCH_BYTES = 1 << 16
+
+
+def lag(
+    state: DataFrame, ends: DataFrame, times: DataFrame | None = None, now_ms: int | None = None
+) -> DataFrame:
+    """Return how far each committed offset of a state is behind the end of its partition.
+
+    ends    a row for each topic-partition, as of ENDS: `ends_of` asks a cluster
+    times   offsets with the timestamps of their records, as of TIMES: `times_of` asks a cluster for those that count.
+            With others the time lag is that of the first record known behind the position, a lower bound
+    now_ms  wall time, to be given with `times`
+    The columns are group, topic, partition, committed_offset, commit_timestamp, log_start_offset, log_end_offset,
+    position, lag, skipped (records that were deleted before they were read), status, and with times time_lag_ms, null
+    where no record behind the position is known.
+    """
+    if (times is None) != (now_ms is None):
+        raise ValueError("`times` and `now_ms` go together")
+    found = _positions(state, ends)
+    if times is None:
+        return found
+    unread = found.where(sf.col("lag") > 0).select(*_PLACE, "position").distinct()
+    waits = sf.lit(now_ms) - sf.unix_millis("timestamp")
+    joined = found.join(_first_times(unread, times), [*_PLACE, "position"], "left")
+    waited = sf.when(sf.col("lag") == 0, sf.lit(0)).otherwise(sf.greatest(waits, sf.lit(0)))
+    time_lag = sf.when(
+        sf.col("status") != GONE, sf.when(sf.col("lag") == 0, sf.lit(0)).when(waits.isNotNull(), waited)
+    )
+    return joined.select(*found.columns, time_lag.cast("long").alias("time_lag_ms"))
+
+
+def _positions(state: DataFrame, ends: DataFrame) -> DataFrame:
+    committed, start, end = (
+        sf.col(name) for name in ("committed_offset", "log_start_offset", "log_end_offset")
+    )
+    position = sf.greatest(committed, start)
+    status = (
+        sf.when(end.isNull(), GONE)
+        .when(committed < start, TRUNCATED)
+        .when(committed > end, AHEAD)
+        .when(committed == end, CURRENT)
+        .otherwise(BEHIND)
+    )
+    joined = state.join(ends.select(*_PLACE, "log_start_offset", "log_end_offset"), _PLACE, "left")
+    is_there, none = end.isNotNull(), sf.lit(0).cast("long")  # `greatest` passes over null
+    return joined.select(
+        "group",
+        *_PLACE,
+        "committed_offset",
+        "commit_timestamp",
+        "log_start_offset",
+        "log_end_offset",
+        sf.when(is_there, position).alias("position"),
+        sf.when(is_there, sf.greatest(end - position, none)).alias("lag"),
+        sf.when(is_there, sf.greatest(start - sf.greatest(committed, none), none)).alias("skipped"),
+        status.alias("status"),
+    )
+
+
+def _first_times(unread: DataFrame, times: DataFrame) -> DataFrame:
+    """Return for each position the timestamp of the first record that is known at or behind it."""
+    asked = unread.select(
+        *_PLACE, sf.col("position").alias("offset"), sf.lit(None).cast("timestamp").alias("timestamp")
+    )
+    asked = asked.withColumn("asks", sf.lit(1))
+    told = times.join(unread.select(*_PLACE).distinct(), _PLACE, "left_semi")
+    told = told.select(*_PLACE, "offset", "timestamp", sf.lit(0).alias("asks"))
+    backwards = Window.partitionBy(*_PLACE).orderBy(sf.col("offset").desc(), "asks")
+    passed = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    rows = asked.unionByName(told).withColumn(
+        "timestamp", sf.last("timestamp", ignorenulls=True).over(passed)
+    )
+    return rows.where(sf.col("asks") == 1).select(*_PLACE, sf.col("offset").alias("position"), "timestamp")
+
+
+def lag_history(raw: DataFrame, times: DataFrame, window: str = "1 hour") -> DataFrame:
+    """Return the lag of each group at the end of each window of time, of all its partitions together.
+
+    raw    rows of the log
+    times  offsets with the timestamps of their records, as of TIMES, about as many as there are windows: how far the
+           topics' logs had grown by then
+    The columns are window_start, group, lag. A partition counts from its first commit on, and from the first time that
+    is known of it.
+    """
+    started = sf.window("record_timestamp", window).start
+    place = ["group", *_PLACE]
+    moves = commits(raw, more=("record_timestamp",)).groupBy(started.alias("window_start"), *place)
+    # Within a struct, since a deletion is to be known as one.
+    moved = moves.agg(sf.max_by(sf.struct("committed_offset"), "log_offset").alias("value"))
+    grown = times.groupBy(sf.window("timestamp", window).start.alias("window_start"), *_PLACE).agg(
+        sf.struct((sf.max("offset") + 1).alias("end")).alias("value")
+    )
+    windows = moved.select("window_start").unionByName(grown.select("window_start")).distinct()
+    committed = _carried(moved, windows, place).withColumn("committed", sf.col("value.committed_offset"))
+    ended = _carried(grown, windows, _PLACE).withColumn("end", sf.col("value.end"))
+    joined = committed.drop("value").join(ended.drop("value"), ["window_start", *_PLACE])
+    behind = sf.greatest(sf.col("end") - sf.col("committed"), sf.lit(0))
+    found = joined.where(sf.col("committed").isNotNull() & sf.col("end").isNotNull())
+    return found.groupBy("window_start", "group").agg(sf.sum(behind).alias("lag"))
+
+
+def _carried(values: DataFrame, windows: DataFrame, place: list[str]) -> DataFrame:
+    """Return a row for each key and window, with the last `value` until its end."""
+    grid = values.select(*place).distinct().crossJoin(windows)
+    until = Window.partitionBy(*place).orderBy("window_start").rowsBetween(Window.unboundedPreceding, 0)
+    found = grid.join(values, [*place, "window_start"], "left")
+    return found.withColumn("value", sf.last("value", ignorenulls=True).over(until))
+
+
+# ---- brokers --------------------------------------------------------------------------------------------------
+
+
+def ends_of(spark: SparkSession, bootstrap: str, state: DataFrame) -> DataFrame:
+    """Ask a cluster for start and end of all topic-partitions of a state; those that it does not have have no row.
+
+    bootstrap  HOST:PORT of any of its brokers
+    Raises ConnectionLostError and RefusedError. One request for each topic and broker, from here.
+    """
+    places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().toLocalIterator()}
+    with Cluster(parse_address(bootstrap)) as cluster:
+        rows = [(*place, *offsets) for place, offsets in _starts_and_ends(cluster, places)]
+    return spark.createDataFrame(rows, ENDS)
+
+
+def _starts_and_ends(cluster: Cluster, places: Iterable[Place]) -> Iterator[tuple[Place, tuple[int, int]]]:
+    by_topic: dict[str, list[Place]] = {}
+    for place in sorted(places):
+        by_topic.setdefault(place[0], []).append(place)
+    for topic, wanted in by_topic.items():
+        there = _leaders(cluster, topic)
+        known = [place for place in wanted if place in there]
+        starts, ends = (cluster.offsets_at(dict.fromkeys(known, which)) for which in (EARLIEST, LATEST))
+        for place in known:
+            yield place, (starts[place], ends[place])
+
+
+def _leaders(cluster: Cluster, topic: str) -> dict[Place, int]:
+    try:
+        return cluster.leaders([topic])
+    except RefusedError as error:
+        if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return {}
+
+
+def times_of(spark: SparkSession, bootstrap: str, lags: DataFrame) -> DataFrame:
+    """Ask a cluster when the first unread record of each position was written, for a second call of `lag`.
+
+    lags  what `lag` returned without times
+    The columns are those of TIMES, at the positions asked for. One request for each position that is behind, from here.
+    Raises ConnectionLostError and RefusedError.
+    """
+    unread = lags.where(sf.col("lag") > 0).select(*_PLACE, "position", "log_end_offset").distinct()
+    asked = [
+        (row["topic"], row["partition"], row["position"], row["log_end_offset"]) for row in unread.collect()
+    ]
+    rows = []
+    with _Reader(parse_address(bootstrap)) as reader:
+        for topic, partition, position, end in sorted(asked):
+            timestamp = reader.first_time((topic, partition), position, end)
+            if timestamp is not None:
+                rows.append((topic, partition, position, timestamp))
+    told = spark.createDataFrame(rows, TIMES.replace("TIMESTAMP", "BIGINT"))
+    return told.withColumn("timestamp", sf.timestamp_millis("timestamp"))
+
+
+class _Reader:
+    """Reads single records from the leaders of partitions."""
+
+    def __init__(self, bootstrap: tuple[str, int]) -> None:
+        self._bootstrap = Connection(*bootstrap)
+        self._connections: dict[tuple[str, int], Connection] = {}
+        self._leaders: dict[Place, tuple[str, int]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bootstrap.close()
+        for connection in self._connections.values():
+            connection.close()
+
+    def first_time(self, place: Place, position: int, end: int) -> int | None:
+        """Return the timestamp in ms of the first record from `position` on and before `end`, None without one."""
+        while position < end:
+            data = self._fetch(place, position)
+            following = position
+            for at, header in batch_headers(data):
+                following = max(following, header.last_offset + 1)
+                if header.is_control or header.last_offset < position:
+                    continue
+                for record in read_records(data, at):
+                    if position <= record.offset < end:
+                        return record.timestamp
+            if following == position:  # nothing that readers see yet
+                return None
+            position = following
+        return None
+
+    def _fetch(self, place: Place, offset: int) -> bytes:
+        topic, partition = place
+        made = messages.FetchRequest
+        wanted = made.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+        asked = made(max_wait_ms=0, min_bytes=0, topics=[made.FetchTopic(topic, partitions=[wanted])])
+        answer = self._leader(place).call(asked, _FETCH_VERSION)
+        found = answer.responses[0].partitions[0] if answer.responses else None
+        error = answer.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
+        if error or found is None:
+            raise RefusedError(f"{topic}-{partition} from offset {offset}", error)
+        return bytes(found.records or b"")
+
+    def _leader(self, place: Place) -> Connection:
+        if place not in self._leaders:
+            self._find_leaders(place[0])
+        if place not in self._leaders:
+            raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+        address = self._leaders[place]
+        if address not in self._connections:
+            self._connections[address] = Connection(*address)
+        return self._connections[address]
+
+    def _find_leaders(self, topic: str) -> None:
+        made = messages.MetadataRequest
+        answer = self._bootstrap.call(made([made.Topic(name=topic)], False), _METADATA_VERSION)
+        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        for found in answer.topics:
+            if found.error_code:
+                raise RefusedError(f"topic {topic}", found.error_code)
+            for each in found.partitions:
+                if each.leader_id in brokers:
+                    self._leaders[topic, each.partition_index] = brokers[each.leader_id]

@@ -1,0 +1,273 @@
+"""A state that is kept up to date: each merge reads what is new in the log, and writes little more than that.
+
+    PATH/data/base-…      a whole state in Parquet, in a folder for each log partition
+    PATH/data/delta-…     what some later part of the log changed in it, deletions among it
+    PATH/versions/N.json  which of them are the state as of version N, and from where on the log is to be read next
+
+The highest version is the current one. It is written when everything it names is complete, under a name that must not
+exist yet: a merge that dies leaves the state as it was, one that runs twice changes nothing, and of two at once the
+second to end fails. (Where the file system renames over what is there, as object stores do, merge from one place at a
+time.) What no recent version names is removed by a later merge.
+
+A merge reads on where an open transaction began, if there is one: its commits come into the state when its marker
+comes. Deletions disappear from a log a day after they are compacted (`delete.retention.ms`), so merge more often.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.spark import schema
+from kafka_offsets.spark.pipelines import state
+
+FULL_FROM = 0.5
+"""Deltas with so many rows for each one of the base are merged into a new base."""
+
+MOST_DELTAS = 32
+"""So many deltas are merged whatever their size: each costs whoever reads the state a look at a file."""
+
+KEPT_VERSIONS = 3
+"""How many versions stay readable: a query may have begun on one of those before."""
+
+_COLUMNS = (*schema.STATE_COLUMNS, "tombstone", "first_open")
+_DDL = ", ".join((schema.ddl((*schema.STATE_COLUMNS, "tombstone")), "`first_open` BIGINT"))
+
+
+class MergeError(KafkaOffsetsError):
+    """A state that cannot be read or written as it should."""
+
+
+class Version(NamedTuple):
+    """One version of a state.
+
+    number        0 for the empty state before the first merge
+    next_offsets  log partition -> the first offset that the next merge has to read
+    base, deltas  names of folders below `data`
+    base_rows, delta_rows  how many rows they have
+    """
+
+    number: int = 0
+    next_offsets: Mapping[int, int] = {}
+    base: str | None = None
+    deltas: tuple[str, ...] = ()
+    base_rows: int = 0
+    delta_rows: int = 0
+
+
+def merge_state(path: str, raw: DataFrame, *, unreadable: str = state.REFUSE, full: bool = False) -> Version:
+    """Bring the state at `path` up to date with the log; return the version that is current then.
+
+    path        a folder wherever Spark writes Parquet; made by the first merge
+    raw         rows of the log from `next_offsets` on, with the columns `kind` and `outcome`; what comes before is
+                left out, but for the time it takes to read it
+    unreadable  as for `latest`
+    full        write a whole new base, which a merge otherwise does when the deltas have become large
+    Raises ValueError for missing columns, MergeError when another merge was quicker. Needs the JVM: no Spark Connect.
+    """
+    folder = _Folder(raw.sparkSession, path)
+    before = folder.version()
+    after = _first(folder, raw, unreadable) if before.base is None else _next(folder, before, raw, unreadable)
+    is_large = after.delta_rows > FULL_FROM * after.base_rows or len(after.deltas) > MOST_DELTAS
+    if after.deltas and (full or is_large):
+        after = _rebased(folder, after, before.number + 1)
+    if after != before:
+        folder.publish(after)
+        folder.remove_unused(after.number)
+    return after
+
+
+def _first(folder: _Folder, raw: DataFrame, unreadable: str) -> Version:
+    name = _name("base", 1)
+    # With what is deleted: it is the end of the log as well as anything else.
+    folder.write(name, state.changes(raw, unreadable=unreadable))
+    ends, count = _ends(folder.read([name]))
+    return Version(1, ends, name, (), count, 0)
+
+
+def _next(folder: _Folder, before: Version, raw: DataFrame, unreadable: str) -> Version:
+    name = _name("delta", before.number + 1)
+    folder.write(name, state.changes(_continued(raw, before.next_offsets), unreadable=unreadable))
+    ends, count = _ends(folder.read([name]))
+    if not count:
+        folder.discard(name)
+        return before
+    return before._replace(
+        number=before.number + 1,
+        next_offsets={**before.next_offsets, **ends},
+        deltas=(*before.deltas, name),
+        delta_rows=before.delta_rows + count,
+    )
+
+
+def _name(kind: str, number: int) -> str:
+    return f"{kind}-{number:020d}-{uuid.uuid4().hex[:8]}"
+
+
+def read_state(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """Return the state at `path`, the current one or that of a version, with `schema.STATE_COLUMNS`.
+
+    MergeError when there is none.
+    """
+    folder = _Folder(spark, path)
+    found = folder.version(version)
+    if found.base is None:
+        raise MergeError(f"{path} holds no state")
+    rows = folder.read(_names(found)).where(sf.col("log_offset").isNotNull())
+    if found.deltas:
+        return state.latest(rows)
+    return rows.where(~sf.col("tombstone")).select(*schema.STATE_COLUMNS)
+
+
+def next_offsets(spark: SparkSession, path: str) -> dict[int, int]:
+    """Return by log partition from where on the next merge reads the log; none before the first merge."""
+    return dict(_Folder(spark, path).version().next_offsets)
+
+
+def _continued(raw: DataFrame, starts: Mapping[int, int]) -> DataFrame:
+    """Leave out what has been read before; what has no offset, since it is damaged, stays."""
+    if not starts:
+        return raw
+    known = sf.create_map(*(sf.lit(each) for pair in starts.items() for each in pair))
+    start = sf.coalesce(known[sf.col("log_partition")], sf.lit(0))
+    return raw.where((sf.col("log_offset") >= start) | sf.col("log_offset").isNull())
+
+
+def _ends(rows: DataFrame) -> tuple[dict[int, int], int]:
+    """Return from where on to read next by log partition, and the number of rows."""
+    following = sf.least(sf.min("first_open"), sf.max("log_offset") + 1)
+    found = rows.groupBy("log_partition").agg(following.alias("next"), sf.count("*").alias("rows")).collect()
+    return {row["log_partition"]: row["next"] for row in found}, sum(row["rows"] for row in found)
+
+
+def _names(version: Version) -> list[str]:
+    return [name for name in (version.base, *version.deltas) if name]
+
+
+def _rebased(folder: _Folder, version: Version, number: int) -> Version:
+    """Merge the deltas into a new base, which is part of version `number`."""
+    name = _name("base", number)
+    rows = folder.read(_names(version)).where(sf.col("log_offset").isNotNull()).drop("first_open")
+    merged = state.latest(rows)
+    folder.write(
+        name,
+        merged.select("*", sf.lit(False).alias("tombstone"), sf.lit(None).cast("long").alias("first_open")),
+    )
+    count = folder.read([name]).count()
+    return version._replace(number=number, base=name, deltas=(), base_rows=count, delta_rows=0)
+
+
+class _Folder:
+    """What lies at one path, through Hadoop's file systems as all that Spark writes."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        jvm: Any = getattr(spark, "_jvm", None)
+        if jvm is None:
+            raise MergeError("a state is kept by a session with a JVM, not through Spark Connect")
+        self._spark = spark
+        self._jvm = jvm
+        self.path = path.rstrip("/")
+        self._versions = f"{self.path}/versions"
+        self._data = f"{self.path}/data"
+        root = self._path(self.path)
+        conf = spark.sparkContext._jsc.hadoopConfiguration()
+        self._files = root.getFileSystem(conf)
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _list(self, path: str) -> list[str]:
+        if not self._files.exists(self._path(path)):
+            return []
+        return sorted(found.getPath().getName() for found in self._files.listStatus(self._path(path)))
+
+    def versions(self) -> list[int]:
+        """Return the numbers of all versions, the current one last."""
+        names = (name.removesuffix(".json") for name in self._list(self._versions) if name.endswith(".json"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def version(self, number: int | None = None) -> Version:
+        """Return a version, the current one by default; an empty one before the first merge."""
+        numbers = self.versions()
+        if number is None:
+            if not numbers:
+                return Version()
+            number = numbers[-1]
+        if number not in numbers:
+            raise MergeError(
+                f"{self.path} has no version {number}, only {', '.join(map(str, numbers)) or 'none'}"
+            )
+        return self._read(number)
+
+    def _file(self, number: int) -> str:
+        return f"{self._versions}/{number:020d}.json"
+
+    def _read(self, number: int) -> Version:
+        name = self._file(number)
+        stream = self._files.open(self._path(name))
+        try:
+            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        try:
+            found = json.loads(text)
+            offsets = {int(partition): int(offset) for partition, offset in found.pop("next_offsets").items()}
+            return Version(**{**found, "next_offsets": offsets, "deltas": tuple(found["deltas"])})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise MergeError(f"{name} is no version of a state: {error}") from error
+
+    def publish(self, version: Version) -> None:
+        """Make a version the current one. MergeError when there is one of that number already."""
+        temporary = self._path(f"{self._versions}/.{uuid.uuid4().hex}")
+        stream = self._files.create(temporary, False)
+        stream.write(bytearray(json.dumps(version._asdict()).encode()))
+        stream.close()
+        if version.number in self.versions():
+            self._files.delete(temporary, False)
+            raise MergeError(f"{self.path}: another merge has made version {version.number} meanwhile")
+        if not self._files.rename(temporary, self._path(self._file(version.number))):
+            raise MergeError(
+                f"{self.path}: version {version.number} cannot be made, or another merge has made it"
+            )
+
+    def write(self, name: str, rows: DataFrame) -> None:
+        """Write rows below `data`: a base in a folder for each log partition, a delta in one."""
+        writer = rows.select(*_COLUMNS).write
+        if name.startswith("base"):
+            # One task for a log partition, several for a large one.
+            writer = (
+                rows.select(*_COLUMNS)
+                .hint("rebalance", sf.col("log_partition"))
+                .write.partitionBy("log_partition")
+            )
+        writer.parquet(f"{self._data}/{name}")
+
+    def read(self, names: Iterable[str]) -> DataFrame:
+        """Return the rows below `data`."""
+        frames = [self._spark.read.schema(_DDL).parquet(f"{self._data}/{name}") for name in names]
+        rows = frames[0]
+        for frame in frames[1:]:
+            rows = rows.unionByName(frame)
+        return rows
+
+    def discard(self, name: str) -> None:
+        """Remove something below `data`."""
+        self._files.delete(self._path(f"{self._data}/{name}"), True)
+
+    def remove_unused(self, current: int) -> None:
+        """Remove versions but for the last ones, and data that no version names any more.
+
+        Data of a later number than the current one belongs to a merge that is under way.
+        """
+        for number in self.versions()[:-KEPT_VERSIONS]:
+            self._files.delete(self._path(self._file(number)), False)
+        used = {name for number in self.versions() for name in _names(self._read(number))}
+        for name in self._list(self._data):
+            if name not in used and int(name.split("-")[1]) <= current:
+                self.discard(name)

@@ -1,0 +1,139 @@
+"""`kafka-offsets spark …`, each command once, on a log that Apache Kafka wrote."""
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafka_offsets import cli
+from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.testing import Broker
+from tests.conftest import DATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+LOG = DATA / "logs" / "classic"
+PARTITIONS = 4
+
+
+def committed_offsets() -> dict[str, dict[tuple[str, int], int]]:
+    """What Kafka's Admin client said of each group, just before the broker stopped."""
+    answers = json.loads((LOG / "expected.json").read_text())["listConsumerGroupOffsets"]
+    places = {name: tuple(name.rsplit("-", 1)) for offsets in answers.values() for name in offsets}
+    return {
+        group: {(places[name][0], int(places[name][1])): answer["offset"] for name, answer in offsets.items()}
+        for group, offsets in answers.items()
+        if offsets
+    }
+
+
+def by_group(rows: Iterable[Any]) -> dict[str, dict[tuple[str, int], int]]:
+    """The offsets of a state in the same shape."""
+    found: dict[str, dict[tuple[str, int], int]] = {}
+    for row in rows:
+        found.setdefault(row["group"], {})[row["topic"], row["partition"]] = row["committed_offset"]
+    return found
+
+
+class Command:
+    """The command line, in the session of the tests."""
+
+    def __init__(self, spark: "SparkSession", capsys: pytest.CaptureFixture[str]) -> None:
+        self._spark, self._capsys = spark, capsys
+
+    def __call__(self, *words: object) -> list[str]:
+        """Run a command; return the lines it prints."""
+        from kafka_offsets.spark import command
+
+        parser = argparse.ArgumentParser(prog="kafka-offsets spark")
+        command.add_actions(parser)
+        assert command.run(parser.parse_args([str(word) for word in words]), self._spark) == 0
+        return self._capsys.readouterr().out.splitlines()
+
+    def rows(self, *words: object) -> list[dict[str, Any]]:
+        """Run a command; return the rows that it prints as JSON."""
+        return [json.loads(line) for line in self(*words, "--json")]
+
+
+@pytest.fixture
+def spark_command(spark: "SparkSession", capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(spark, capsys)
+
+
+def test_state_and_merged_state_are_what_kafka_said(
+    spark_command: Command, spark: "SparkSession", tmp_path: Path
+) -> None:
+    from kafka_offsets.spark.pipelines import read_state
+
+    expected = committed_offsets()
+    assert by_group(spark_command.rows("latest", LOG)) == expected
+    for _ in range(2):
+        (said,) = spark_command("merge-state", LOG, "--state", tmp_path / "state")
+        assert "version 1" in said
+    assert by_group(read_state(spark, str(tmp_path / "state")).collect()) == expected
+
+
+def test_a_log_is_rewritten_and_a_broker_opens_it(spark_command: Command, tmp_path: Path) -> None:
+    (said,) = spark_command("write-segments", LOG, tmp_path / "logs", "--partitions", PARTITIONS)
+    assert f"of {PARTITIONS} partitions" in said
+    with Broker(data_directory=tmp_path / "logs") as kafka:
+        address = parse_address(kafka.bootstrap_servers)
+        for group, offsets in committed_offsets().items():
+            with Coordinator(address, group) as coordinator:
+                found = coordinator.committed().items()
+            assert {place: entry.offset for place, entry in found} == offsets
+
+
+def test_history_expiry_and_report_tell_of_all_groups(spark_command: Command, tmp_path: Path) -> None:
+    groups = set(committed_offsets())
+    activity = spark_command.rows("activity", LOG, "--window", "1 day")
+    assert groups <= {row["group"] for row in activity}
+    audit = spark_command.rows("audit", LOG)
+    assert {row["table"] for row in audit} >= {"groups", "partitions"}
+    stale = spark_command(
+        "stale", LOG, "--at", "2999-01-01T00:00:00", "--output", tmp_path / "stale", "--format", "csv"
+    )
+    assert stale == [] and list((tmp_path / "stale").glob("*.csv"))
+    spark_command("report", LOG, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 4 and all(group in page for group in groups) and "http-equiv" not in page
+    assert "src=" not in page and "<link" not in page and "<script" not in page
+
+
+def test_lag_is_asked_of_the_cluster_whose_log_is_read(spark_command: Command) -> None:
+    with Broker() as kafka:
+        kafka.create_topic("orders")
+        kafka.produce("orders", ["first", "second"])
+        kafka.commit("billing", {("orders", 0): 1})
+        rows = spark_command.rows(
+            "lag", kafka.bootstrap_servers, "--cluster", "--ends", kafka.bootstrap_servers
+        )
+    (row,) = rows
+    assert (row["group"], row["lag"], row["status"]) == ("billing", 1, "behind") and row["time_lag_ms"] >= 0
+
+
+def test_what_cannot_be_done_is_said_in_one_line(
+    spark_command: Command, spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kafka_offsets.spark.command import SparkCommandError
+
+    with pytest.raises(SparkCommandError, match="no segments of __consumer_offsets there") as caught:
+        spark_command("latest", tmp_path)
+    assert "\n" not in str(caught.value)
+    folder = tmp_path / "damaged" / "__consumer_offsets-1"
+    shutil.copytree(LOG / folder.name, folder)
+    segment = folder / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 0xFF
+    segment.write_bytes(data)
+    with pytest.raises(SystemExit):
+        cli.main(["spark", "lag", str(LOG), "--ends", "nowhere"])
+    assert "nowhere is not HOST:PORT" in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""What groups did over time, and what their log consists of."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.pipelines import as_dicts, at, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+NO_PLACE: dict[str, Any] = {"topic": None, "partition": None}
+GROUP: dict[str, Any] = {"kind": "group", "key_version": 2, **NO_PLACE}
+MEMBER: dict[str, Any] = {
+    "kind": "consumer_group_member_metadata",
+    "key_version": 5,
+    "group": "k",
+    **NO_PLACE,
+}
+ROWS: list[dict[str, Any]] = [
+    {**GROUP, "generation": 1, "members": 2},
+    {"committed_offset": 10},
+    {"committed_offset": 4},
+    {"committed_offset": 20, "transactional": True, "producer_id": 1, "outcome": "aborted"},
+    {"committed_offset": 5},
+    {"tombstone": True},
+    {"committed_offset": 1},
+    {**MEMBER, "member": "a"},
+    {**MEMBER, "member": "b"},
+    {**GROUP, "generation": 1, "members": 2},
+    {**GROUP, "generation": 2, "members": 1},
+    {**MEMBER, "member": "a", "tombstone": True},
+    {"committed_offset": 0, "log_offset": 15},
+    {
+        "kind": "unknown",
+        "group": None,
+        **NO_PLACE,
+        "error": "a key of unknown record type 99",
+        "key_version": 99,
+        "log_offset": 16,
+    },
+]
+
+
+@pytest.mark.parametrize("span", [1 << 20, 3])
+def test_commits_rewinds_rebalances_and_members_are_counted_in_windows(
+    spark: "SparkSession", span: int
+) -> None:
+    from kafka_offsets.spark.pipelines import activity
+
+    columns = ("commits", "deletions", "rewinds", "rebalances", "members")
+    rows = activity(table(spark, ROWS), "10 minutes", span=span).collect()
+    found = {(row.group, row.window_start): tuple(row[name] for name in columns) for row in rows}
+    assert found == {
+        ("g", at(0).replace(tzinfo=None)): (4, 1, 1, 1, 2),
+        ("k", at(0).replace(tzinfo=None)): (0, 0, 0, 0, 2),
+        ("g", at(10).replace(tzinfo=None)): (1, 0, 1, 1, 1),
+        ("k", at(10).replace(tzinfo=None)): (0, 0, 0, 0, 1),
+    }
+
+
+def test_an_audit_finds_gaps_rewinds_what_is_unreadable_and_who_fills_the_log(spark: "SparkSession") -> None:
+    from kafka_offsets.spark.pipelines import audit
+
+    found = audit(table(spark, ROWS), span=3)
+    (partition,) = as_dicts(
+        found.partitions, "records", "bytes", "first_offset", "last_offset", "missing", "unreadable"
+    )
+    assert tuple(partition.values()) == (14, 1400, 0, 16, 3, 1)
+    groups = [
+        tuple(row) for row in found.groups.select("group", "records", "commits", "rewinds", "keys").collect()
+    ]
+    assert groups == [("g", 9, 5, 2, 2), ("k", 3, 0, 0, 1)]
+    assert as_dicts(found.rewinds, "log_offset", "before", "after") == [
+        {"log_offset": 15, "before": 1, "after": 0},
+        {"log_offset": 2, "before": 10, "after": 4},
+    ]
+    assert as_dicts(found.problems, "log_offset", "error") == [
+        {"log_offset": 16, "error": "a key of unknown record type 99"}
+    ]

@@ -1,0 +1,80 @@
+"""Lag of consumers that read, stopped, or lost records, of idle topics and of topics that are gone."""
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.pipelines import as_dicts, at, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+def test_lag_is_that_of_the_log_and_not_of_the_last_commit(spark: "SparkSession") -> None:
+    from kafka_offsets.spark.pipelines import lag, lagging, latest
+
+    committed = {"idle": 10, "stopped": 4, "truncated": 2, "ahead": 99, "gone": 1, "compacted": 3}
+    state = latest(
+        table(spark, [{"topic": topic, "committed_offset": to} for topic, to in committed.items()])
+    )
+    logs = {"idle": (0, 10), "stopped": (0, 10), "truncated": (6, 10), "ahead": (0, 10), "compacted": (0, 10)}
+    ends = spark.createDataFrame([(topic, 0, *ends) for topic, ends in logs.items()], lagging.ENDS)
+    times = spark.createDataFrame(
+        [("stopped", 0, offset, at(offset)) for offset in range(10)]
+        + [("truncated", 0, 6, at(20)), ("compacted", 0, 8, at(30)), ("compacted", 0, 2, at(1))],
+        lagging.TIMES,
+    )
+    now_ms = round(at(60).timestamp() * 1000)
+    found = as_dicts(lag(state, ends, times, now_ms), "topic", "status", "lag", "skipped", "time_lag_ms")
+    minute = 60_000
+    assert {row.pop("topic"): tuple(row.values()) for row in found} == {
+        "idle": ("current", 0, 0, 0),
+        "stopped": ("behind", 6, 0, 56 * minute),
+        "truncated": ("truncated", 4, 4, 40 * minute),
+        "ahead": ("ahead", 0, 0, 0),
+        "gone": ("gone", None, None, None),
+        "compacted": ("behind", 7, 0, 30 * minute),
+    }
+    with pytest.raises(ValueError, match="go together"):
+        lag(state, ends, times)
+
+
+def test_lag_over_time_goes_with_the_log_while_a_group_stands_still(spark: "SparkSession") -> None:
+    from kafka_offsets.spark.pipelines import lag_history, lagging
+
+    commits = [
+        {"committed_offset": 2},
+        {"committed_offset": 3},
+        {"record_timestamp": at(30), "tombstone": True},
+    ]
+    rows = [("t", 0, offset, at(minutes)) for minutes, offset in ((0, 2), (10, 8), (20, 11), (30, 20))]
+    times = spark.createDataFrame(rows, lagging.TIMES)
+    found = as_dicts(lag_history(table(spark, commits), times, "10 minutes"), "window_start", "group", "lag")
+    assert [tuple(row.values()) for row in found] == [
+        (at(minutes).replace(tzinfo=None), "g", lag) for minutes, lag in ((0, 0), (10, 6), (20, 9))
+    ]
+
+
+def test_brokers_are_asked_for_ends_and_for_the_time_of_the_first_unread_record(
+    spark: "SparkSession",
+) -> None:
+    from kafka_offsets.spark.pipelines import ends_of, lag, latest, times_of
+    from kafka_offsets.testing import Broker
+
+    with Broker() as kafka:
+        kafka.create_topic("orders")
+        first_ms = round(time.time() * 1000) - 3_600_000
+        kafka.produce("orders", [{"value": b"x", "timestamp": first_ms + 1000 * n} for n in range(5)])
+        committed = [("orders", 2), ("gone", 1)]
+        state = latest(table(spark, [{"topic": topic, "committed_offset": to} for topic, to in committed]))
+        ends = ends_of(spark, kafka.bootstrap_servers, state)
+        found = lag(state, ends)
+        times = times_of(spark, kafka.bootstrap_servers, found)
+        rows = lag(state, ends, times, first_ms + 10_000)
+    assert as_dicts(rows, "topic", "lag", "status", "time_lag_ms") == [
+        {"topic": "gone", "lag": None, "status": "gone", "time_lag_ms": None},
+        {"topic": "orders", "lag": 3, "status": "behind", "time_lag_ms": 8000},
+    ]

@@ -1,6 +1,7 @@
 """A fake consumer's commit() takes no offsets, where the real one does.
 
-The real one is what runs here. Asked in https://github.com/alm0ra/mockafka-py/issues/234.
+The real one is what runs here; the fake one was to get a first part of it.
+Asked in https://github.com/alm0ra/mockafka-py/pull/237.
 """
 
 import asyncio

@@ -84,16 +84,17 @@ class Fault:
         self._struck = threading.Condition()
 
     def __repr__(self) -> str:
-        apis = "every API" if self.apis is None else ", ".join(sorted(self.apis))
+        apis = ["every API"] if self.apis is None else [", ".join(sorted(self.apis))] if self.apis else []
         of = "".join(
             f" {name}={value!r}"
             for name in ("client_id", "group", "transactional_id", "topic", "partition", "node")
             if (value := getattr(self, name)) is not None
         )
-        told = f" {self._told}" if self._told else ""
-        limit = "" if self.n is None else f" of {self.n}"
+        what = " ".join(apis + ([self._told] if self._told else []))
+        often = "once" if self.hits == 1 and self.n is None else f"{self.hits} times"
+        limit = "" if self.n is None else f"{self.hits} of {self.n} times"
         over = "" if self.is_active else ", over"
-        return f"<fault {self.kind}: {apis}{told}{of}, struck {self.hits}{limit} times{over}>"
+        return f"<fault {self.kind}{': ' if what else ''}{what}{of}, struck {limit or often}{over}>"
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ docs/faults.md has a page of examples, and what librdkafka's mock cluster and kf
 
 from __future__ import annotations
 
+import difflib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from kafka_offsets.broker import fetch
 from kafka_offsets.broker.apis import API_VERSIONS, SERVED, Api, Apis, served_apis
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.testing import interception, releases
+from kafka_offsets.testing import interception, placing, releases
 from kafka_offsets.testing.disk_faults import DiskFault, DiskFaults
 from kafka_offsets.testing.fault import Controls, Fault, WithheldVersions
 from kafka_offsets.testing.interception import Interception
@@ -50,8 +51,8 @@ class Faults:
     What all of them take: `api` is the name of an API such as "OffsetCommit", its number, or several of them; None,
     where it may be left out, is every API. `n` is how often the fault strikes at most. `client_id`, `group`,
     `transactional_id`, `topic` and `partition` say which requests it strikes, `node` at which node of a cluster.
-    ValueError for an API that is not served and for a partition without topic, RuntimeError when the broker is not
-    running.
+    ValueError for what could never strike: an API that is not served, a partition without topic, a group of an API that
+    names none, a node that is not there. RuntimeError when the broker is not running.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -95,7 +96,7 @@ class Faults:
     def error(
         self,
         api: Names,
-        error: int | Sequence[int],
+        error: int | str | Sequence[int | str],
         *,
         n: int | None = None,
         client_id: str | None = None,
@@ -107,8 +108,8 @@ class Faults:
     ) -> Fault:
         """Answer with an error in place of doing what was asked.
 
-        error  an ErrorCode or its number; or several, one for each request to come, of which ErrorCode.NONE lets one
-               through
+        error  an ErrorCode, its name or its number; or several, one for each request to come, of which ErrorCode.NONE
+               lets one through
         It stands where Kafka puts it: at each partition, group or topic, or over all. With a topic or group the others
         of the same request are served; requests that are granted or refused as a whole are refused.
         """
@@ -347,12 +348,17 @@ class Faults:
         for each in [api] if isinstance(api, (str, int)) else api:
             found = [row.name for row in SERVED if each in (row.name, row.key)]
             if not found:
-                raise ValueError(f"{each!r} is no API that is served; see kafka_offsets.broker.apis")
+                raise ValueError(f"{each!r} is no API that is served{_nearest(each)}")
             names.update(found)
         return frozenset(names)
 
     def _add(self, fault: F) -> F:
+        _check_choice(fault)
+
         def add(server: Server) -> None:
+            if fault.node not in (None, *server.core.broker_ids):
+                there = ", ".join(map(str, server.core.broker_ids))
+                raise ValueError(f"there is no node {fault.node}, only {there}")
             self._faults.append(fault)
             self._changed(server, fault)
             if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
@@ -451,24 +457,41 @@ class Faults:
             self._broker._call(lambda server: function())
 
 
-def _error_codes(error: int | Sequence[int]) -> list[ErrorCode]:
-    """Return the codes of one or several; TypeError for what is none, ValueError for an unknown number."""
+def _nearest(api: str | int) -> str:
+    """Return which API may have been meant, or which there are."""
+    names = [row.name for row in SERVED]
+    near = difflib.get_close_matches(str(api), names, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; these are: {', '.join(names)}"
+
+
+def _check_choice(fault: Fault) -> None:
+    """Raise ValueError when a fault goes by something that no request of its APIs names."""
+    rows = [row for row in SERVED if row.name in (fault.apis or ())]
+    for what in ("group", "transactional_id", "topic"):
+        if rows and getattr(fault, what) is not None and not any(placing.names(row, what) for row in rows):
+            apis = ", ".join(row.name for row in rows)
+            raise ValueError(f"{what}={getattr(fault, what)!r} strikes nothing: {apis} names no {what}")
+
+
+def _error_codes(error: int | str | Sequence[int | str]) -> list[ErrorCode]:
+    """Return the codes of one or several; TypeError for what is none, ValueError for an unknown number or name."""
     if isinstance(error, (int, str)) or not isinstance(error, Iterable):
         given: list[object] = [error]
     else:
         given = list(error)
-    codes = []
-    for each in given:
-        if not isinstance(each, int):
-            raise TypeError(
-                "an ErrorCode or its number is expected, or several of them, such as ErrorCode.NOT_COORDINATOR or 16, "
-                f"not {each!r}"
-            )
-        try:
-            codes.append(ErrorCode(each))
-        except ValueError:
-            raise ValueError(f"{each} is no error code of Kafka") from None
-    return codes
+    return [_error_code(each) for each in given]
+
+
+def _error_code(given: object) -> ErrorCode:
+    if not isinstance(given, (int, str)):
+        raise TypeError(
+            "an ErrorCode, its name or its number is expected, or several of them, such as "
+            f"ErrorCode.NOT_COORDINATOR or 16, not {given!r}"
+        )
+    try:
+        return ErrorCode[given] if isinstance(given, str) else ErrorCode(given)
+    except (KeyError, ValueError):
+        raise ValueError(f"{given} is no error code of Kafka") from None
 
 
 def _serve_by(core: BrokerCore, apis: Apis) -> None:

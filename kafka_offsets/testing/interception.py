@@ -50,7 +50,7 @@ class Call:
 
     api, version  such as "OffsetCommit" and 8
     client_id     as the client calls itself, client_host its address
-    node          the broker that it came to; None for what the test asks of its own broker
+    node          the broker that it came to
     request       decoded
     """
 

@@ -17,6 +17,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 
 _TOPICS = ("topic_data", "topics")
+_NAMING_TOPICS = (*_TOPICS, "v3_and_below_topics", "topic_names")
 _PARTITIONS = ("partition_data", "partitions", "partition_indexes")
 _ANSWERED_TOPICS = ("responses", "topics")
 _ANSWERED_PARTITIONS = ("partition_responses", "partitions")
@@ -49,6 +50,8 @@ _SPLIT_BY_KEY = {
     "ConsumerGroupDescribe": _Keys("group_ids", None, "groups", "group_id"),
     "DescribeTransactions": _Keys("transactional_ids", None, "transaction_states", "transactional_id"),
 }
+
+_OF_TRANSACTIONS = ("DescribeTransactions",)
 
 Wants = Callable[[str, int], bool]
 """(topic, partition) -> whether it is struck; -1 for a topic as such."""
@@ -87,7 +90,7 @@ def index_of(partition: Any) -> int:
 def places(core: BrokerCore, request: Any) -> Iterator[tuple[str, int]]:
     """Yield the (topic, partition) that a request names; partition -1 where it names topics alone."""
     for holder in [request, *_groups_of_offset_fetch(request)]:
-        attribute = first_of(holder, _TOPICS) or first_of(holder, ("v3_and_below_topics", "topic_names"))
+        attribute = first_of(holder, _NAMING_TOPICS)
         for topic in (getattr(holder, attribute) or ()) if attribute else ():
             if isinstance(topic, str):
                 yield topic, -1
@@ -99,6 +102,18 @@ def places(core: BrokerCore, request: Any) -> Iterator[tuple[str, int]]:
                     yield name, index_of(partition)
             else:
                 yield name, -1
+
+
+def names(api: Api, what: str) -> bool:
+    """Whether requests of an API can be told apart by a `group`, a `transactional_id` or a `topic` that they name."""
+    request = api.request()
+    if what == "topic":
+        return first_of(request, _NAMING_TOPICS) is not None
+    if api.name in _SPLIT_BY_KEY:
+        return (api.name in _OF_TRANSACTIONS) is (what == "transactional_id") or api.name == "FindCoordinator"
+    if what == "group":
+        return hasattr(request, "group_id")
+    return first_of(request, ("transactional_id", "v3_and_below_transactional_id")) is not None
 
 
 def _groups_of_offset_fetch(request: Any) -> list[Any]:

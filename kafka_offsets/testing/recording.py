@@ -184,14 +184,16 @@ class Requests(tuple[RecordedRequest, ...]):
         client_id: str | None = None,
         group: str | None = None,
         topic: str | None = None,
-        error: str | None = None,
+        error: str | int | None = None,
         node: int | None = None,
     ) -> "Requests":
         """Return those of one API, of one client, that name one group or topic, that were answered one error.
 
-        node  those that came to this node of a cluster
+        error  an ErrorCode, its name or its number
+        node   those that came to this node of a cluster
 
-        ValueError for an API that Kafka does not have, so that a slip of the pen does not choose nothing for ever.
+        ValueError for an API or an error that Kafka does not have, so that a slip of the pen does not choose nothing
+        for ever.
         """
         if api is not None and api not in _api_names():
             raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_api_names()))}")
@@ -205,7 +207,8 @@ class Requests(tuple[RecordedRequest, ...]):
         if topic is not None:
             chosen = [each for each in chosen if topic in each.topics]
         if error is not None:
-            chosen = [each for each in chosen if error in each.errors]
+            name = _known_error(error)
+            chosen = [each for each in chosen if name in each.errors]
         if node is not None:
             chosen = [each for each in chosen if each.node == node]
         return Requests(chosen)
@@ -376,6 +379,13 @@ def _walk(
 
 def _api_names() -> frozenset[str]:
     return frozenset(api.name for api in SERVED)
+
+
+def _known_error(error: str | int) -> str:
+    try:
+        return ErrorCode[error].name if isinstance(error, str) else ErrorCode(error).name
+    except (KeyError, ValueError):
+        raise ValueError(f"{error} is no error code of Kafka") from None
 
 
 def _error_name(code: int) -> str:

@@ -62,6 +62,9 @@ DescribeTopicPartitions      4.0=0
 
 _FIRST = (1, 0)
 _LATEST = (4, 3)
+_LAST_MINORS = {1: 1, 2: 8, 3: 9, 4: 3}
+"""The last release of each major version."""
+
 _FEATURES_SINCE = (4, 0)
 """Earlier releases finalize none of the features that this broker names."""
 
@@ -72,7 +75,8 @@ def parse_release(release: str) -> tuple[int, int]:
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
         raise ValueError(f"{release!r} is not a release of Kafka such as '2.8'")
     found = int(parts[0]), int(parts[1])
-    if not _FIRST <= found <= _LATEST:
+    major, minor = found
+    if not _FIRST <= found <= _LATEST or minor > _LAST_MINORS[major]:
         raise ValueError(f"Kafka {release} is not known here, only 1.0 to {_LATEST[0]}.{_LATEST[1]}")
     return found
 

@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.partitions import Partition
@@ -50,30 +50,38 @@ def records_of(given: Any) -> list[NewRecord]:
     if hasattr(given, "to_dict") and hasattr(given, "columns"):
         return _of_frame(given)
     if isinstance(given, Mapping):
-        return [NewRecord(_bytes(key), _bytes(value)) for key, value in given.items()]
+        return [_named(f"record {number}", _record, pair) for number, pair in enumerate(given.items())]
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"records are wanted, a list of them or the like, not {given!r}")
-    return [_record(number, each) for number, each in enumerate(given)]
+    return [_named(f"record {number}", _record, each) for number, each in enumerate(given)]
 
 
 def _of_frame(frame: Any) -> list[NewRecord]:
     """Return the rows of a DataFrame; what is missing in it is null."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    return [_of_mapping(f"row {number}", row) for number, row in enumerate(rows)]
+    return [_named(f"row {number}", _of_mapping, row) for number, row in enumerate(rows)]
 
 
-def _record(number: int, given: Any) -> NewRecord:
+def _record(what: str, given: Any) -> NewRecord:
     if isinstance(given, NewRecord):
         return given
     if isinstance(given, ConsumedRecord):
         return NewRecord(given.key, given.value, given.headers, None, given.timestamp)
     if isinstance(given, Mapping):
-        return _of_mapping(f"record {number}", given)
+        return _of_mapping(what, given)
     if isinstance(given, tuple):
         if len(given) != 2:
-            raise ValueError(f"record {number}: a pair of key and value is wanted, not {given!r}")
+            raise ValueError(f"{what}: a pair of key and value is wanted, not {given!r}")
         return NewRecord(_bytes(given[0]), _bytes(given[1]))
     return NewRecord(None, _bytes(given))
+
+
+def _named(what: str, make: Callable[[str, Any], NewRecord], given: Any) -> NewRecord:
+    """Make a record; a TypeError says of which."""
+    try:
+        return make(what, given)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from error
 
 
 def _of_mapping(what: str, given: Mapping[Any, Any]) -> NewRecord:
@@ -107,7 +115,12 @@ def _bytes(given: Any) -> Data:
         return given.encode()
     if hasattr(given, "item"):  # a number of numpy, as a DataFrame has them
         given = given.item()
-    return json.dumps(given).encode()
+    try:
+        return json.dumps(given).encode()
+    except TypeError as error:
+        raise TypeError(
+            f"{given!r} is neither bytes nor text, nor can it be written as JSON: {error}"
+        ) from error
 
 
 def choose_partitions(records: Sequence[NewRecord], partition_count: int) -> dict[int, list[NewRecord]]:

@@ -117,9 +117,9 @@ def test_a_fault_ends_with_its_block_and_is_named_with_what_it_did(
 ) -> None:
     with faults.error("OffsetCommit", NOT_COORDINATOR, group="g") as fault:
         commit(client)
-        assert repr(fault) == "<fault error: OffsetCommit NOT_COORDINATOR group='g', struck 1 times>"
+        assert repr(fault) == "<fault error: OffsetCommit NOT_COORDINATOR group='g', struck once>"
         assert repr(faults) == f"<faults: {fault!r}>"
-    assert repr(fault).endswith("struck 1 times, over>")
+    assert repr(fault).endswith("struck once, over>")
     assert repr(faults) == "<faults: none>"
     assert commit(client)["t", 0] == 0
     fault.remove()
@@ -449,12 +449,22 @@ def test_the_releases_know_every_api_and_the_last_of_them_serves_what_this_broke
     [
         (lambda faults: faults.release("5.0"), "not known"),
         (lambda faults: faults.release("new"), "no release|not a release"),
-        (lambda faults: faults.error("Comit", NOT_COORDINATOR), "no API"),
+        (lambda faults: faults.release("2.9"), "not known"),
+        (
+            lambda faults: faults.error("Comit", NOT_COORDINATOR),
+            "no API that is served; these are: Produce, ",
+        ),
+        (lambda faults: faults.error("OffsetComit", NOT_COORDINATOR), "did you mean OffsetCommit"),
+        (lambda faults: faults.error("Heartbeat", NOT_COORDINATOR, topic="t"), "Heartbeat names no topic"),
+        (lambda faults: faults.drop(["Fetch", "Metadata"], group="g"), "Fetch, Metadata names no group"),
+        (lambda faults: faults.close("JoinGroup", transactional_id="x"), "names no transactional_id"),
+        (lambda faults: faults.delay(ms=1, node=2), "there is no node 2, only 1"),
         (lambda faults: faults.error("Fetch", NONE), "no fault"),
         (lambda faults: faults.drop("Fetch", n=0), "is none"),
         (lambda faults: faults.drop("Fetch", partition=0), "of which topic"),
         (lambda faults: faults.disk_error("explode"), "no operation"),
         (lambda faults: faults.error("Fetch", 9999), "9999 is no error code"),
+        (lambda faults: faults.error("Fetch", ["NONE", "NOPE"]), "NOPE is no error code"),
         (
             lambda faults: faults.withhold("OffsetCommit", after_version=99),
             "after version 99; .*: OffsetCommit 10",
@@ -471,9 +481,9 @@ def test_what_is_no_fault_is_refused(faults: Faults, wrong: Callable[[Faults], A
     assert faults.active == []
 
 
-@pytest.mark.parametrize("wrong", ["NOPE", ["NOPE"], None, [None]])
+@pytest.mark.parametrize("wrong", [1.5, None, [None]])
 def test_an_error_that_is_no_code_is_refused_with_what_is_one(faults: Faults, wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"such as ErrorCode.NOT_COORDINATOR or 16, not ('NOPE'|None)"):
+    with pytest.raises(TypeError, match=r"such as ErrorCode.NOT_COORDINATOR or 16, not (1.5|None)"):
         faults.error("Fetch", wrong)
     assert faults.active == []
 
@@ -481,6 +491,36 @@ def test_an_error_that_is_no_code_is_refused_with_what_is_one(faults: Faults, wr
 def test_an_error_is_given_by_its_number_as_well(faults: Faults, client: Connection) -> None:
     with faults.error("OffsetCommit", 16, n=1), faults.error("OffsetCommit", [14, 0]):
         assert [commit(client)["t", 0] for _ in range(3)] == [16, 14, 0]
+
+
+def test_an_error_is_given_by_its_name_as_well(faults: Faults, client: Connection) -> None:
+    with faults.error("OffsetCommit", "NOT_COORDINATOR", n=1):
+        assert [commit(client)["t", 0] for _ in range(2)] == [16, 0]
+
+
+@pytest.mark.parametrize(
+    "put_in",
+    [
+        lambda faults: faults.release("1.0"),
+        lambda faults: faults.withhold(["Produce", "OffsetCommit"]),
+        lambda faults: faults.error(["Produce", "OffsetCommit"], NOT_COORDINATOR),
+        lambda faults: faults.close(),
+        lambda faults: faults.half_answer(),
+        lambda faults: faults.drop(),
+        lambda faults: faults.delay(ms=60_000),
+        lambda faults: faults.down(),
+    ],
+)
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_what_a_test_asks_of_its_own_broker_is_done_whatever_clients_meet(
+    brokers: int, put_in: Callable[[Faults], Any]
+) -> None:
+    made = testing.Broker() if brokers == 1 else testing.Cluster(brokers=brokers)
+    with made as broker, put_in(broker.faults) as fault:
+        assert broker.produce("t", ["x"]) == {("t", 0): 1}
+        broker.commit("g", {("t", 0): 1})
+        broker.assert_committed("g", {("t", 0): 1})
+        assert fault.hits == 0
 
 
 # -- the disk ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from kafka_offsets import ErrorCode
 from kafka_offsets.broker.server import Peer
 from kafka_offsets.inspect import command
 from kafka_offsets.inspect.capture import timeline
@@ -56,7 +57,11 @@ def test_requests_are_decoded_and_can_be_chosen(broker: Broker) -> None:
     assert commit.latency_ms is not None and 0 <= commit.latency_ms < 10_000
     joins = broker.requests.of("JoinGroup", client_id="client of shipping")
     assert [list(join.errors) for join in joins] == [["MEMBER_ID_REQUIRED"], []]
-    assert broker.requests.of(error="MEMBER_ID_REQUIRED", group="shipping") == joins[:1]
+    for error in ("MEMBER_ID_REQUIRED", ErrorCode.MEMBER_ID_REQUIRED, 79):
+        assert broker.requests.of(error=error, group="shipping") == joins[:1]
+    for unknown in ("MEMBER_ID_REQUESTED", 9999):
+        with pytest.raises(ValueError, match=f"{unknown} is no error code"):
+            broker.requests.of(error=unknown)
     assert broker.requests.of("FindCoordinator", group="billing")
     assert broker.requests.of(topic="orders").of("Fetch")  # by its id
     assert not broker.requests.of(topic="other")

@@ -92,7 +92,7 @@ def test_what_was_consumed_can_be_produced_again(broker: Broker) -> None:
         ([("a", "b", "c")], ValueError, "record 0: a pair of key and value"),
         ("text", TypeError, "not 'text'"),
         (7, TypeError, "not 7"),
-        ([object()], TypeError, "not JSON serializable"),
+        (["a", object()], TypeError, "record 1: .*not JSON serializable"),
         ([{"value": "a", "partition": 9}], RuntimeError, "orders-9: UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )

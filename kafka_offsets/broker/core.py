@@ -475,6 +475,7 @@ class BrokerCore:
             self.expiry.topic_deleted(name)
 
     def _on_cleaned(self, partition: Partition) -> None:
+        partition.note_cleaned()
         hosted = self.runtime.shards.get(partition.index) if partition.topic == OFFSETS_TOPIC else None
         if hosted is not None and not hosted.failed:
             self.snapshots.want(hosted)

@@ -23,13 +23,16 @@ from kafka_offsets.errors import OpeningAbandonedError, StorageError
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.deadlines import Deadline
-    from kafka_offsets.broker.partitions import Opened, Topic
+    from kafka_offsets.broker.partitions import Opened, Partition, Topic
 
 _LONG_BYTES = 256 << 10
 """Opening so much takes some milliseconds."""
 
 _FIRST_MS = 1000
 """After the start: clients that have waited for it come first."""
+
+_STEP_PAUSE_MS = 2
+"""Between two steps of a reading: sockets are read, and other requests decided."""
 
 _PAUSE_SHARE = 6
 """A pause between two logs that nobody asks for is this many times as long as it took to open the one before."""
@@ -87,6 +90,15 @@ class LogOpener:
             raise self._refused[key]
         if topic.partitions[index] is None:
             raise NotOpenYetError("the log is being opened", f"{topic.name}-{index}")
+
+    def read_producers(self, partition: Partition) -> None:
+        """Have `partition.read_on` called, step by step, until the log is read or the broker stops."""
+
+        def step(now: Now) -> None:
+            if not self._stopped and not partition.read_on():
+                self._core.pause(_STEP_PAUSE_MS, step)
+
+        self._core.pause(_STEP_PAUSE_MS, step)
 
     def is_under_way(self, topic: Topic, index: int) -> bool:
         """Tell whether the log of a partition is being opened, or waits for that because somebody has asked for it."""

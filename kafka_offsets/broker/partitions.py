@@ -11,17 +11,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.known_producers import (
+    Known,
+    ProducerReading,
+    is_near,
+    read_producers,
+    saved_producers,
+)
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
-from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageError
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import encode_marker, read_batch_header
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
-from kafka_offsets.storage.log import Log, LogConfig, StoredBatch
-from kafka_offsets.storage.producer_state import append_aborted, leave_producer_state, saved_producer_state
+from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.producer_state import append_aborted, leave_producer_state
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.fetch import ParkedFetch
@@ -36,18 +43,11 @@ _WORTH_BYTES = 256 << 10
 """A log of so much is not read again for its producers, even if it has none; that takes some milliseconds."""
 
 _CATCH_UP_BYTES = 8 << 20
-"""So much of a log is read in a tenth of a second."""
+"""So much of a log is read in a tenth of a second, in a second when its batches are small."""
 
 
 class NotOpenYetError(StorageError):
-    """The log of a partition is being opened."""
-
-
-class Known(NamedTuple):
-    """Producers of a log, as of an offset."""
-
-    producers: Producers
-    end_offset: int
+    """The log of a partition is being opened, or read for its producers."""
 
 
 class Opened(NamedTuple):
@@ -62,6 +62,7 @@ class Partition:
 
     topic         name of its topic
     known         its producers, when opening has found them
+    read_later    has `read_on` called until it returns true, and returns true, where a long log can wait for that
     leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
     parked        fetches that wait for it to grow, and how many more bytes of it count for each
     joining       requests that wait until it is on the disk that it takes part in their transaction
@@ -71,6 +72,9 @@ class Partition:
     __slots__ = (
         "_is_written_elsewhere",
         "_known",
+        "_read_later",
+        "_reading",
+        "_unreadable",
         "index",
         "joining",
         "leader_epoch",
@@ -81,7 +85,15 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log, known: Known | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        log: Log,
+        known: Known | None = None,
+        read_later: Callable[["Partition"], bool] = lambda partition: False,
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -96,26 +108,57 @@ class Partition:
         if known is None and log.log_start_offset == log.log_end_offset == 0:
             known = Known(Producers(), 0)
         self._known = known
+        self._reading: ProducerReading | None = None
+        self._unreadable: StorageError | None = None
+        self._read_later = read_later
         self._is_written_elsewhere = topic == OFFSETS_TOPIC
 
     @property
     def producers(self) -> Producers:
-        """The producers that wrote here; those of the offsets topic are read back from its log on first use.
+        """The producers that wrote here; those of the offsets topic are read back from its log when they are asked for.
 
-        Raises StorageError when a batch is damaged.
+        NotOpenYetError while a long log is read; StorageError when a batch is damaged.
         """
         known = self._known
-        if known is None:
-            known = self._known = read_producers(self.log)
-        elif self._is_written_elsewhere and known.end_offset < self.log.log_end_offset:
-            self._known = None  # what has been read in part is of no use
-            known = self._known = _read_on(self.log, known) or read_producers(self.log)
-        return known.producers
+        is_behind = self._is_written_elsewhere and (
+            known is None or known.end_offset < self.log.log_end_offset
+        )
+        if known is not None and not is_behind:
+            return known.producers
+        if self._unreadable is not None:
+            raise self._unreadable
+        if self._reading is None:
+            self._known = None  # what is read in part is of no use
+            reading = ProducerReading(self.log, known)
+            if reading.is_short or not self._read_later(self):
+                self._known = reading.finish()
+                return self._known.producers
+            self._reading = reading
+        raise NotOpenYetError("the log is being read for its producers", f"{self.topic}-{self.index}")
+
+    def read_on(self) -> bool:
+        """Read a piece of a long log for its producers; return whether that was all of it."""
+        if self._reading is not None:
+            try:
+                self._known = self._reading.step()
+            except StorageError as error:  # whoever asks is told
+                self._unreadable = error
+            if self._known is None and self._unreadable is None:
+                return False
+            self._reading = None
+        return True
+
+    def note_cleaned(self) -> None:
+        """Note that the log was compacted: what is read of its producers may lack an end."""
+        self._unreadable = None
+        if self._reading is not None:
+            self._reading.restart()
 
     @property
     def knows_producers(self) -> bool:
         """Whether asking for `producers` reads nothing, or next to nothing."""
-        return self._known is not None
+        known = self._known
+        return known is not None and (not self._is_written_elsewhere or is_near(self.log, known.end_offset))
 
     @property
     def last_stable_offset(self) -> int:
@@ -150,6 +193,8 @@ class Partition:
         if self._is_written_elsewhere and log.appended_bytes > _CATCH_UP_BYTES:
             return  # what the stop before this one has left is as good for whoever asks
         if len(known.producers) or known.producers.aborted or log.size >= _WORTH_BYTES:
+            if self._is_written_elsewhere and known.end_offset < log.log_end_offset:
+                self._known = ProducerReading(log, known).finish()
             producers = self.producers
             leave_producer_state(
                 log, producers.entries(), producers.aborted, producers.dumps(), keep_index=keep_index
@@ -160,7 +205,7 @@ class Partition:
 
         After a restart that had to read the log only those that still have a batch in it are. Raises as the log does.
         """
-        producers = self.producers  # read before the batches go
+        producers = self.producers  # read before the batches go; nothing has happened while they cannot be
         self.log.delete_records_before(offset)
         producers.forget_aborted_before(offset)
 
@@ -172,69 +217,6 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
-
-
-def saved_producers(log: Log) -> Known | None:
-    """Return what the log's last stop has written down of its producers; None when that is in doubt."""
-    saved = None if log.damages else saved_producer_state(log)
-    if saved is None:
-        return None
-    end_offset, data = saved
-    try:
-        producers = Producers.loads(data)
-    except ValueError as error:
-        logger.warning("%s: what it has saved of its producers is not used: %s", log.directory, error)
-        return None
-    producers.forget_aborted_before(log.log_start_offset)
-    return Known(producers, end_offset)
-
-
-def read_producers(log: Log, is_abandoned: Callable[[], bool] = lambda: False) -> Known:
-    """Return the producers of a log: what its last stop has written down and the batches behind it, or all batches.
-
-    Can be called in any thread. StorageError when a batch is damaged; OpeningAbandonedError soon after `is_abandoned`.
-    """
-    saved = saved_producers(log)
-    known = None if saved is None else _read_on(log, saved, is_abandoned)
-    if known is None:
-        producers, end = Producers(), log.log_end_offset
-        _take(producers, log, _batches(log, None, is_abandoned))
-        known = Known(producers, end)
-    return known
-
-
-def _read_on(log: Log, known: Known, is_abandoned: Callable[[], bool] = lambda: False) -> Known | None:
-    """Take in the batches behind what is known, as `read_producers`.
-
-    None where compaction has taken some of them: one may have been the end of a transaction that is known as open.
-    """
-    expected, end = known.end_offset, log.log_end_offset
-
-    def complete() -> Iterator[StoredBatch]:
-        nonlocal expected
-        for batch in _batches(log, expected, is_abandoned) if expected < end else ():
-            header = batch.header
-            if header.base_offset != expected or header.record_count != header.last_offset_delta + 1:
-                return
-            expected = header.last_offset + 1
-            yield batch
-
-    _take(known.producers, log, complete())
-    return known._replace(end_offset=end) if expected == end else None
-
-
-def _batches(log: Log, offset: int | None, is_abandoned: Callable[[], bool]) -> Iterator[StoredBatch]:
-    for batch in log.batches(offset, verify=False):
-        if is_abandoned():
-            raise OpeningAbandonedError(log.directory)
-        yield batch
-
-
-def _take(producers: Producers, log: Log, batches: Iterable[StoredBatch]) -> None:
-    try:
-        producers.take((batch.header, batch.data) for batch in batches)
-    except ProtocolError as error:
-        raise StorageError(f"damaged transaction marker: {error}", log.directory) from error
 
 
 class Topic:
@@ -385,8 +367,17 @@ class Topics:
             )
         for damage in log.damages:
             logger.error("damaged: %s", damage)
-        partition = topic.partitions[index] = Partition(topic.name, topic.topic_id, index, log, opened.known)
+        partition = topic.partitions[index] = Partition(
+            topic.name, topic.topic_id, index, log, opened.known, self._read_later
+        )
         return partition
+
+    def _read_later(self, partition: Partition) -> bool:
+        """Have a long log that is served read for its producers, if the broker is up."""
+        if self.opener is None:
+            return False
+        self.opener.read_producers(partition)
+        return True
 
     def all(self) -> list[Topic]:
         """Return all topics."""

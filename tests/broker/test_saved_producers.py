@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from kafka_offsets.broker import partitions
-from kafka_offsets.broker.partitions import Partition, read_producers, saved_producers
+from kafka_offsets.broker.known_producers import read_producers, saved_producers
+from kafka_offsets.broker.partitions import Partition
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now

@@ -1,0 +1,186 @@
+"""The producers of a long offsets log: read in steps while it is served, and what others ask for does not wait."""
+
+import random
+
+import pytest
+
+from kafka_offsets.broker import known_producers
+from kafka_offsets.broker.partitions import NotOpenYetError, Partition
+from kafka_offsets.broker.producers import Producers
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.log import Log, LogConfig
+from tests.broker.core_client import CoreClient, make_core
+from tests.broker.transactional_core import Producer, fetch
+from tests.storage.keyed import mark, put
+
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+PRODUCER_ID = 9
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs of a few batches are long."""
+    monkeypatch.setattr(known_producers, "_FEW_RECORDS", 4)
+    monkeypatch.setattr(known_producers, "_STEP_BATCHES", 3)
+
+
+def long_log() -> Log:
+    log = Log.open(MemoryFiles(), f"{OFFSETS_TOPIC}-0", LogConfig(200), topic_id=bytes(16))
+    for number in range(10):
+        put(log, (b"k%d" % number, b"v"))
+    put(log, (b"open", b"v"), producer=PRODUCER_ID, transactional=True)
+    return log
+
+
+def partition_of(log: Log, waiting: list[Partition]) -> Partition:
+    def read_later(partition: Partition) -> bool:
+        waiting.append(partition)
+        return True
+
+    return Partition(OFFSETS_TOPIC, bytes(16), 0, log, None, read_later)
+
+
+def scanned(log: Log) -> bytes:
+    return Producers.of((batch.header, batch.data) for batch in log.batches()).dumps()
+
+
+def test_a_long_log_is_read_in_steps_and_whoever_asks_meanwhile_is_told_so() -> None:
+    waiting: list[Partition] = []
+    partition = partition_of(long_log(), waiting)
+    steps = 0
+    for _ in range(2):
+        with pytest.raises(
+            NotOpenYetError, match=f"{OFFSETS_TOPIC}-0: the log is being read for its producers"
+        ):
+            assert partition.last_stable_offset
+    assert waiting == [partition], "one reading"
+    while not partition.read_on():
+        steps += 1
+    assert steps == 3
+    assert partition.knows_producers
+    assert partition.last_stable_offset == 10
+
+
+def test_what_is_appended_and_compacted_meanwhile_is_in_what_is_known(rng: random.Random) -> None:
+    """Between any two steps: batches, transactions that begin and end, segments that compaction rewrites."""
+    for _ in range(100):
+        waiting: list[Partition] = []
+        log, has_open = long_log(), True
+        partition = partition_of(log, waiting)
+        with pytest.raises(NotOpenYetError):
+            partition.producers.dumps()
+        for _ in range(rng.randrange(1, 20)):
+            if partition.read_on():
+                break
+            if rng.random() < 0.3:
+                if has_open:
+                    mark(log, PRODUCER_ID, commit=rng.random() < 0.5)
+                else:
+                    put(log, (b"again", b"v"), producer=PRODUCER_ID, transactional=True)
+                has_open = not has_open
+            elif rng.random() < 0.5:
+                put(log, (b"k1", b"w"))
+        while waiting and not partition.read_on():
+            pass
+        assert partition.producers.open_from(PRODUCER_ID) is not None or not has_open
+        assert partition.producers.dumps() == scanned(log)
+
+
+def test_a_reading_begins_anew_when_the_log_is_compacted() -> None:
+    log = long_log()
+    reading = known_producers.ProducerReading(log, None)
+    partition = partition_of(log, [])
+    with pytest.raises(NotOpenYetError):
+        partition.producers.dumps()
+    assert not partition.read_on()
+    partition.note_cleaned()
+    steps = 0
+    while not partition.read_on():
+        steps += 1
+    assert steps == 3, "all of it, once more"
+    assert partition.producers.dumps() == reading.finish().producers.dumps() == scanned(log)
+
+
+def test_a_damaged_marker_is_told_to_whoever_asks_until_the_log_is_compacted() -> None:
+    log = long_log()
+    log.append(encode_batch([(b"\0\0\0", b"", (), 0)], producer_id=PRODUCER_ID, producer_epoch=0, transactional=True,
+                            control=True))  # fmt: skip
+    partition = partition_of(log, [])
+    with pytest.raises(NotOpenYetError):
+        partition.producers.dumps()
+    while not partition.read_on():
+        pass
+    for _ in range(2):
+        with pytest.raises(StorageError, match="damaged transaction marker"):
+            partition.producers.dumps()
+    partition.note_cleaned()
+    with pytest.raises(NotOpenYetError):
+        partition.producers.dumps()
+
+
+def test_a_log_that_has_grown_much_since_is_read_on_from_there() -> None:
+    waiting: list[Partition] = []
+    log = long_log()
+    partition = partition_of(log, waiting)
+    with pytest.raises(NotOpenYetError):
+        partition.producers.dumps()
+    while not partition.read_on():
+        pass
+    for _ in range(3):
+        put(log, (b"k", b"v"))
+    assert partition.producers.dumps() == scanned(log), "a little is read at once"
+    for _ in range(9):
+        put(log, (b"k", b"v"))
+    assert not partition.knows_producers
+    with pytest.raises(NotOpenYetError):
+        partition.producers.dumps()
+    assert len(waiting) == 2
+    while not partition.read_on():
+        pass
+    assert partition.producers.dumps() == scanned(log)
+    for _ in range(9):
+        put(log, (b"k", b"v"))
+    partition.leave_producers(keep_index=False)
+    found = known_producers.saved_producers(log)
+    assert found is not None
+    assert found.end_offset == log.log_end_offset, "a stop reads the rest"
+
+
+def test_a_reader_of_committed_records_comes_again_and_all_others_are_served() -> None:
+    files, clock = MemoryFiles(), ManualClock()
+    core = make_core(files, clock=clock, offsets_topic_num_partitions=1)
+    core.create_topic("t", 1, {})
+    client = CoreClient(core)
+    for offset in range(12):
+        client.commit("g", {("t", 0): offset})
+    producer = Producer(core)
+    producer.init()
+    assert producer.commit_offset("g", "t", 99) == ErrorCode.NONE
+    core = make_core(files.copy(), clock=clock, offsets_topic_num_partitions=1)
+    client = CoreClient(core)
+
+    assert fetch(core, OFFSETS_TOPIC).error_code == NOT_LEADER
+    wanted = messages.ListOffsetsRequest
+    asked = wanted.ListOffsetsTopic(OFFSETS_TOPIC, [wanted.ListOffsetsPartition(0, timestamp=-1)])
+    listed = client.call(wanted(-1, 1, [asked]), 5).topics[0].partitions[0]
+    assert listed.error_code == NOT_LEADER
+    describe = messages.DescribeProducersRequest(
+        [messages.DescribeProducersRequest.TopicRequest(OFFSETS_TOPIC, [0])]
+    )
+    assert client.call(describe, 0).topics[0].partitions[0].error_code == NOT_LEADER
+    assert len(fetch(core, OFFSETS_TOPIC, isolation=0).records) > 1000
+    assert client.commit("g", {("t", 0): 12}) == {("t", 0): 0}
+
+    while core.next_deadline_ms is not None and core.next_deadline_ms <= clock.now().mono_ms + 10:
+        clock.advance(10)
+        client.turn()
+    found = fetch(core, OFFSETS_TOPIC)
+    assert found.error_code == ErrorCode.NONE
+    assert found.last_stable_offset == found.high_watermark - 2, "behind it the transaction, and a commit"
+    (described,) = client.call(describe, 0).topics[0].partitions
+    assert [each.producer_id for each in described.active_producers] == [producer.id]

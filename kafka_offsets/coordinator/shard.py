@@ -210,6 +210,8 @@ class Shard:
         is_gone = parsed.type == consumer_records.EPOCH
         if is_gone:
             self.leaving.pop(parsed.group, None)
+        elif isinstance(old := self.leaving.get(parsed.group), ConsumerGroup):
+            old.replay(key, None)
         if isinstance(group, ConsumerGroup):
             group.replay(key, None)
             if is_gone and self.is_loading:

@@ -123,6 +123,21 @@ def test_a_deleted_group_is_seen_until_its_tombstone_is_durable(kind: str, refus
     assert of.shard.leaving == {}
 
 
+def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it_once_that_is_durable() -> None:
+    of = world()
+    of.enter_consumer("m", "orders")
+    of.hold = True
+    of.heartbeat_later("m", -1)
+    of.delete()
+    assert [member.member_id for member in of.described().members] == ["m"]
+    of.sync_log(1)
+    assert of.described().members == []
+    assert seen(of) == ([("consumer", "Empty")], "Dead", "Empty")
+    of.sync_log()
+    assert seen(of) == NOTHING
+    assert of.shard.leaving == {}
+
+
 def test_a_group_made_anew_behind_its_deletion_shows_the_old_one_then_nothing_then_the_new_one() -> None:
     of = world()
     of.leave(*of.stable())

@@ -123,7 +123,7 @@ def test_a_deleted_group_is_seen_until_its_tombstone_is_durable(kind: str, refus
     assert of.shard.leaving == {}
 
 
-def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it_once_that_is_durable() -> None:
+def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it() -> None:
     of = world()
     of.enter_consumer("m", "orders")
     of.hold = True

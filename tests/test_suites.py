@@ -1,6 +1,8 @@
 """How the suites of other projects are judged, without running them: `make suites` does that."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from tests.conftest import GeneratedPart
 from tests.suites import kafka_go, kafka_python, page
 from tests.suites.__main__ import SUITES
 from tests.suites.outcomes import Outcome, Outcomes, Run, leaves, run_with_repetitions, worse
+from tests.suites.suite import SuiteError, run_in_group
 
 PASSED, FAILED, SKIPPED = Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED
 
@@ -108,3 +111,11 @@ def test_every_reason_is_a_sentence_and_every_run_has_a_bound() -> None:
     for suite in SUITES:
         assert suite.limit_s > 0
         assert all(len(why.split()) > 5 for why in suite.not_run.values())
+
+
+def test_a_run_that_does_not_end_in_its_time_is_an_error_and_not_fewer_tests(tmp_path: Path) -> None:
+    output = tmp_path / "output.txt"
+    run_in_group([sys.executable, "-c", "print('done')"], tmp_path, {}, output, 60)
+    assert output.read_text() == "done\n"
+    with pytest.raises(SuiteError, match=r"not done after 0.1 s; see .*output\.txt"):
+        run_in_group(["sleep", "60"], tmp_path, {}, output, 0.1)

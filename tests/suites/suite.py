@@ -41,8 +41,8 @@ class SuiteError(Exception):
     """A run of a suite has ended before all of its tests were run."""
 
 
-def run_in_group(command: list[str], cwd: Path, env: Mapping[str, str], output: Path, limit_s: float) -> bool:
-    """Run a command with all that it starts; end it when the time is up. Return whether it ended by itself."""
+def run_in_group(command: list[str], cwd: Path, env: Mapping[str, str], output: Path, limit_s: float) -> None:
+    """Run a command with all that it starts. Raises SuiteError when the time is up, and has ended it then."""
     with (
         output.open("wb") as file,
         subprocess.Popen(
@@ -57,8 +57,7 @@ def run_in_group(command: list[str], cwd: Path, env: Mapping[str, str], output: 
         try:
             started.wait(limit_s)
         except subprocess.TimeoutExpired:
-            return False
+            raise SuiteError(f"{command[0]} was not done after {limit_s:g} s; see {output}") from None
         finally:  # also when the user has had enough
             if started.poll() is None:
                 os.killpg(started.pid, signal.SIGKILL)
-    return True

@@ -51,8 +51,11 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the peer."""
-        self._later.append(data)
-        self._later_bytes += len(data)
+        if self._buffer:
+            self._later.append(data)
+            self._later_bytes += len(data)
+        else:
+            self._buffer = data
 
     def next_frame(self, api_key: int | None = None) -> bytes | None:
         """Return the next complete frame without its size, or None when more bytes are needed.
@@ -64,43 +67,70 @@ class FrameReader:
         limit = len(buffer)
         size, key = _SIZE_AND_KEY.unpack_from(buffer, start - 4) if start + 2 <= limit else (-1, api_key)
         if size < 2 or start + size > limit or size > self._max_bytes:
-            if not self._complete():
-                return None
-            buffer, start = self._buffer, self._position + 4
-            limit = len(buffer)
-            (size,) = _SIZE.unpack_from(buffer, start - 4)
-            key = _KEY.unpack_from(buffer, start)[0] if size >= 2 else api_key
+            return self._next_of_several(api_key) if buffer else None
         if key != api_key and api_key is not None:
             return None
         end = start + size
         if end == limit:
-            self._buffer, self._position = b"", 0
+            self._go_on()
         else:
             self._position = end
         return buffer[start:end]
 
-    def _complete(self) -> bool:
-        """Whether a complete frame can be had; later bytes are joined only once they complete one."""
-        rest = len(self._buffer) - self._position
-        if rest < 4:
-            if self.buffered_bytes < 4:
-                return False
-            self._join()
-            rest = len(self._buffer) - self._position
-        (size,) = _SIZE.unpack_from(self._buffer, self._position)
+    def _next_of_several(self, api_key: int | None) -> bytes | None:
+        """Do what `next_frame` does, of however many pieces the frame is and whatever its size."""
+        head = self._buffer[self._position : self._position + _SIZE_AND_KEY.size]
+        if len(head) < _SIZE_AND_KEY.size:
+            head = self._head()
+            if len(head) < _SIZE.size:
+                return None
+        (size,) = _SIZE.unpack_from(head)
         if not 0 <= size <= self._max_bytes:
             raise ProtocolError(f"a frame of {size} bytes, where at most {self._max_bytes} are accepted", 0)
-        if size + 4 <= rest:
-            return True
         if size + 4 > self.buffered_bytes:
-            return False
-        self._join()
-        return True
+            return None
+        if size >= 2 and api_key is not None and _KEY.unpack_from(head, 4)[0] != api_key:
+            return None
+        return self._take(size)
 
-    def _join(self) -> None:
-        self._buffer = b"".join((self._buffer[self._position :], *self._later))
-        self._position = self._later_bytes = 0
-        self._later.clear()
+    def _head(self) -> bytes:
+        """Return the size of the frame and its API key from several pieces, or less where there is not more."""
+        head = self._buffer[self._position :]
+        for piece in self._later:
+            head += piece[: _SIZE_AND_KEY.size - len(head)]
+            if len(head) == _SIZE_AND_KEY.size:
+                break
+        return head
+
+    def _take(self, size: int) -> bytes:
+        """Return the next `size` bytes behind the size itself, all of which are there.
+
+        What is in several pieces is joined here, each byte of it copied once.
+        """
+        pieces: list[bytes | memoryview] = []
+        position, missing = self._position + _SIZE.size, size
+        while missing >= (rest := len(self._buffer) - position):
+            if rest > 0:
+                pieces.append(memoryview(self._buffer)[position:] if position else self._buffer)
+                missing -= rest
+            position = max(-rest, 0)
+            self._go_on()
+            if not self._buffer:
+                break
+        self._position = position
+        if missing:
+            self._position += missing
+            pieces.append(memoryview(self._buffer)[position : self._position])
+        return b"".join(pieces)
+
+    def _go_on(self) -> None:
+        """Have done with the piece in `_buffer`; it is empty only when there is no other."""
+        self._position = 0
+        if self._later:
+            self._buffer = self._later.popleft()
+            self._later_bytes -= len(self._buffer)
+        else:
+            self._buffer = b""
 
 
 def read_api_key_and_version(frame: bytes) -> tuple[int, int]:

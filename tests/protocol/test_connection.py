@@ -64,6 +64,22 @@ def test_a_frame_of_another_api_than_asked_for_stays() -> None:
     assert reader.next_frame(8) == b""  # too short to tell: whoever decodes it refuses it
 
 
+@pytest.mark.parametrize("cut", range(1, 14))
+def test_the_api_of_a_frame_is_found_wherever_its_bytes_were_cut(cut: int) -> None:
+    reader = FrameReader(100)
+    data = frame(struct.pack(">hhih", 8, 2, 1, -1))
+    reader.feed(data)
+    reader.feed(data[:cut])
+    reader.feed(data[cut:] + data[:cut])
+    assert reader.next_frame(8) == data[4:]
+    assert reader.next_frame(9) is None
+    assert reader.next_frame(8) == data[4:]
+    assert reader.next_frame() is None
+    assert reader.buffered_bytes == cut
+    reader.feed(data[cut:])
+    assert [reader.next_frame(8), reader.next_frame(8)] == [data[4:], None]
+
+
 def test_large_frames_in_small_pieces_are_joined_once() -> None:
     reader = FrameReader(1 << 20)
     data = frame(bytes(1 << 20))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
+from kafka_offsets.broker.record_scan import NO_DELTAS, scan
 from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError
@@ -27,12 +28,10 @@ from kafka_offsets.protocol.records import (
     replace_body,
     verify_crc,
 )
-from kafka_offsets.protocol.varint import ZIGZAG, read_varint, read_varlong
 
 NO_TIMESTAMP = -1
 _LEAST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 _ALL_DELTAS = -(1 << 64), 1 << 64
-_NO_DELTAS = 1 << 64, -(1 << 64)
 _LEAST_RECORD_BYTES = 7
 
 # What compressed batches may swell to. A producer counts its records before it compresses them (librdkafka), or as
@@ -179,7 +178,8 @@ def check_batch(
     records          begin with the batch of `header`, see `find_batch`
     topic_partition  for messages
     allowance        of the whole request; None where the batch is all of it
-    Costs about 10 µs, half a µs a record or header and, compressed, the decompression, which the allowance bounds.
+    Costs about 10 µs, half a µs a record or header, less where records are of one size, and, compressed, the
+    decompression, which the allowance bounds.
     """
     refused = _check_header(records, header, config)
     if refused is not None:
@@ -260,7 +260,7 @@ class _Faults:
             if self._claimed is None:
                 self.earliest, self.latest = self._first - self._base, self._last - self._base
             elif not self._first <= self._claimed <= self._last:
-                self.earliest, self.latest = _NO_DELTAS
+                self.earliest, self.latest = NO_DELTAS
 
     def add_keyless(self, index: int) -> None:
         """Note a record without a key. Such a one is not told that its timestamp is wrong as well."""
@@ -317,105 +317,11 @@ def _scan_batch(
     if count * _LEAST_RECORD_BYTES > limit - position:
         raise ProtocolError(f"{count} records in {limit - position} bytes", position)
     allowance.take_items(count)
-    low, high = _scan(data, position, limit, count, faults, allowance)
+    low, high = scan(data, position, limit, count, faults, allowance)
     base = header.base_timestamp
     if not _LEAST_TIMESTAMP <= base + low <= base + high <= _MAX_TIMESTAMP:
         raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)
     return _Seen(low, high, body)
-
-
-def _scan(  # noqa: C901 one pass, no calls
-    data: bytes | bytearray, position: int, limit: int, count: int, faults: _Faults, allowance: Allowance
-) -> tuple[int, int]:
-    """Go through `count` records that must fill `data` up to `limit`; return the least and greatest timestamp delta."""
-    # Varints of one byte and positive ones of two, which are nearly all, are looked up here rather than by a call.
-    zigzag, earliest, latest, needs_key = ZIGZAG, faults.earliest, faults.latest, faults.needs_key
-    low, high = _NO_DELTAS  # the layout is drawn in protocol/records.py
-    try:
-        for index in range(count):
-            if (size := data[position]) < 128:
-                end = position + 1 + zigzag[size]
-                position += 2  # and the attributes, of which none is defined
-            elif (more := data[position + 1]) < 128 and not size & 1:
-                end = position + 2 + (zigzag[size - 128] | more << 6)
-                position += 3
-            else:
-                size, position = read_varint(data, position)
-                end = position + size
-                position += 1
-            if (delta := data[position]) < 128:
-                delta = zigzag[delta]
-                position += 1
-            else:
-                delta, position = read_varlong(data, position)
-            if delta > high:
-                high = delta
-            if delta < low:
-                low = delta
-            if (offset := data[position]) < 128:
-                offset = zigzag[offset]
-                position += 1
-            elif (more := data[position + 1]) < 128 and not offset & 1:
-                offset = zigzag[offset - 128] | more << 6
-                position += 2
-            else:
-                offset, position = read_varint(data, position)
-            if offset != index:
-                raise ProtocolError(f"record {index} of the batch has the offset delta {offset}", position)
-            if (size := data[position]) < 128:
-                size = zigzag[size]
-                position += 1
-            else:
-                size, position = read_varint(data, position)
-            if size > 0:
-                position += size
-            elif size < 0 and needs_key:
-                faults.add_keyless(index)
-            if not earliest <= delta <= latest:
-                faults.add_ill_timed(index, delta)
-            if (size := data[position]) < 128:
-                size = zigzag[size]
-                position += 1
-            elif (more := data[position + 1]) < 128 and not size & 1:
-                size = zigzag[size - 128] | more << 6
-                position += 2
-            else:
-                size, position = read_varint(data, position)
-            if size > 0:
-                position += size
-            position = position + 1 if data[position] == 0 else _skip_headers(data, position, end, allowance)
-            if position != end or end > limit:
-                raise ProtocolError(f"record {index} does not have the size that it announces", position)
-    except IndexError:
-        raise ProtocolError("the last record is cut off", limit) from None
-    if position != limit:
-        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
-    return low, high
-
-
-def _skip_headers(data: bytes | bytearray, position: int, end: int, allowance: Allowance) -> int:
-    count, position = read_varint(data, position)
-    if not 0 <= 2 * count <= end - position:
-        raise ProtocolError(f"{count} headers in {end - position} bytes", position)
-    allowance.take_items(count)
-    zigzag = ZIGZAG
-    for _ in range(count):
-        if (size := data[position]) < 128:
-            size = zigzag[size]
-            position += 1
-        else:
-            size, position = read_varint(data, position)
-        if size < 0:
-            raise ProtocolError("a header has no key", position)
-        position += size
-        if (size := data[position]) < 128:
-            size = zigzag[size]
-            position += 1
-        else:
-            size, position = read_varint(data, position)
-        if size > 0:
-            position += size
-    return position
 
 
 def _as_kept(

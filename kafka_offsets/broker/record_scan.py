@@ -1,0 +1,245 @@
+"""The records of a produced batch gone through without keeping any: whether they are well formed, and what is wrong.
+
+Where records are of one size, as those of counters, sensors and load generators are, the bytes between their keys and
+values are compared a column at a time. A record is passed over so only if each of those bytes is that of a record just
+gone through, or follows from its place; whatever differs, and whatever is wrong, is found record by record.
+"""
+
+from typing import Protocol
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol.varint import ZIGZAG, read_varint, read_varlong
+
+NO_DELTAS = 1 << 64, -(1 << 64)
+
+_LEAST_RUN = 4
+"""Fewer records than these are not worth a look at their columns: that takes as long as five, or ten if all is well."""
+
+_FRUITLESS = 3
+"""How often a batch is looked at for columns in vain."""
+
+_ONE_BYTE_OFFSETS, _TWO_BYTE_OFFSETS = 64, 8192
+"""Below these an offset delta takes one byte, or two."""
+_OFFSETS = bytes(range(0, 128, 2))
+_OFFSETS_LOW = bytes(delta << 1 & 127 | 128 for delta in range(_TWO_BYTE_OFFSETS))
+_OFFSETS_HIGH = bytes(delta >> 6 for delta in range(_TWO_BYTE_OFFSETS))
+
+Span = tuple[int, int, int]
+"""How many records, and their least and greatest timestamp delta."""
+_NOTHING: Span = (0, *NO_DELTAS)
+
+
+class Faults(Protocol):
+    """Who takes note of records that the topic does not take.
+
+    earliest, latest  timestamp deltas between which all is well
+    needs_key         whether a record without a key is refused
+    """
+
+    earliest: int
+    latest: int
+    needs_key: bool
+
+    def add_keyless(self, index: int) -> None:
+        """Note a record without a key."""
+
+    def add_ill_timed(self, index: int, delta: int) -> None:
+        """Note a record whose timestamp is out of range."""
+
+
+class Items(Protocol):
+    """Who bounds how many records and headers are gone through."""
+
+    def take_items(self, count: int) -> None:
+        """Take off so many; raises an error when there are too many."""
+
+
+def scan(
+    data: bytes | bytearray, position: int, limit: int, count: int, faults: Faults, allowance: Items
+) -> tuple[int, int]:
+    """Go through `count` records that must fill `data` up to `limit`; return the least and greatest timestamp delta.
+
+    Raises ProtocolError, with the position in `data`, when they are not well formed. Costs 0.4 µs a record, and where
+    records are of one size 0.2 µs.
+    """
+    low, high = NO_DELTAS
+    index = fruitless = 0
+    try:
+        while index < count:
+            index, start, position, least, greatest = _go_through(
+                data, position, limit, index, count, faults, allowance, stops=fruitless < _FRUITLESS
+            )
+            low, high = min(low, least), max(high, greatest)
+            if index < count:
+                run, least, greatest = _alike(data, start, position, limit, index, count, faults)
+                low, high = min(low, least), max(high, greatest)
+                index += run
+                position += run * (position - start)
+                fruitless += not run
+    except IndexError:
+        raise ProtocolError("the last record is cut off", limit) from None
+    if position != limit:
+        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
+    return low, high
+
+
+def _go_through(  # noqa: C901 one pass, no calls
+    data: bytes | bytearray,
+    position: int,
+    limit: int,
+    index: int,
+    count: int,
+    faults: Faults,
+    allowance: Items,
+    *,
+    stops: bool,
+) -> tuple[int, int, int, int, int]:
+    """Go through records from number `index` on, all of them or, with `stops`, until two values are of one size.
+
+    Returns the number of the next record, where the last one begins and where it ends, and the least and greatest
+    timestamp delta. IndexError when the last record is cut off.
+    """
+    # Varints of one byte and positive ones of two, which are nearly all, are looked up here rather than by a call.
+    zigzag, earliest, latest, needs_key = ZIGZAG, faults.earliest, faults.latest, faults.needs_key
+    low, high = NO_DELTAS  # the layout is drawn in protocol/records.py
+    before = start = -1
+    for index in range(index, count):  # noqa: B020 it goes on where it is
+        start = position
+        if (size := data[position]) < 128:
+            end = position + 1 + zigzag[size]
+            position += 2  # and the attributes, of which none is defined
+        elif (more := data[position + 1]) < 128 and not size & 1:
+            end = position + 2 + (zigzag[size - 128] | more << 6)
+            position += 3
+        else:
+            size, position = read_varint(data, position)
+            end = position + size
+            position += 1
+        if (delta := data[position]) < 128:
+            delta = zigzag[delta]
+            position += 1
+        else:
+            delta, position = read_varlong(data, position)
+        if delta > high:
+            high = delta
+        if delta < low:
+            low = delta
+        if (offset := data[position]) < 128:
+            offset = zigzag[offset]
+            position += 1
+        elif (more := data[position + 1]) < 128 and not offset & 1:
+            offset = zigzag[offset - 128] | more << 6
+            position += 2
+        else:
+            offset, position = read_varint(data, position)
+        if offset != index:
+            raise ProtocolError(f"record {index} of the batch has the offset delta {offset}", position)
+        if (size := data[position]) < 128:
+            size = zigzag[size]
+            position += 1
+        else:
+            size, position = read_varint(data, position)
+        if size > 0:
+            position += size
+        elif size < 0 and needs_key:
+            faults.add_keyless(index)
+        if not earliest <= delta <= latest:
+            faults.add_ill_timed(index, delta)
+        if (size := data[position]) < 128:
+            size = zigzag[size]
+            position += 1
+        elif (more := data[position + 1]) < 128 and not size & 1:
+            size = zigzag[size - 128] | more << 6
+            position += 2
+        else:
+            size, position = read_varint(data, position)
+        if size > 0:
+            position += size
+        position = position + 1 if data[position] == 0 else _skip_headers(data, position, end, allowance)
+        if position != end or end > limit:
+            raise ProtocolError(f"record {index} does not have the size that it announces", position)
+        if size == before and stops:
+            break
+        before = size
+    return index + 1, start, position, low, high
+
+
+def _alike(
+    data: bytes | bytearray, start: int, end: int, limit: int, index: int, count: int, faults: Faults
+) -> Span:
+    """Return how many records from number `index` on, at `end`, are as well as the one from `start` to `end` was.
+
+    They have sizes of key, value and record in common with it, no headers, timestamps that the topic takes, and their
+    offset deltas are right.
+    """
+    if data[start : start + 2] != data[end : end + 2]:
+        return _NOTHING
+    stride, two_bytes = end - start, index > _ONE_BYTE_OFFSETS
+    run = min(count, _TWO_BYTE_OFFSETS if two_bytes else _ONE_BYTE_OFFSETS) - index
+    run = min(run, (limit - end) // stride)
+    if run < _LEAST_RUN:
+        return _NOTHING
+    _, at = read_varint(data, start)
+    same = [*range(start, at)]
+    times, offsets = at + 1, at + 2
+    key_size = offsets + 1 + two_bytes
+    if data[times] > 127 or data[key_size - 1] > 127:  # what follows is not where it is to be looked for
+        return _NOTHING
+    size, at = read_varint(data, key_size)
+    if size < 0 and faults.needs_key:
+        return _NOTHING
+    same += range(key_size, at)
+    value_size = at + max(size, 0)
+    size, at = read_varint(data, value_size)
+    same += range(value_size, at)
+    at += max(size, 0)
+    if at + 1 != end or data[at]:
+        return _NOTHING
+    same.append(at)
+    for at in same:
+        column = data[at + stride : at + stride * run + 1 : stride]
+        run -= len(column.lstrip(data[at : at + 1]))
+        if run < _LEAST_RUN:
+            return _NOTHING
+    first, behind = offsets + stride, offsets + stride * run + 1
+    if two_bytes:
+        are_right = (
+            data[first:behind:stride] == _OFFSETS_LOW[index : index + run]
+            and data[first + 1 : behind + 1 : stride] == _OFFSETS_HIGH[index : index + run]
+        )
+    else:
+        are_right = data[first:behind:stride] == _OFFSETS[index : index + run]
+    deltas = sorted(set(data[times + stride : times + stride * run + 1 : stride]))
+    if not are_right or deltas[-1] > 127:
+        return _NOTHING
+    if len(deltas) > 1:
+        deltas = sorted(map(ZIGZAG.__getitem__, deltas))
+    else:
+        deltas = [ZIGZAG[deltas[0]]]
+    low, high = deltas[0], deltas[-1]
+    return (run, low, high) if faults.earliest <= low <= high <= faults.latest else _NOTHING
+
+
+def _skip_headers(data: bytes | bytearray, position: int, end: int, allowance: Items) -> int:
+    count, position = read_varint(data, position)
+    if not 0 <= 2 * count <= end - position:
+        raise ProtocolError(f"{count} headers in {end - position} bytes", position)
+    allowance.take_items(count)
+    zigzag = ZIGZAG
+    for _ in range(count):
+        if (size := data[position]) < 128:
+            size = zigzag[size]
+            position += 1
+        else:
+            size, position = read_varint(data, position)
+        if size < 0:
+            raise ProtocolError("a header has no key", position)
+        position += size
+        if (size := data[position]) < 128:
+            size = zigzag[size]
+            position += 1
+        else:
+            size, position = read_varint(data, position)
+        if size > 0:
+            position += size
+    return position

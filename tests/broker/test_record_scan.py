@@ -1,0 +1,149 @@
+"""Records gone through a column at a time get the verdicts that they get one by one."""
+
+import random
+
+import pytest
+
+from kafka_offsets.broker import record_scan
+from kafka_offsets.broker.record_scan import scan
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol.records import HEADER_BYTES, NewRecord, encode_batch
+from kafka_offsets.protocol.varint import encode_varint, read_varint, read_varlong
+
+Outcome = tuple[object, list[tuple[str, int]]]
+
+
+class Noted:
+    """Takes note of what a topic does not take."""
+
+    def __init__(self, earliest: int, latest: int, needs_key: bool) -> None:
+        self.earliest, self.latest, self.needs_key = earliest, latest, needs_key
+        self.noted: list[tuple[str, int]] = []
+
+    def add_keyless(self, index: int) -> None:
+        self.noted.append(("keyless", index))
+
+    def add_ill_timed(self, index: int, delta: int) -> None:
+        self.noted.append(("ill-timed", index))
+
+    def take_items(self, count: int) -> None:
+        self.noted.append(("items", count))
+
+
+def one_by_one(data: bytes, position: int, limit: int, count: int, noted: Noted) -> tuple[int, int]:
+    """Say what `scan` says, by reading every field of every record in turn."""
+    deltas = []
+    try:
+        for index in range(count):
+            size, position = read_varint(data, position)
+            end = position + size
+            delta, position = read_varlong(data, position + 1)
+            deltas.append(delta)
+            offset, position = read_varint(data, position)
+            if offset != index:
+                raise ProtocolError(f"record {index} of the batch has the offset delta {offset}", position)
+            size, position = read_varint(data, position)
+            position += max(size, 0)
+            if size < 0 and noted.needs_key:
+                noted.add_keyless(index)
+            if not noted.earliest <= delta <= noted.latest:
+                noted.add_ill_timed(index, delta)
+            size, position = read_varint(data, position)
+            position += max(size, 0)
+            if data[position] == 0:
+                position += 1
+            else:
+                position = record_scan._skip_headers(data, position, end, noted)
+            if position != end or end > limit:
+                raise ProtocolError(f"record {index} does not have the size that it announces", position)
+    except IndexError:
+        raise ProtocolError("the last record is cut off", limit) from None
+    if position != limit:
+        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
+    return min(deltas), max(deltas)
+
+
+def outcome(data: bytes, count: int, scanning: object, limits: tuple[int, int, bool]) -> Outcome:
+    noted = Noted(*limits)
+    try:
+        if scanning is scan:
+            return scan(data, HEADER_BYTES, len(data), count, noted, noted), noted.noted
+        return one_by_one(data, HEADER_BYTES, len(data), count, noted), noted.noted
+    except ProtocolError as error:
+        return str(error), noted.noted
+
+
+def records_of(rng: random.Random) -> list[NewRecord]:
+    """Records of which many in a row are alike, or none."""
+    made: list[NewRecord] = []
+    while len(made) < rng.choice((1, 5, 70, 200)):
+        key_bytes, value_bytes = rng.choice((-1, 0, 5, 70)), rng.choice((-1, 0, 1, 60, 64, 100, 9000))
+        times = rng.choice(((5,), (5, 6, 7), (0, 63), (3, 4, 70)))
+        for _ in range(rng.choice((1, 3, 8, 90))):
+            key = None if key_bytes < 0 else bytes(key_bytes)
+            value = None if value_bytes < 0 else rng.randbytes(value_bytes)
+            headers = [("h", b"v")] if rng.random() < 0.01 else []
+            made.append((key, value, headers, 1000 + rng.choice(times)))
+    return made
+
+
+def changed(data: bytes, rng: random.Random) -> bytes:
+    """A byte, most often one of a record's fields, made another, or the end cut off."""
+    out = bytearray(data)
+    position, ends = HEADER_BYTES, []
+    while position < len(out):
+        ends.append(position)
+        size, position = read_varint(data, position)
+        position += size
+    at = min(rng.choice((*ends, len(out))) + rng.randrange(-2, 9), len(out) - 1)
+    kind = rng.randrange(8)
+    if kind == 0:
+        del out[at:]
+    elif kind == 1:
+        out.insert(at, rng.randrange(256))
+    else:
+        out[at] = rng.choice((0, 1, 2, 127, 128, 129, out[at] ^ 1, out[at] ^ 128, rng.randrange(256)))
+    return bytes(out)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_records_looked_at_together_get_the_verdicts_of_records_looked_at_one_by_one(seed: int) -> None:
+    rng = random.Random(seed)
+    records = records_of(rng)
+    batch = bytes(encode_batch(records))
+    for turn in range(12):
+        data = batch if turn < 3 else changed(batch, rng)
+        limits = (rng.choice((-1000, 0, 1)), rng.choice((1000, 63, 2)), rng.random() < 0.5)
+        count = len(records) + (rng.choice((-1, 0, 1)) if turn > 8 else 0)
+        if count:
+            expected = outcome(data, count, one_by_one, limits)
+            assert outcome(data, count, scan, limits) == expected, f"seed {seed}, turn {turn}"
+
+
+def test_every_byte_of_the_fields_of_alike_records_is_looked_at() -> None:
+    batch = bytes(encode_batch([(b"key", b"x" * 100, (), 1000) for _ in range(74)]))
+    fields = {at: value for at, value in enumerate(batch) if at >= HEADER_BYTES and value not in b"keyx"}
+    limits = (-1000, 1000, True)
+    for number, (at, value) in enumerate(fields.items()):
+        other = value ^ (1, 2, 128)[number % 3]
+        data = batch[:at] + bytes([other]) + batch[at + 1 :]
+        assert outcome(data, 74, scan, limits) == outcome(data, 74, one_by_one, limits), (at, other)
+
+
+def test_numbers_in_more_bytes_than_they_need_are_read_as_what_they_are() -> None:
+    def record(index: int, size: int) -> bytes:
+        fields = bytes(1) + bytes([0x80 | size, 0]) + encode_varint(index) + b"\x82\x00k\x84\x00vv\x00"
+        return encode_varint(len(fields)) + fields
+
+    data = bytes(HEADER_BYTES) + b"".join(record(index, index % 2) for index in range(100))
+    limits = (-1, 1, False)
+    assert outcome(data, 100, scan, limits) == ((-1, 0), [])
+
+
+def test_records_of_one_size_are_passed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = bytes(encode_batch([(None, b"x" * 1000, (), 1000 + n // 40) for n in range(100)]))
+    runs = []
+    alike = record_scan._alike
+    monkeypatch.setattr(record_scan, "_alike", lambda *given: runs.append(alike(*given)) or runs[-1])
+    assert outcome(batch, 100, scan, (-5, 5, False)) == ((0, 2), [])
+    assert [run for run, _, _ in runs] == [62, 34]

@@ -11,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker
+    from kafka_offsets.testing.clock import ManualClock
     from kafka_offsets.testing.cluster import Cluster
 
 MARKER = (
@@ -42,7 +43,7 @@ def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     `@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 3})` says how it is made. When the test fails,
     the report shows its last requests, groups and offsets.
     """
-    yield from _running(request.node, 1)
+    yield from _running(request, 1)
 
 
 @pytest.fixture
@@ -51,23 +52,36 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
 
     It has three nodes unless `@pytest.mark.kafka(brokers=5)` says otherwise; the rest is as with `kafka_broker`.
     """
-    yield from _running(request.node, 3)  # type: ignore[misc]
+    yield from _running(request, 3)  # type: ignore[misc]
 
 
-def _running(item: pytest.Item, brokers: int) -> "Iterator[Broker]":
+@pytest.fixture
+def kafka_clock() -> "ManualClock":
+    """The time of `kafka_broker` and `kafka_cluster` in a test that asks for it: a `kafka_offsets.testing.ManualClock`.
+
+    It stands still until the test moves it: `kafka_clock.advance(days=8)`.
+    """
+    from kafka_offsets.testing.clock import ManualClock
+
+    return ManualClock()
+
+
+def _running(request: pytest.FixtureRequest, brokers: int) -> "Iterator[Broker]":
     """Give the broker or the cluster of a test."""
     from kafka_offsets.errors import ConfigError
     from kafka_offsets.testing.broker import Broker
 
+    item = request.node
     wanted = _wanted(item)
+    clock = request.getfixturevalue("kafka_clock") if "kafka_clock" in request.fixturenames else None
     is_cluster = brokers > 1 or wanted.brokers is not None
     try:
         if is_cluster:
             from kafka_offsets.testing.cluster import Cluster
 
-            made: Broker = Cluster(wanted.config, brokers=wanted.brokers or brokers, record=True)
+            made: Broker = Cluster(wanted.config, brokers=wanted.brokers or brokers, clock=clock, record=True)
         else:
-            made = Broker(wanted.config, record=True)
+            made = Broker(wanted.config, clock=clock, record=True)
     except ConfigError as error:
         _refuse(str(error))
     with made as broker:

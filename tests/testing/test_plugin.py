@@ -26,7 +26,9 @@ LOADED_BEFORE = (confluent_kafka, Broker)
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     """Run tests with the plugin; their warnings are errors, as ours are."""
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
-    ini = "[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider"
+    # Where the entry point is not installed, a conftest.py of ours has imported the plugin before.
+    ini = "[pytest]\nfilterwarnings =\n    error\n    ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    ini += "\naddopts = --strict-markers -p no:cacheprovider"
 
     def run_tests(source: str, *options: str, other_plugin: str = "") -> pytest.RunResult:
         asyncio_mode = " -p no:asyncio"
@@ -115,6 +117,32 @@ def test_wrong_arguments_of_the_marker_are_said(run) -> None:
             "the marker kafka: it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses"
         ]
     )
+
+
+def test_a_test_that_asks_for_the_clock_moves_its_brokers_time(run) -> None:
+    run("""
+        import pytest
+        from kafka_offsets.testing import ManualClock
+
+        @pytest.fixture
+        def week(kafka_clock):
+            return lambda: kafka_clock.advance(days=8)
+
+        @pytest.mark.kafka(topics=["orders"])
+        def test_broker(kafka_broker, week):
+            kafka_broker.commit("billing", {("orders", 0): 0})
+            week()
+            assert kafka_broker.committed("billing") == {}
+
+        @pytest.mark.kafka(topics=["orders"])
+        def test_cluster(kafka_clock, kafka_cluster):
+            kafka_cluster.commit("billing", {("orders", 0): 0})
+            kafka_clock.advance(days=8)
+            assert kafka_cluster.committed("billing") == {}
+
+        def test_without_it_time_is_the_machines(kafka_broker):
+            assert not isinstance(kafka_broker._clock, ManualClock)
+    """).assert_outcomes(passed=3)
 
 
 def test_clusters_have_as_many_nodes_as_the_marker_says_and_are_reported(run) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from kafka_offsets.client import moves
 from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
 from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION, Place
-from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.connection import connect_to_any, parse_addresses
 from kafka_offsets.client.coordinator import Coordinator, Member
 from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
@@ -54,7 +54,11 @@ def add_actions(parser: Parser, command: str) -> None:
     add(actions)
     for action in actions.choices.values():
         action.add_argument(
-            "--bootstrap-server", type=_address, required=True, metavar="HOST:PORT", help="any broker"
+            "--bootstrap-server",
+            type=_addresses,
+            required=True,
+            metavar="HOST:PORT[,HOST:PORT…]",
+            help="any brokers of the cluster, tried in turn",
         )
 
 
@@ -75,6 +79,7 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     delete = actions.add_parser("delete", help="delete offsets of topics that no member of the group reads")
     for action in (listing, commit, reset, delete):
         action.add_argument("group", metavar="GROUP")
+    listing.add_argument("--json", action="store_true", help="print an object a line")
     commit.add_argument("offsets", type=_offset, nargs="+", metavar="TOPIC:PARTITION=OFFSET")
     commit.add_argument(
         "--expect",
@@ -190,7 +195,7 @@ def _one_of(names: Iterable[str]) -> Callable[[str], str]:
     return named
 
 
-_address, _time, _duration = map(_typed, (parse_address, moves.parse_time, moves.parse_duration))
+_addresses, _time, _duration = map(_typed, (parse_addresses, moves.parse_time, moves.parse_duration))
 
 
 def _offset(text: str) -> tuple[Place, int]:
@@ -248,10 +253,22 @@ def run(options: argparse.Namespace) -> int:
         return _refused(str(error))
 
 
+def _cluster(options: argparse.Namespace) -> Cluster:
+    return connect_to_any(options.bootstrap_server, Cluster)
+
+
+def _coordinator(options: argparse.Namespace, group: str) -> Coordinator:
+    return connect_to_any(options.bootstrap_server, lambda address: Coordinator(address, group))
+
+
 def _list_offsets(options: argparse.Namespace) -> int:
-    with Coordinator(options.bootstrap_server, options.group) as coordinator:
+    with _coordinator(options, options.group) as coordinator:
         for (topic, partition), found in sorted(coordinator.committed().items()):
-            print(f"{topic} {partition} {found.offset} {found.metadata}".rstrip())
+            if options.json:
+                row = {"group": options.group, "topic": topic, "partition": partition}
+                print(json.dumps(row | found._asdict()))
+            else:
+                print(f"{topic} {partition} {found.offset} {found.metadata}".rstrip())
     return 0
 
 
@@ -259,7 +276,7 @@ def _commit(options: argparse.Namespace) -> int:
     offsets, expected = _one_each(options.offsets, ""), _one_each(options.expect, "--expect: ")
     if not expected.keys() <= offsets.keys():
         raise MoveError("--expect names a partition for which no offset is given")
-    with Coordinator(options.bootstrap_server, options.group) as coordinator:
+    with _coordinator(options, options.group) as coordinator:
         return _committed(coordinator, offsets, expected)
 
 
@@ -289,8 +306,8 @@ def _refused(message: str) -> int:
 
 
 def _reset(options: argparse.Namespace) -> int:
-    address, group = options.bootstrap_server, options.group
-    with Cluster(address) as cluster, Coordinator(address, group) as coordinator:
+    group = options.group
+    with _cluster(options) as cluster, _coordinator(options, group) as coordinator:
         committed = {place: found.offset for place, found in coordinator.committed().items()}
         wanted = _wanted(options, cluster, committed)
         return _move(coordinator, committed, wanted, execute=options.execute)
@@ -363,8 +380,8 @@ def _move(
 
 
 def _delete_offsets(options: argparse.Namespace) -> int:
-    address, group = options.bootstrap_server, options.group
-    with Cluster(address) as cluster, Coordinator(address, group) as coordinator:
+    group = options.group
+    with _cluster(options) as cluster, _coordinator(options, group) as coordinator:
         answered = coordinator.delete_offsets(_places(options.topics, cluster, ()))
     failed = {place: error for place, error in answered.items() if error}
     told = [
@@ -375,7 +392,7 @@ def _delete_offsets(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     for group in options.groups:
-        with Coordinator(options.bootstrap_server, group) as coordinator:
+        with _coordinator(options, group) as coordinator:
             committed = sorted(coordinator.committed().items())
         rows = (Row(group, place, found.offset) for place, found in committed)
         for line in moves.write_rows(rows, as_json=options.json):
@@ -396,9 +413,9 @@ def _import(options: argparse.Namespace) -> int:
         raise MoveError(f"{options.file} holds no offset{whose}")
     code = 0
     with ExitStack() as stack:
-        cluster = stack.enter_context(Cluster(options.bootstrap_server))
+        cluster = stack.enter_context(_cluster(options))
         for group, offsets in by_group.items():
-            with Coordinator(options.bootstrap_server, group) as coordinator:
+            with _coordinator(options, group) as coordinator:
                 committed = {place: found.offset for place, found in coordinator.committed().items()}
                 if len(by_group) > 1:
                     print(f"group {group}")
@@ -420,7 +437,7 @@ def _lines(file: Path) -> list[str]:
 
 def _list_groups(options: argparse.Namespace) -> int:
     states, types = set(options.state), set(options.type)
-    with Cluster(options.bootstrap_server) as cluster:
+    with _cluster(options) as cluster:
         for each in cluster.groups():
             if (states and each.state.lower() not in states) or (types and each.type.lower() not in types):
                 continue
@@ -433,9 +450,9 @@ def _list_groups(options: argparse.Namespace) -> int:
 
 def _describe(options: argparse.Namespace) -> int:
     code = 0
-    with Cluster(options.bootstrap_server) as cluster:
+    with _cluster(options) as cluster:
         for group in options.groups:
-            with Coordinator(options.bootstrap_server, group) as coordinator:
+            with _coordinator(options, group) as coordinator:
                 code |= _describe_one(cluster, coordinator, as_json=options.json)
     return code
 
@@ -511,7 +528,7 @@ def _row(
 def _delete_groups(options: argparse.Namespace) -> int:
     code = 0
     for group in options.groups:
-        with Coordinator(options.bootstrap_server, group) as coordinator:
+        with _coordinator(options, group) as coordinator:
             try:
                 coordinator.delete()
             except RefusedError as error:

@@ -3,8 +3,9 @@
 import itertools
 import socket
 import struct
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.errors import ConnectionLostError, ProtocolError, RefusedError
@@ -14,18 +15,37 @@ _SIZE = struct.Struct(">i")
 _LARGEST_ANSWER = 1 << 30
 _CLIENT_ID = "kafka-offsets"
 
+Address = tuple[str, int]
+"""Host and port."""
 
-def parse_address(address: str) -> tuple[str, int]:
+T = TypeVar("T")
+
+
+def parse_address(address: str) -> Address:
     """Take HOST:PORT apart; an IPv6 host stands in brackets. Raises ValueError."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65535:
-        raise ValueError(f"{address} is not HOST:PORT")
+        raise ValueError(f"{address or 'the empty string'} is not HOST:PORT")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def parse_addresses(addresses: str) -> list[tuple[str, int]]:
+def parse_addresses(addresses: str) -> list[Address]:
     """Take HOST:PORT[,HOST:PORT…] apart, as clients of Kafka are given it. Raises ValueError."""
     return [parse_address(address.strip()) for address in addresses.split(",")]
+
+
+def connect_to_any(addresses: Sequence[Address], connect: Callable[[Address], T]) -> T:
+    """Return what `connect` makes of the first of some addresses that answers, tried in their order.
+
+    Raises ConnectionLostError that says what is wrong with each when none does.
+    """
+    lost = []
+    for address in addresses:
+        try:
+            return connect(address)
+        except ConnectionLostError as error:
+            lost.append(error)
+    raise ConnectionLostError("; ".join(map(str, lost))) from lost[-1]
 
 
 class Connection:

@@ -202,7 +202,16 @@ def _read(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise InspectError(f"{path}: {error.strerror}") from error
+        raise InspectError(_refusal(path, error)) from error
+
+
+def _refusal(path: str, error: OSError) -> str:
+    """Say what the system refused; of a directory also what can be read."""
+    if not isinstance(error, IsADirectoryError):
+        return f"{path}: {error.strerror}"
+    segments = sorted(Path(path).glob("*.log"))
+    such = f", such as {segments[0].name}" if segments else ""
+    return f"{path}: a directory: name a file in it{such}; kafka-offsets check reads a whole directory"
 
 
 def _hex_text(path: str) -> str:
@@ -217,7 +226,7 @@ def _hex_text(path: str) -> str:
             with open(path, "rb") as file:
                 data = file.read(_MAX_HEX_BYTES + 1)
     except OSError as error:
-        raise InspectError(f"{source}: {error.strerror}") from error
+        raise InspectError(_refusal(source, error)) from error
     if not data.strip():
         raise InspectError(f"{source}: the input is empty")
     if len(data) > _MAX_HEX_BYTES:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 from uuid import UUID
 
 from pyspark.sql.streaming.listener import (
@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
 from kafka_offsets.client.commits import Place
-from kafka_offsets.client.connection import parse_addresses
+from kafka_offsets.client.connection import connect_to_any, parse_addresses
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.errors import (
     CommitRefusedError,
@@ -65,8 +65,6 @@ _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _NOTHING_READ = ("None", "null")
 """How PySpark shows the offset of a source that has read nothing yet: classic, and by Spark Connect."""
 
-_T = TypeVar("_T")
-
 
 class ProgressError(KafkaOffsetsError):
     """Offsets that a query cannot start from, or none where some must be."""
@@ -94,7 +92,7 @@ class _Commits:
                 self.close()
             else:
                 return
-        self._coordinator = _connect(
+        self._coordinator = connect_to_any(
             self._addresses, lambda address: Coordinator(address, self.group, self._timeout_s)
         )
         try:
@@ -350,9 +348,9 @@ def group_starting_offsets(
     if not any(names):
         raise ValueError("no topics")
     addresses = parse_addresses(bootstrap)
-    with _connect(addresses, lambda address: Coordinator(address, group, timeout_s)) as coordinator:
+    with connect_to_any(addresses, lambda address: Coordinator(address, group, timeout_s)) as coordinator:
         committed = {place: found.offset for place, found in coordinator.committed().items()}
-    with _connect(addresses, lambda address: Cluster(address, timeout_s)) as cluster:
+    with connect_to_any(addresses, lambda address: Cluster(address, timeout_s)) as cluster:
         places = sorted(cluster.leaders(names))
         first = cluster.offsets_at(dict.fromkeys(places, EARLIEST))
         end = cluster.offsets_at(dict.fromkeys(places, LATEST))
@@ -385,7 +383,7 @@ def commit_checkpoint(
     }
     if not offsets:
         raise ProgressError(f"{checkpoint}: batch {found.batch} has read none of the topics")
-    with _connect(
+    with connect_to_any(
         parse_addresses(bootstrap), lambda address: Coordinator(address, group, timeout_s)
     ) as coordinator:
         coordinator.commit(offsets, {}, f"batch={found.batch}")
@@ -418,14 +416,3 @@ def _starting_offsets(
     for topic, index in places:
         found.setdefault(topic, {})[str(index)] = usable.get((topic, index), _RESETS.get(reset, EARLIEST))
     return json.dumps(found)
-
-
-def _connect(addresses: list[tuple[str, int]], connect: Callable[[tuple[str, int]], _T]) -> _T:
-    """Return a connection by the first address that answers."""
-    *others, last = addresses
-    for address in others:
-        try:
-            return connect(address)
-        except ConnectionLostError as error:
-            logger.info("%s; the next address is tried", error)
-    return connect(last)

@@ -1,6 +1,7 @@
 """Offsets of a running broker, listed and committed: by the command line and by the broker in this process."""
 
 import asyncio
+import json
 import socket
 import struct
 import threading
@@ -39,6 +40,10 @@ def test_what_was_committed_is_listed(broker: Broker, capsys: pytest.CaptureFixt
     assert run(broker, capsys, "list", "billing") == (0, "", "")
     assert run(broker, capsys, "commit", "billing", "orders:2=7", "orders:0=42") == (0, "", "")
     assert run(broker, capsys, "list", "billing") == (0, "orders 0 42\norders 2 7\n", "")
+    code, said, _ = run(broker, capsys, "list", "billing", "--json")
+    place = {"group": "billing", "topic": "orders", "metadata": ""}
+    expected = [place | {"partition": 0, "offset": 42}, place | {"partition": 2, "offset": 7}]
+    assert (code, [json.loads(line) for line in said.splitlines()]) == (0, expected)
 
 
 def test_a_partition_that_is_not_committed_is_named(
@@ -87,6 +92,7 @@ def test_an_expected_offset_is_compared(broker: Broker, capsys: pytest.CaptureFi
         ((), "the following arguments are required: ACTION"),
         (("list", "g"), "the following arguments are required: --bootstrap-server"),
         (("list", "g", "--bootstrap-server", "here"), "here is not HOST:PORT"),
+        (("list", "g", "--bootstrap-server", "here:1,"), "the empty string is not HOST:PORT"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_a_line(
@@ -110,6 +116,20 @@ def test_a_broker_that_is_not_there_is_said_in_a_line(capsys: pytest.CaptureFixt
         port = taken.getsockname()[1]
     assert cli.main(["offsets", "list", "g", "--bootstrap-server", f"127.0.0.1:{port}"]) == cli.CANNOT
     assert capsys.readouterr().err == f"kafka-offsets: 127.0.0.1:{port}: Connection refused\n"
+
+
+@pytest.mark.parametrize("words", [("offsets", "list", "g"), ("groups", "describe", "g"), ("groups", "list")])
+def test_several_addresses_are_tried_in_turn(
+    words: tuple[str, ...], broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker.commit("g", {("orders", 0): 1})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        dead = f"127.0.0.1:{taken.getsockname()[1]}"
+    assert cli.main([*words, "--bootstrap-server", f"{dead},{broker.bootstrap_servers}"]) == 0
+    assert capsys.readouterr().out
+    assert cli.main([*words, "--bootstrap-server", f"{dead}, {dead}"]) == cli.CANNOT
+    refused = f"{dead}: Connection refused"
+    assert capsys.readouterr().err == f"kafka-offsets: {refused}; {refused}\n"
 
 
 def test_the_broker_in_this_process_commits(broker: Broker) -> None:

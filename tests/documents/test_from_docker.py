@@ -1,20 +1,23 @@
-"""docs/from-docker.md: what stands there as "after" runs, what stands there as "before" is at least Python and YAML.
+"""docs/from-docker.md: what stands there as "after" runs; "before" is at least Python, and sets keys that are served.
 
 The block for Spark is run by tests/spark/test_from_docker.py, beside the session of Spark.
 """
 
 import ast
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from kafka_offsets import Broker
+from kafka_offsets.broker.config import Config
 from tests.documents import pages
 
 PAGE = "from-docker.md"
 PYTHON = pages.blocks(PAGE, "python")
 CONSOLE = pages.blocks(PAGE, "console")
+YAML = pages.blocks(PAGE, "yaml")
 
 
 @pytest.mark.interop
@@ -29,6 +32,14 @@ def test_what_stands_there_as_before_is_python() -> None:
     assert len(before) == 3
     for code in before:
         ast.parse(code)
+
+
+def test_what_a_compose_file_sets_is_served_by_the_same_keys() -> None:
+    (composed,) = YAML
+    given = dict(re.findall(r"^ +KAFKA_(\w+): (\S+)$", composed, re.MULTILINE))
+    assert len(given) == 2
+    keys = {name.lower().replace("_", "."): value for name, value in given.items()}
+    assert Config.load(keys).num_partitions == int(keys["num.partitions"])
 
 
 @pytest.mark.interop

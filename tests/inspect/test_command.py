@@ -209,8 +209,12 @@ def test_a_path_that_cannot_be_read_is_told(
 
 @pytest.mark.parametrize("name", ["topic-0", "topic-0.log"])
 def test_a_directory_is_told(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / name).mkdir()
-    assert refusal(capsys, tmp_path / name) == f"{tmp_path / name}: Is a directory"
+    folder = tmp_path / name
+    folder.mkdir()
+    said = f"{folder}: a directory: name a file in it{{}}; kafka-offsets check reads a whole directory"
+    assert refusal(capsys, folder) == said.format("")
+    (folder / "00000000000000000007.log").touch()
+    assert refusal(capsys, folder) == said.format(", such as 00000000000000000007.log")
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._crashed: set[str] = set()
         self._problems: list[str] = []
         self._in_force: list[Fault] = []
+        self._watching: Fault | None = None
 
     # -- hooks
 
@@ -186,7 +187,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         for topic, count in self.topics.items():
             self.broker.create_topic(topic, count)
             self.produced |= {(topic, partition): [] for partition in range(count)}
-        self.broker.faults.control("OffsetCommit", self._watch, group=self.group)
+        self._watching = self.broker.faults.control("OffsetCommit", self._watch, group=self.group)
         for place in range(len(self.produced)):
             self.produce(place, 1)
         self.join()
@@ -311,13 +312,21 @@ class ConsumerMachine(RuleBasedStateMachine):
             twice = [value.decode() for value, times in Counter(self.done()).items() if times > 1]
             assert not twice, f"dealt with more than once: {' '.join(sorted(twice)[:_SHOWN])}"
 
+    def _report(self) -> str:
+        """Return the last requests, the faults, and how groups and offsets are."""
+        lines = [str(request) for request in self.broker.requests[-_SHOWN:]]
+        lines += [repr(fault) for fault in self.broker.faults.struck if fault is not self._watching]
+        if self._watching is not None:  # the broker has begun
+            lines.append(self.broker.describe())
+        return "\n".join(lines)
+
     def teardown(self) -> None:
         """See that nothing is lost, unless the test has failed before, and let everything go."""
         try:
             if sys.exc_info()[0] is None and self.produced:
                 self.settle()
         except BaseException:
-            note(str(self.broker.requests[-_SHOWN:]))
+            note(self._report())
             raise
         finally:
             for worker in self._workers:

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 from kafka_offsets.broker.apis import API_VERSIONS, SERVED
 from kafka_offsets.client.frames import decode_response
@@ -173,9 +173,18 @@ class RecordedRequest:
 
 
 class Requests(tuple[RecordedRequest, ...]):
-    """Recorded requests, the oldest first; `of` chooses among them, and `str` gives a line for each."""
+    """Recorded requests, the oldest first; `of` and slices choose among them, and `str` gives a line for each."""
 
     __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> RecordedRequest: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Requests": ...
+    def __getitem__(self, index: SupportsIndex | slice) -> "RecordedRequest | Requests":
+        if isinstance(index, slice):
+            return Requests(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def of(
         self,

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 import pytest
 
+from kafka_offsets.broker import server as embedded
+from kafka_offsets.client import commits
 from kafka_offsets.errors import CommitRefusedError
 from kafka_offsets.testing.machines import ConsumerMachine, Guarantee, check
 
@@ -36,8 +38,13 @@ class Machine(ConsumerMachine):
         self.commit(record)
 
     def commit(self, record) -> None:
+        """Commit as a client, whom faults strike, and not as the broker's own `commit`."""
+        request = commits.request(self.group, {(record.topic, record.partition): record.offset + 1}, {})
         try:
-            self.broker.commit(self.group, {(record.topic, record.partition): record.offset + 1})
+            answer = self.broker._wait_for(
+                lambda server: embedded.Server.exchange(server, request, commits.VERSION)
+            )
+            commits.check(self.group, answer, {})
         except (CommitRefusedError, RuntimeError):
             pass  # a fault
 
@@ -95,7 +102,10 @@ def test_a_commit_before_the_work_is_done_is_found() -> None:
         match="committed orders-0 at 1 before orders-0-0 was dealt with: a crash would lose it",
     ) as found:
         check(Hasty)
-    assert "state.teardown()" in "\n".join(found.value.__notes__)
+    told = "\n".join(found.value.__notes__)
+    assert "state.teardown()" in told
+    assert "group 'group'" in told
+    assert "orders-0 committed 1" in told
 
 
 def test_a_record_that_nobody_deals_with_is_found() -> None:

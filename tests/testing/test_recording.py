@@ -59,6 +59,8 @@ def test_requests_are_decoded_and_can_be_chosen(broker: Broker) -> None:
     assert [list(join.errors) for join in joins] == [["MEMBER_ID_REQUIRED"], []]
     for error in ("MEMBER_ID_REQUIRED", ErrorCode.MEMBER_ID_REQUIRED, 79):
         assert broker.requests.of(error=error, group="shipping") == joins[:1]
+    assert str(broker.requests[-2:]).count("\n") == 1
+    assert broker.requests[-1:].of(api=broker.requests[-1].api) == broker.requests[-1:]
     for unknown in ("MEMBER_ID_REQUESTED", 9999):
         with pytest.raises(ValueError, match=f"{unknown} is no error code"):
             broker.requests.of(error=unknown)

@@ -9,6 +9,7 @@ from kafka_offsets.broker.partitions import NotOpenYetError, Partition, Topic
 from kafka_offsets.broker.produced_batch import Allowance, Refused, check_batch, find_batch
 from kafka_offsets.broker.producers import AppendedBatch
 from kafka_offsets.broker.transaction_requests import told_outside
+from kafka_offsets.broker.writing import keep_memory
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -28,6 +29,9 @@ _ABORTABLE_SINCE = 11
 TRANSACTION_ABORTABLE (KIP-890)."""
 
 _ACKS = (0, 1, -1)
+
+_LARGE_BYTES = 32 << 10
+"""Requests of this size are worth keeping the memory for that they take."""
 
 logger = logging.getLogger(__name__)
 
@@ -100,9 +104,10 @@ def _append_all(
     topics = core.topics
     responses = []
     response_class = messages.ProduceResponse
-    allowance = Allowance(
-        sum(len(data.records or b"") for named in request.topic_data for data in named.partition_data)
-    )
+    size = sum(len(data.records or b"") for named in request.topic_data for data in named.partition_data)
+    if size >= _LARGE_BYTES:
+        keep_memory()
+    allowance = Allowance(size)
     for named in request.topic_data:
         topic = topics.by_id(named.topic_id) if by_id else topics.get(named.name)
         answers = []

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from kafka_offsets.spark.table import read_table
+from kafka_offsets.spark import read_table
 from kafka_offsets.testing import Broker, ManualClock
 
 DAY_MS = 86_400_000

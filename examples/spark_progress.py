@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from kafka_offsets.spark import OffsetCommitListener
 from kafka_offsets.spark.pipelines import ends_of, lag, latest
-from kafka_offsets.spark.progress import OffsetCommitListener
 from kafka_offsets.testing import Broker
 
 

@@ -1,16 +1,53 @@
 """The offsets log as a table: columns for Arrow, a data source for Spark, and what is computed from them.
 
-Importing this package loads neither pyspark nor pyarrow nor numpy (the extra `spark`).
+Importing this package loads neither pyspark nor pyarrow nor numpy (the extra `spark`): what needs them is loaded when
+it is asked for by its name. The pipelines have a package of their own, `kafka_offsets.spark.pipelines`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from kafka_offsets.spark.progress import (
+        OffsetCommitListener,
+        ProgressError,
+        commit_checkpoint,
+        group_starting_offsets,
+    )
+    from kafka_offsets.spark.table import read_table
+
+__all__ = [
+    "OffsetCommitListener",
+    "ProgressError",
+    "commit_checkpoint",
+    "group_starting_offsets",
+    "read_table",
+    "register",
+]
+
+_HOMES = {
+    "OffsetCommitListener": "progress",
+    "ProgressError": "progress",
+    "commit_checkpoint": "progress",
+    "group_starting_offsets": "progress",
+    "read_table": "table",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for by its name (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the names, of what is not yet loaded too."""
+    return sorted({*globals(), *__all__})
 
 
 def register(spark: SparkSession) -> None:

@@ -38,6 +38,7 @@ _MAX_WAIT_MS = 500
 _FETCH_BYTES = 8 << 20
 _ATTEMPTS = 20
 _PAUSE_S = 0.2
+"""Between attempts, where a leader is moving: 4 seconds in all, then the query ends with what was refused."""
 _MOVED = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -120,15 +121,25 @@ class OffsetsTopic:
 
         committed  the end is then the last stable offset: every transaction that begins before it has ended
         """
+        attempts = 0
+        while True:
+            try:
+                return self._offsets(_LATEST if end else _EARLIEST, _COMMITTED if committed else _UNCOMMITTED)
+            except RefusedError as error:
+                attempts += 1
+                if error.error_code not in _MOVED or attempts == _ATTEMPTS:
+                    raise
+            self._leaders.clear()
+            time.sleep(_PAUSE_S)
+
+    def _offsets(self, when: int, isolation: int) -> dict[int, int]:
         asked: dict[Address, list[int]] = {}
         for partition in self.partitions():
             asked.setdefault(self._leaders[partition], []).append(partition)
         made = messages.ListOffsetsRequest
         found = {}
         for address, partitions in asked.items():
-            when = _LATEST if end else _EARLIEST
             listed = [made.ListOffsetsPartition(partition, timestamp=when) for partition in partitions]
-            isolation = _COMMITTED if committed else _UNCOMMITTED
             request = made(-1, isolation, [made.ListOffsetsTopic(TOPIC, listed)])
             answer = self._connection(address).call(request, _LIST_OFFSETS_VERSION)
             for each in answer.topics[0].partitions:

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_offsets import Broker
+from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.spark import live, options
 from kafka_offsets.spark.live import Range
+from kafka_offsets.testing import Broker as BrokerForTests
 from tests.spark import reference
 
 
@@ -54,3 +56,24 @@ def test_a_range_of_offsets_is_a_share_of_the_log(broker: Broker) -> None:
 def test_a_cluster_in_which_nobody_has_committed_has_an_empty_log(broker: Broker) -> None:
     with live.OffsetsTopic([address(broker)]) as topic:
         assert topic.offsets(end=True) == {}
+
+
+def test_leaders_that_move_are_looked_for_until_they_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(live.time, "sleep", pauses.append)
+    with BrokerForTests({"offsets.topic.num.partitions": 1}) as kafka:
+        kafka.create_topic("orders")
+        kafka.commit("billing", {("orders", 0): 7})
+        kafka.faults.leader_moved(live.TOPIC, n=3)
+        with live.OffsetsTopic([address(kafka)]) as topic:
+            assert topic.offsets(end=True) == {0: 1}
+            assert len(pauses) == 3
+            kafka.faults.leader_moved(live.TOPIC)
+            with pytest.raises(RefusedError, match="offsets of __consumer_offsets-0: NOT_LEADER_OR_FOLLOWER"):
+                topic.offsets(end=True)
+            kafka.faults.clear()
+            kafka.faults.error("ListOffsets", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            pauses.clear()
+            with pytest.raises(RefusedError, match="TOPIC_AUTHORIZATION_FAILED"):
+                topic.offsets(end=True)
+            assert not pauses

@@ -425,6 +425,9 @@ class World:
             self._observe()
             self.core.end_turn()
             self._observe()
+        # A turn that the clock has moved in ends first: what it has decided sets timers, and lets further requests in.
+        self.core.end_turn()
+        self._observe()
         self.core.run_due()
         self._observe()
         self.oracle.tick(self.timers)

@@ -144,6 +144,10 @@ class Apis:
     def __iter__(self) -> Iterator[Api]:
         return iter(self.by_key.values())
 
+    def row_of(self, key: int) -> Api:
+        """Return the row of a request that was taken in, also when its API has been withheld since."""
+        return self.by_key.get(key) or SERVED.by_key[key]
+
 
 # fmt: off
 SERVED = Apis((

@@ -359,7 +359,7 @@ class BrokerCore:
                 encode, response, context.correlation_id, codecs.has_tagged_response_header
             )
         except ValueError:
-            api = self.apis.by_key[context.api_key]
+            api = self.apis.row_of(context.api_key)
             logger.exception(
                 "%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
             )
@@ -390,7 +390,7 @@ class BrokerCore:
         if isinstance(context, Closing):  # the rebalance goes on, whatever became of the records
             self.reply(context, None)
             return
-        api = self.apis.by_key[context.api_key]
+        api = self.apis.row_of(context.api_key)
         self.reply(context, api.fail(context.request, error, context.api_version))
 
     def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_offsets.broker.apis import Apis
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.runtime import partition_for
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
@@ -229,6 +230,20 @@ def test_a_disk_that_is_full_refuses_a_commit_and_takes_the_next_once_there_is_s
     assert client.committed("g") == {("t", 0): 3}
     again = make_core(files.survivors())
     assert {key: entry.offset for key, entry in again.committed("g").items()} == {("t", 0): 3}
+
+
+def test_a_request_whose_api_is_withheld_while_it_waits_is_answered_all_the_same() -> None:
+    disk = LateSync()
+    core = make_core(sync=disk, fsync="commit")
+    core.topics.create("t", 1)
+    client = CoreClient(core)
+    client.send((commit_request(core, "g", {("t", 0): 1}), 8))
+    client.turn()
+    core.apis = Apis(row for row in core.apis if row.name != "OffsetCommit")
+    while disk.waiting:
+        disk.finish(core, fails=True)
+    (answer,) = client.take()
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])

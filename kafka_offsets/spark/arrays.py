@@ -68,11 +68,23 @@ def binaries(buffer: Any, start: Integers, length: Integers, valid: Booleans | N
     np.add(start, length, out=places[1::2], casting="unsafe")
     places[-1] = len(buffer)  # of no element; Arrow looks at it
     all_ = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(places), pa.py_buffer(buffer)])
-    taken = all_.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+    taken = all_.take(_every_second(count))
     if valid is None:
         return taken
     _, offsets, data = taken.buffers()
     return pa.Array.from_buffers(pa.binary(), count, [bitmap(valid), offsets, data])
+
+
+def _every_second(count: int) -> pa.Array:
+    """Return 0, 2, 4 and so on."""
+    global _even
+    if len(_even) < count:
+        _even = pa.array(np.arange(0, 2 * max(count, _LEAST_EVEN), 2, dtype=np.int32))
+    return _even.slice(0, count)
+
+
+_LEAST_EVEN = 1 << 16
+_even = pa.array([], pa.int32())
 
 
 def strings(buffer: Any, start: Integers, length: Integers, valid: Booleans | None = None) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_offsets.spark import arrays, plain, schema
 from kafka_offsets.spark.arrays import Booleans, Integers
-from kafka_offsets.spark.offsets import Keys, Values
+from kafka_offsets.spark.offsets import Keys, Values, is_offset, key_heads
 from kafka_offsets.storage.columnar import PADDING, BatchColumns, RecordColumns, words
 
 ROWS = 65_536
@@ -26,7 +26,7 @@ OUTCOMES = [None, schema.COMMITTED, schema.ABORTED, schema.OPEN]
 
 _KIND_NAMES: list[str | None] = [schema.UNKNOWN, schema.CONTROL, *dict.fromkeys(schema.KINDS.values())]
 _UNKNOWN_CODE, _CONTROL_CODE = 0, 1
-_OFFSET_CODE = _KIND_NAMES.index(schema.OFFSET)
+_OFFSET_ALONE = frozenset((schema.OFFSET,))
 _NO_KEY = 255
 _KIND_OF_TYPE = np.full(256, _UNKNOWN_CODE, np.int8)
 for _type, _kind in schema.KINDS.items():
@@ -64,13 +64,15 @@ def decode(
     columns: Sequence[schema.Column],
     source: Source,
     outcomes: npt.NDArray[np.int8] | None = None,
+    heads: Integers | None = None,
 ) -> pa.RecordBatch:
     """Return one row for each record, in the columns asked for.
 
     outcomes  of the batches, as OUTCOMES numbers them; None when no batch belongs to a transaction
+    heads     what `key_heads` gives of the records, if that is known
     What cannot be read becomes a row with `error`.
     """
-    rows = _Rows(records, source, outcomes, frozenset(column.name for column in columns))
+    rows = _Rows(records, source, outcomes, heads, frozenset(column.name for column in columns))
     try:
         made = [rows.column(column.name) for column in columns]
     except arrays.NotTextError:
@@ -154,31 +156,36 @@ def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
         return records
     chosen = np.flatnonzero(keep)
     return records._replace(
-        **{name: getattr(records, name)[chosen] for name in records._fields[3:]}  # what is of records
+        **{name: getattr(records, name).take(chosen) for name in records._fields[3:]}  # what is of records
     )
 
 
-def of_kinds(records: RecordColumns, kinds: frozenset[str]) -> Booleans:
-    """Return which records are of one of these kinds."""
-    chosen = np.array([kind in kinds for kind in _KIND_NAMES])
-    found: Booleans = chosen[_kinds(records, key_versions(records))]
-    return found
+def of_kinds(records: RecordColumns, kinds: frozenset[str], heads: Integers) -> Booleans:
+    """Return which records are of one of these kinds; `heads` is what `key_heads` gives of them."""
+    if kinds == _OFFSET_ALONE:
+        found: Booleans = is_offset(heads)
+        found &= records.key_length >= 2
+        control = _control(records)
+        return found if control is None else found & ~control
+    chosen: Booleans = np.array([kind in kinds for kind in _KIND_NAMES])
+    return chosen[_kinds(records, heads)]
 
 
-def key_versions(records: RecordColumns) -> Integers:
-    """Return the number that each key begins with, -1 where a key is null or too short, or the number is negative."""
-    found: Integers = words(records.buffer, records.key_start, ">i2").astype(np.int64)
-    short = records.key_length < 2
-    return np.where(short, -1, found) if short.any() else found
-
-
-def _kinds(records: RecordColumns, versions: Integers) -> npt.NDArray[np.int8]:
-    found: npt.NDArray[np.int8] = _KIND_OF_TYPE[
-        np.where((versions < 0) | (versions > 254), _NO_KEY, versions)
-    ]
+def _control(records: RecordColumns) -> Booleans | None:
+    """Return which records are markers; None when none is."""
     control = records.batches.is_control
-    if control.any():
-        found = np.where(control[records.batch], np.int8(_CONTROL_CODE), found)
+    return control[records.batch] if control.any() else None
+
+
+def _kinds(records: RecordColumns, heads: Integers) -> npt.NDArray[np.int8]:
+    versions = heads >> 16
+    unknown = (records.key_length < 2) | (versions < 0) | (versions > _NO_KEY)
+    if unknown.any():
+        versions[unknown] = _NO_KEY
+    found: npt.NDArray[np.int8] = _KIND_OF_TYPE.take(versions)
+    control = _control(records)
+    if control is not None:
+        found[control] = _CONTROL_CODE
     return found
 
 
@@ -190,18 +197,19 @@ class _Rows:
         records: RecordColumns,
         source: Source,
         outcomes: npt.NDArray[np.int8] | None,
+        heads: Integers | None,
         wanted: frozenset[str],
     ) -> None:
         self._records = records
         self._source = source
         self._outcomes = outcomes
         self._count = len(records.offset)
-        self._key_version = key_versions(records)
-        self._kind = _kinds(records, self._key_version)
+        self._heads = heads
         self._rows: list[tuple[int, plain.Row]] = []
-        self._is_control = self._kind == _CONTROL_CODE if records.batches.is_control.any() else None
+        self._is_control = _control(records)
         if wanted & _OF_RECORD:
-            self._keys = Keys(records, self._key_version)
+            self._heads = key_heads(records) if heads is None else heads
+            self._keys = Keys(records, self._heads)
             self._reads_values = bool(wanted & _OF_VALUE)
             usual = self._keys.usual
             if self._reads_values:
@@ -293,8 +301,8 @@ class _Rows:
     def _text(self, name: str, start: Integers, length: Integers, known: Booleans | None) -> pa.Array:
         """Return a text column: where usual offsets have it in the buffer, and the other rows."""
         buffer: Any = self._records.buffer
-        if known is None:
-            return arrays.strings(buffer, start, length)
+        if self._all_usual or known is None:
+            return arrays.strings(buffer, start, length, known)
         start, length = start * known, length * known
         texts = [(index, row[name].encode()) for index, row in self._rows if row.get(name) is not None]
         if texts:
@@ -332,7 +340,8 @@ class _Rows:
         return arrays.timestamps(self._records.timestamp)
 
     def _make_kind(self) -> pa.Array:
-        return arrays.words(self._kind, _KIND_NAMES)
+        heads = key_heads(self._records) if self._heads is None else self._heads
+        return arrays.words(_kinds(self._records, heads), _KIND_NAMES)
 
     def _make_key_version(self) -> pa.Array:
         return self._version(self._records.key_start, self._records.key_length)

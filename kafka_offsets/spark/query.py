@@ -8,7 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_offsets.spark import columnar, latest, outcomes, schema
+from kafka_offsets.spark.arrays import Integers
 from kafka_offsets.spark.columnar import Source
+from kafka_offsets.spark.offsets import key_heads
 from kafka_offsets.storage.columnar import RecordColumns
 
 Outcomes = npt.NDArray[np.int8]
@@ -52,11 +54,15 @@ class Rows:
     def add(self, records: RecordColumns, ahead: outcomes.Ahead) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are due."""
         found = outcomes.of_batches(records, ahead)
-        records = columnar.choose(records, self._wanted(records, found))
+        heads = None if self._query.kinds is None else key_heads(records)
+        keep = self._wanted(records, found, heads)
+        if not keep.all():
+            records = columnar.choose(records, keep)
+            heads = None if heads is None else heads[keep]
         if not len(records.offset):
             return
         if self._query.mode == ALL:
-            yield from self._decode(records, found)
+            yield from self._decode(records, found, heads)
             return
         self._held.append((records, found))
         self._held_bytes += len(records.buffer)
@@ -71,11 +77,15 @@ class Rows:
             if len(records.offset):
                 yield from self._decode(records, found)
 
-    def _decode(self, records: RecordColumns, found: Outcomes | None) -> Iterator[pa.RecordBatch]:
-        made = columnar.decode(records, self._query.columns, self._source, found)
+    def _decode(
+        self, records: RecordColumns, found: Outcomes | None, heads: Integers | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        made = columnar.decode(records, self._query.columns, self._source, found, heads)
         yield from columnar.slices(made)
 
-    def _wanted(self, records: RecordColumns, found: Outcomes | None) -> npt.NDArray[np.bool_]:
+    def _wanted(
+        self, records: RecordColumns, found: Outcomes | None, heads: Integers | None
+    ) -> npt.NDArray[np.bool_]:
         keep = np.ones(len(records.offset), np.bool_)
         if self._start is not None:
             keep &= records.offset >= self._start
@@ -88,6 +98,6 @@ class Rows:
                 dropped = dropped | (found >= outcomes.ABORTED)
             if dropped.any():
                 keep &= ~dropped[records.batch]
-        if self._query.kinds is not None:
-            keep &= columnar.of_kinds(records, self._query.kinds)
+        if self._query.kinds is not None and heads is not None:
+            keep &= columnar.of_kinds(records, self._query.kinds, heads)
         return keep

@@ -12,7 +12,6 @@ position and words. This module knows no broker and no meaning of the records. I
 Source: KIP-98 (format 2).
 """
 
-import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ from kafka_offsets.protocol.records import (
     verify_crc,
 )
 from kafka_offsets.protocol.varint import read_varint
+from kafka_offsets.storage.batch_walk import batch_starts
 from kafka_offsets.storage.files import File
 from kafka_offsets.storage.segment import read_exactly, walk
 
@@ -42,16 +42,32 @@ CHUNK_BYTES = 4 << 20
 """What is decoded at once, compressed batches decompressed: more does not fit the caches of a processor."""
 
 PADDING = 64
-"""Zero bytes behind a buffer, so that a field may be looked at where no record ends so late."""
+"""Bytes without a meaning behind a buffer, so that a field may be looked at where no record ends so late."""
 
-_LENGTH = struct.Struct(">i")
-_LENGTH_POSITION, _CRC_START = 8, 21
+_CRC_START = 21
+_HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
 _TRANSACTIONAL, _CONTROL, _LOG_APPEND_TIME = 0x10, 0x20, 0x08
 _MIN_RECORD_BYTES = 7
-_FEW_LANES = 64
+_FEW_LANES = 24
 """With so few batches left that have another record, a loop over these is quicker than steps over all of them."""
 
-_BLOCK = 8192
+_BLOCK = 32_768
 """How many records are read together: what is held of them fits a cache of the processor."""
 
 _FAR = 1 << 62
@@ -93,7 +109,7 @@ class RecordColumns(NamedTuple):
     """All records of some neighbouring batches, in the order of the log, a column for each of their parts.
 
     path       the segment file
-    buffer     what keys and values lie in, zero bytes behind it
+    buffer     what keys and values lie in, PADDING bytes behind it
     batch      which of `batches` a record is in
     timestamp  ms
     key_start, value_start    where they begin in `buffer`
@@ -189,7 +205,7 @@ def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tu
 
     StorageError as `walk` says it when none is there.
     """
-    data = read_exactly(file, position, min(chunk_bytes, stop - position)) + bytes(PADDING)
+    data = _padded(file, position, min(chunk_bytes, stop - position))
     batches = _headers(data, position)
     if not batches.position.size:
         batch, buffer, at = next(walk(file, position, stop))
@@ -198,18 +214,11 @@ def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tu
     return data, batches
 
 
-def _spans(data: bytes) -> list[int]:
-    """Return where the whole batches of a padded buffer begin, by their lengths alone."""
-    unpack, end = _LENGTH.unpack_from, len(data) - PADDING
-    starts = []
-    at = 0
-    while at + HEADER_BYTES <= end:
-        behind = at + LOG_OVERHEAD + unpack(data, at + _LENGTH_POSITION)[0]
-        if behind > end or behind < at + HEADER_BYTES:
-            break
-        starts.append(at)
-        at = behind
-    return starts
+def _padded(file: File, position: int, size: int) -> bytes:
+    """Return so many bytes of a file and PADDING behind them: what follows in the file, zero bytes where it ends."""
+    behind = min(PADDING, max(file.size - position - size, 0))
+    data = read_exactly(file, position, size + behind)
+    return data if behind == PADDING else data + bytes(PADDING - behind)
 
 
 def _headers(data: bytes, position: int) -> BatchColumns:
@@ -217,25 +226,27 @@ def _headers(data: bytes, position: int) -> BatchColumns:
 
     position  of the buffer in the file
     """
-    at = np.array(_spans(data), np.int64)
+    at = batch_starts(data, len(data) - PADDING)
+    found = words(data, at, _HEADER)
 
-    def field(dtype: str, offset: int) -> Integers:
-        column: Integers = fields(data, at + offset, dtype)
+    def field(name: str) -> Integers:
+        column: Integers = found[name].astype(np.int64)
         return column
 
-    base_offset, last_delta, magic = field(">i8", 0), field(">i4", 23), field(">i1", 16)
-    wrong = np.flatnonzero((magic != 2) | (last_delta < 0) | (base_offset < 0))
     batches = BatchColumns(
         at + position,
-        field(">i4", _LENGTH_POSITION) + LOG_OVERHEAD,
-        base_offset,
-        last_delta,
-        field(">i4", 12),
-        field(">i2", 21),
-        field(">i8", 27),
-        field(">i8", 35),
-        field(">i8", 43),
-        field(">i4", 57),
+        field("length") + LOG_OVERHEAD,
+        field("base_offset"),
+        field("last_offset_delta"),
+        field("leader_epoch"),
+        field("attributes"),
+        field("base_timestamp"),
+        field("max_timestamp"),
+        field("producer_id"),
+        field("record_count"),
+    )
+    wrong = np.flatnonzero(
+        (found["magic"] != 2) | (batches.last_offset_delta < 0) | (batches.base_offset < 0)
     )
     return _first(batches, int(wrong[0])) if wrong.size else batches
 
@@ -357,18 +368,14 @@ def _read_usual(
     counts = np.where(usual, batches.record_count, 0)
     data = np.frombuffer(bodies.buffer, np.uint8)
     batch = np.repeat(np.arange(len(counts)), counts)
-    starts, behind, ends = _record_starts(bodies, data, counts)
+    starts, ends, is_wrong = _record_starts(bodies, data, counts)
     found = _Fields.of(len(starts))
     for first in range(0, len(starts), _BLOCK):
         block = slice(first, first + _BLOCK)
-        _read_block(data, behind[block], ends[block], found.part(block))
-    # A record ends where the next one begins, or its batch: `_record_starts` goes on at another place only then.
-    wrong = found.wrong
-    wrong[:-1] |= (ends[:-1] != starts[1:]) & (batch[:-1] == batch[1:])
-    last = np.cumsum(counts)[counts > 0] - 1
-    wrong[last] |= ends[last] != bodies.end[counts > 0]
+        _read_block(data, starts[block], ends[block], found.part(block))
+    is_wrong[batch[found.wrong]] = True
     timestamp = found.timestamp
-    timestamp += np.repeat(batches.base_timestamp, counts)
+    timestamp += batches.base_timestamp.take(batch)
     append_time = batches.attributes & _LOG_APPEND_TIME != 0
     if append_time.any():
         timestamp = np.where(append_time[batch], batches.max_timestamp[batch], timestamp)
@@ -377,7 +384,7 @@ def _read_usual(
         bodies.buffer,
         batches,
         batch,
-        np.add(found.offset, np.repeat(batches.base_offset, counts), out=found.offset),
+        np.add(found.offset, batches.base_offset.take(batch), out=found.offset),
         timestamp,
         found.key_start,
         found.key_length,
@@ -385,7 +392,7 @@ def _read_usual(
         found.value_length,
         ends - starts,
     )
-    return columns, np.unique(batch[wrong])
+    return columns, np.flatnonzero(is_wrong)
 
 
 class _Fields(NamedTuple):
@@ -410,156 +417,171 @@ class _Fields(NamedTuple):
         return _Fields._make(column[block] for column in self)
 
 
-def _read_block(data: Bytes, behind: Integers, ends: Integers, found: _Fields) -> None:
+def _read_block(data: Bytes, starts: Integers, ends: Integers, found: _Fields) -> None:
     """Read some records, so few that all of this stays in a cache near the processor.
 
-    behind  where each one's size ends
+    starts, ends  where they begin and end
     """
     limit = len(data) - PADDING
-    reader = _Varints(data, np.minimum(behind + 1, limit))  # behind the attributes, of which none is defined
+    reader = _Varints(data, starts)
+    reader.read()  # the size, which `ends` is made of
+    reader.skip_byte()  # the attributes, of which none is defined
     found.timestamp[:] = reader.read()
     found.offset[:] = reader.read()
     length = reader.read()
     at = reader.at
     found.key_start[:] = at
     np.maximum(length, -1, out=found.key_length)
-    at = np.minimum(at + np.maximum(length, 0), limit)
-    values = _Varints(data, at)
+    at += np.maximum(length, 0, out=length)
+    values = _Varints(data, np.minimum(at, limit, out=at))
     length = values.read()
     at = values.at
     found.value_start[:] = at
     np.maximum(length, -1, out=found.value_length)
-    at = np.minimum(at + np.maximum(length, 0), limit)
-    np.not_equal(at + 1, ends, out=found.wrong)
-    found.wrong[:] |= data[at] != 0
+    at += np.maximum(length, 0, out=length)
+    np.minimum(at, limit, out=at)
+    np.not_equal(data[at], 0, out=found.wrong)
+    at += 1
+    found.wrong[:] |= at != ends
     for too_long in (reader.too_long, values.too_long):
         if too_long is not None:
             found.wrong[:] |= too_long
 
 
+def _short_varints() -> Integers:
+    """Return, for each two bytes read as a little-endian number, the signed varint that they begin with.
+
+    32 times its value and its bits, 8 or 16; 0 when it has more than two bytes.
+    """
+    both = np.arange(1 << 16)
+    low, high = both & 0xFF, both >> 8
+    two = _unzigzag(low & 0x7F | high << 7) << 5 | 16
+    return np.where(low < 0x80, _unzigzag(low) << 5 | 8, np.where(high < 0x80, two, 0))
+
+
 class _Varints:
     """Signed varints that follow each other, those of many records at once.
 
-    at        where the next ones begin
     too_long  which records have had one of more than 32 bits, None as long as none has
 
-    The next eight bytes of each are held as one number; where that does not do, bytes are looked up one by one.
+    The next eight bytes of each are held as one number, and two bytes of it looked up; longer varints, which are rare,
+    are read byte by byte.
     """
 
     def __init__(self, data: Bytes, at: Integers) -> None:
-        self.at = at
         self.too_long: Booleans | None = None
         self._data = data
-        self._words: Integers = words(data, at, "<i8")
+        self._hold(at)
+
+    def _hold(self, at: Integers) -> None:
+        self._begin = at
+        self._held: Integers = words(self._data, at, "<i8")
+        self._used: Any = np.int64(0)
         self._bits_left = 64
+
+    @property
+    def at(self) -> Integers:
+        """Return where the next ones begin."""
+        found: Integers = self._used >> 3
+        found += self._begin
+        return found
+
+    def skip_byte(self) -> None:
+        """Pass over a byte."""
+        self._held >>= 8
+        self._used = self._used + 8
+        self._bits_left -= 8
 
     def read(self) -> Integers:
         """Return the next ones."""
-        held = self._words
         if self._bits_left < 16:
+            self._hold(np.minimum(self.at, len(self._data) - PADDING))
+        found = _SHORT.take(self._held & 0xFFFF)
+        bits = found & 24
+        if not bits.all():
             return self._read_any()
-        more = held & 0x80
-        if not more.any():
-            rest = held & 0x7F
-            self.at = self.at + 1
-            self._words = held >> 8
-            self._bits_left -= 8
-        elif not ((held & 0x8080) == 0x8080).any():
-            more >>= 7
-            rest = held & 0x7F | (held >> 1 & 0x3F80) & -more
-            more += 1
-            self.at = self.at + more
-            self._words = held >> (more << 3)
-            self._bits_left -= 16
-        else:
-            return self._read_any()
-        return _unzigzag(rest)
+        self._held >>= bits
+        bits += self._used
+        self._used = bits
+        self._bits_left = 64 - int(bits.max()) if bits.size else 0
+        found >>= 5
+        return found
 
     def _read_any(self) -> Integers:
-        value, self.at, too_long = _varints(self._data, self.at)
+        value, at, too_long = _varints(self._data, np.minimum(self.at, len(self._data) - PADDING))
         if too_long is not None:
             self.too_long = too_long if self.too_long is None else self.too_long | too_long
-        limit = len(self._data) - PADDING
-        self._words = words(self._data, np.minimum(self.at, limit), "<i8")
-        self._bits_left = 64
+        self._hold(np.minimum(at, len(self._data) - PADDING))
         return value
 
 
-def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Integers, Integers, Integers]:
-    """Return where each record begins, where its size ends, and where it ends by its size.
+def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Integers, Integers, Booleans]:
+    """Return where each record begins and ends, and of which batches the sizes of the records do not fit.
 
-    Whatever the sizes are, a record begins within its batch.
+    counts  of the records of each batch that are looked for
+    Whatever the sizes are, a record begins within the buffer.
     """
+    limit = len(data) - PADDING
     rows = np.cumsum(counts) - counts
-    total = int(counts.sum())
-    starts, behinds, ends = (np.empty(total, np.int64) for _ in range(3))
+    starts = np.empty(int(counts.sum()), np.int64)
     lanes = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
-    at, row, end = bodies.begin[lanes], rows[lanes], bodies.end[lanes]
-    ordered = counts[lanes]
-    actives = np.searchsorted(-ordered, -np.arange(int(ordered[0]) if total else 1), "left").tolist()
-    step = 0
-    active = 0
-    for active in actives:
-        if active <= _FEW_LANES:
-            break
-        if active < len(at):
-            at, row, end = at[:active], row[:active], end[:active]
+    at, row, ordered = bodies.begin[lanes], rows[lanes], counts[lanes]
+    stops = np.empty(len(lanes), np.int64)
+    most = int(ordered[0]) if len(lanes) else 0
+    actives = np.searchsorted(-ordered, -np.arange(1, most + 1), "left").tolist()
+    step, active = 0, len(lanes)
+    pairs: Any = np.ndarray((len(data) - 1,), "V2", data, strides=(1,))
+    while active > _FEW_LANES or (active and step == 0):
         starts[row] = at
-        size, behind = _sizes(data, at)
-        behinds[row] = behind
-        behind = behind + size
-        ends[row] = behind
-        at = np.minimum(np.maximum(behind, at), end)
+        at = at + _ADVANCE.take(pairs[at].view(_PAIR))
+        np.minimum(at, limit + 1, out=at)  # beyond all that ends in the buffer
+        left = actives[step]
+        if left < active:
+            stops[left:active] = at[left:]
+            at, row, active = at[:left], row[:left], left
         row = row + 1
         step += 1
-    else:
-        active = 0
     for lane in range(active):
-        first = int(row[lane])
-        left = int(ordered[lane]) - step
-        found = _starts_of_one(bodies.buffer, int(at[lane]), int(end[lane]), left)
-        starts[first : first + left], behinds[first : first + left], ends[first : first + left] = found
-    return starts, behinds, ends
+        first, left = int(row[lane]), int(ordered[lane]) - step
+        starts[first : first + left], stops[lane] = _starts_of_one(
+            bodies.buffer, int(at[lane]), int(bodies.end[lanes[lane]]), left
+        )
+    is_wrong = np.zeros(len(counts), np.bool_)
+    for lane in np.flatnonzero(stops != bodies.end[lanes]).tolist():
+        index = int(lanes[lane])
+        first, count, end = int(rows[index]), int(counts[index]), int(bodies.end[index])
+        # A record of many bytes has stopped the steps, or the sizes are wrong.
+        found, stop = _starts_of_one(bodies.buffer, int(bodies.begin[index]), end, count)
+        starts[first : first + count] = found
+        is_wrong[index] = stop != end
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    has_any = counts > 0
+    ends[(rows + counts)[has_any] - 1] = bodies.end[has_any]
+    return starts, ends, is_wrong
 
 
-def _sizes(data: Bytes, at: Integers) -> tuple[Integers, Integers]:
-    """Return the sizes of records that begin at these positions, and where the sizes end."""
-    byte = data[at]
-    behind = at + 1
-    second = data[behind]
-    more = byte >= 128
-    if (more & (second >= 128)).any():
-        size, behind, _ = _varints(data, at)
-        return size, behind
-    rest = second.astype(np.int64)
-    rest <<= 7
-    rest *= more
-    rest |= byte & 127
-    behind += more
-    return _unzigzag(rest), behind
+def _starts_of_one(data: bytes, at: int, end: int, count: int) -> tuple[list[int], int]:
+    """Return where the next `count` records of one batch begin, and where the last one ends, -1 if beyond `end`.
 
-
-def _starts_of_one(data: bytes, at: int, end: int, count: int) -> tuple[list[int], list[int], list[int]]:
-    """Return of the next `count` records of one batch what `_record_starts` returns of all."""
+    What does not fit begins at `end`.
+    """
     starts: list[int] = []
-    behinds: list[int] = []
-    ends: list[int] = []
     for _ in range(count):
         starts.append(at)
         byte = data[at]
         if byte < 128:
-            behind = at + 1
-            size = byte >> 1 ^ -(byte & 1)
+            behind = at + 1 + (byte >> 1 ^ -(byte & 1))
         elif (second := data[at + 1]) < 128:
-            behind = at + 2
-            size = (byte & 127 | second << 7) >> 1 ^ -(byte & 1)
+            rest = byte & 127 | second << 7
+            behind = at + 2 + (rest >> 1 ^ -(rest & 1))
         else:
-            sizes, behinds_of, _ = _varints(np.frombuffer(data, np.uint8), np.array([at]))
-            size, behind = int(sizes[0]), int(behinds_of[0])
-        behinds.append(behind)
-        ends.append(behind + size)
-        at = min(max(behind + size, at), end)
-    return starts, behinds, ends
+            sizes, behinds, _ = _varints(np.frombuffer(data, np.uint8), np.array([at]))
+            behind = int(sizes[0] + behinds[0])
+        if not at < behind <= end:
+            return starts + [end] * (count - len(starts)), -1
+        at = behind
+    return starts, at
 
 
 def _varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Booleans | None]:
@@ -593,6 +615,12 @@ def _varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Booleans | 
 
 def _unzigzag(rest: Integers) -> Integers:
     return (rest >> 1) ^ -(rest & 1)
+
+
+_PAIR = np.dtype("<u2")
+_SHORT = _short_varints()
+_ADVANCE = np.where(_SHORT > 0, (_SHORT >> 5) + (_SHORT >> 3 & 3), 0)
+"""For each two bytes that a record may begin with: where the next one begins, from there; 0: look closer."""
 
 
 def _add_unusual(

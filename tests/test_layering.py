@@ -138,6 +138,7 @@ def test_a_heavy_package_is_imported_in_one_place(package: str, home: str) -> No
 def test_numpy_is_imported_by_few_modules_that_nothing_imports_before_it_is_needed() -> None:
     users = {found.module for found in IMPORTS if found.package == "numpy" and found.part != "spark"}
     assert users == {
+        ("storage", "batch_walk"),
         ("storage", "columnar"),
         ("storage", "key_columns"),
         ("storage", "key_table"),

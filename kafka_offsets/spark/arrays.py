@@ -4,6 +4,7 @@ Strings are where a buffer has them. Every one becomes two elements of a binary 
 the gap behind it, and Arrow takes every second one: one copy, at a hundredth of a microsecond each.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,15 @@ def words(codes: npt.NDArray[Any], texts: list[str | None]) -> pa.Array:
 
 def repeated(text: str | None, count: int) -> pa.Array:
     """Return a column of one text."""
+    return _repeated(text, -(-count // _REPEATED) * _REPEATED).slice(0, count)
+
+
+_REPEATED = 1 << 15
+"""What is repeated is kept for the next columns, in lengths that are multiples of this."""
+
+
+@lru_cache(8)
+def _repeated(text: str | None, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), count)
 
 

@@ -75,6 +75,7 @@ def decode(
     rows = _Rows(records, source, outcomes, heads, frozenset(column.name for column in columns))
     try:
         made = [rows.column(column.name) for column in columns]
+        rows.check_names()
     except arrays.NotTextError:
         rows.suspect_names()
         made = [rows.column(column.name) for column in columns]
@@ -205,6 +206,7 @@ class _Rows:
         self._outcomes = outcomes
         self._count = len(records.offset)
         self._heads = heads
+        self._wanted = wanted
         self._rows: list[tuple[int, plain.Row]] = []
         self._is_control = _control(records)
         if wanted & _OF_RECORD:
@@ -225,6 +227,14 @@ class _Rows:
             return pa.nulls(self._count, schema.BY_NAME[name].type)
         made: pa.Array = getattr(self, f"_make_{name}")()
         return made
+
+    def check_names(self) -> None:
+        """Look at the names that are not asked for: what is not text spoils other columns. Raises NotTextError."""
+        if self._wanted & _OF_RECORD:
+            read = ("group", "topic", "metadata") if self._reads_values else ("group", "topic")
+            for name in read:
+                if name not in self._wanted:
+                    self.column(name)
 
     def suspect_names(self) -> None:
         """Read offsets one by one where names or metadata may not be UTF-8."""

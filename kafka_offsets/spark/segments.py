@@ -23,6 +23,9 @@ from kafka_offsets.storage.segment import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX, D
 TOPIC = "__consumer_offsets"
 """Whose folders are looked for in a log directory."""
 
+_LARGEST_KEPT = 31 << 20
+"""Just below what glibc goes up to with its threshold for memory of its own (DEFAULT_MMAP_THRESHOLD_MAX)."""
+
 _SEGMENT = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}(?:{re.escape(NEW_SUFFIX)})?")
 _FOLDER = re.compile(r".+-(\d+)")
 
@@ -230,10 +233,20 @@ def read(
     runs: Iterable[Run], query: Query, storage_options: dict[str, Any] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some runs of segments, in the order of each log."""
+    _keep_freed_memory()
     for run in runs:
         fs, _ = fsspec.core.url_to_fs(run.folder, **(storage_options or {}))
         for segment in run.segments:
             yield from _read_segment(fs, run, segment, query)
+
+
+def _keep_freed_memory() -> None:
+    """Have the C library keep what it is given back, for the next arrays.
+
+    Columns of some megabytes come and go by the thousand. glibc takes such memory from the kernel and returns it, page
+    by page, each time, which is a tenth of all that decoding takes, until it has seen a block so large come and go.
+    """
+    bytes(_LARGEST_KEPT)  # asked for, never touched
 
 
 def _read_segment(fs: Any, run: Run, segment: SegmentAt, query: Query) -> Iterator[pa.RecordBatch]:

@@ -524,10 +524,12 @@ def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Inte
     limit = len(data) - PADDING
     rows = np.cumsum(counts) - counts
     starts = np.empty(int(counts.sum()), np.int64)
-    lanes = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
+    most = int(counts.max(initial=0))
+    # Numbers of 16 bits are sorted in a tenth of the time.
+    ranks = (most - counts).astype(np.uint16 if most < 1 << 16 else np.int64)
+    lanes = np.argsort(ranks, kind="stable")[: int(np.count_nonzero(counts))]
     at, row, ordered = bodies.begin[lanes], rows[lanes], counts[lanes]
     stops = np.empty(len(lanes), np.int64)
-    most = int(ordered[0]) if len(lanes) else 0
     actives = np.searchsorted(-ordered, -np.arange(1, most + 1), "left").tolist()
     step, active = 0, len(lanes)
     pairs: Any = np.ndarray((len(data) - 1,), "V2", data, strides=(1,))

@@ -373,3 +373,16 @@ def test_a_log_on_another_file_system_is_read() -> None:
     (runs,) = segments.plan(segments.find("memory://logs"), asked.split_bytes)
     (batch,) = segments.read(runs, asked.query)
     assert batch.to_pydict() == {"log_partition": [5, 5, 5], "committed_offset": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("columns", ["batch_bytes,error", "topic", "committed_offset"])
+def test_a_group_that_is_not_text_is_an_error_whichever_columns_are_asked_for(
+    tmp_path: Path, columns: str
+) -> None:
+    key, value, headers, timestamp = commit("xx", "t", 0, 5)
+    assert key is not None
+    write_segment(tmp_path, bytes(encode_batch([(key.replace(b"xx", b"\xa9x"), value, headers, timestamp)])))
+    (row,) = reference.read(tmp_path, columns=columns)
+    (expected,) = reference.rows(0, [str(next(tmp_path.glob("*/*.log")))], committed=True)
+    assert row == {name: expected[name] for name in columns.split(",")}
+    assert expected["error"] is not None

@@ -114,7 +114,8 @@ def test_the_wheel_holds_the_package_its_schemas_and_its_types_and_nothing_else(
     schemas = {f"kafka_offsets/schemas/{path.name}" for path in (REPOSITORY / "schemas").glob("*.schema")}
     assert schemas
     assert "kafka_offsets/protocol/messages.pyi" in code
-    assert names == code | schemas | {"kafka_offsets/py.typed", f"{FOUND_BY_SPARK}/__init__.py"}
+    for_spark = {f"{FOUND_BY_SPARK}/{name}.py" for name in ("__init__", "submit")}
+    assert names == code | schemas | for_spark | {"kafka_offsets/py.typed"}
     assert licences
 
 

@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "csv", "json")
 _WEEK = "P7D"
 _BYTES = "key,value"
+_HISTORY_WINDOWS = 200
+"""Of how many windows, the last ones, a report draws the lag: for each the broker is asked about each topic."""
+
 _LAST_ERROR = re.compile(
     r"^(?:pyspark\.\S+\.|kafka_offsets\.\S+\.|builtins\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE
 )
@@ -188,6 +191,8 @@ def _session(options: argparse.Namespace) -> SparkSession:
     builder = SparkSession.builder.appName(f"kafka-offsets {options.action}")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not below spark-submit
         builder = builder.master(options.master or "local[*]").config("spark.ui.showConsoleProgress", "false")
+        # Spark's 200 tasks behind each shuffle take one machine a minute, however little there is to do.
+        builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     elif options.master is not None:
         raise SparkCommandError("--master is said to spark-submit")
     for key, value in (("spark.sql.session.timeZone", "UTC"), *options.conf):
@@ -258,7 +263,10 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
 
 
 def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+    """Return times in UTC; PySpark gives them in the time zone of this process, without saying which that is."""
+    if not isinstance(value, datetime):
+        return value
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _now_ms(options: argparse.Namespace) -> int:
@@ -355,11 +363,26 @@ def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _report(spark: SparkSession, options: argparse.Namespace) -> None:
+    from pyspark.sql import functions as sf
+
     from kafka_offsets.spark import report
+    from kafka_offsets.spark.pipelines import growth_of, lag_history, latest
 
     raw = _with_bytes(spark, options).persist()
-    lags = None if options.ends is None else _lag_table(spark, options, _state(spark, options))
-    found = report.gather(raw, _now_ms(options), options.retention, options.window, lags)
+    lags = history = None
+    if options.ends is not None:
+        state = latest(raw, unreadable=_unreadable(options)).persist()
+        lags = _lag_table(spark, options, state)
+        windows = raw.select(sf.window("record_timestamp", options.window).alias("w")).distinct()
+        ends = windows.select(sf.unix_millis("w.end").alias("end")).orderBy(sf.col("end").desc())
+        times = growth_of(
+            spark, options.ends, state, (row["end"] for row in ends.limit(_HISTORY_WINDOWS).collect())
+        )
+        history = lag_history(raw, times, options.window, unreadable=_unreadable(options))
+    found = report.gather(
+        *(raw, _now_ms(options), options.retention, options.window, lags, history),
+        unreadable=_unreadable(options),
+    )
     try:
         options.page.write_text(report.page(found), encoding="utf-8")
     except OSError as error:

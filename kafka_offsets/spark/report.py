@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from kafka_offsets.spark.pipelines import activity, audit, stale
+from kafka_offsets.spark.pipelines.state import REFUSE
 
 GROUPS = 8
 """How many groups have a line of their own; the rest is one line."""
@@ -71,13 +72,15 @@ def gather(
     window: str = "1 hour",
     lags: DataFrame | None = None,
     lag_history: DataFrame | None = None,
+    *,
+    unreadable: str = REFUSE,
 ) -> Found:
     """Run the pipelines over a log.
 
     raw           as `stale` and `audit` take it; best persisted, since it is read several times
     lags          what `lag` returned
     lag_history   what `lag_history` returned
-    now_ms, retention_ms, window  as `stale` and `activity` take them
+    now_ms, retention_ms, window, unreadable  as `stale` and `activity` take them
     """
     steps = activity(raw, window).persist()
     checked = audit(raw)
@@ -108,7 +111,7 @@ def gather(
         )
         names = [row["group"] for row in behind_most.limit(GROUPS).collect()]
         plots.insert(0, Plot("Lag", "records", lines(lag_history, "lag", names)))
-    expired = stale(raw, now_ms, retention_ms).orderBy("expires_at")
+    expired = stale(raw, now_ms, retention_ms, unreadable=unreadable).orderBy("expires_at")
     tables += [
         _table("Offsets that expire", "The coordinator deletes them when it looks next.", expired),
         _table("Rewinds", "Commits behind the one before.", checked.rewinds.orderBy("record_timestamp")),
@@ -127,7 +130,7 @@ def lines(rows: DataFrame, column: str, top: Sequence[str]) -> Series:
     found = rows.groupBy(name.alias("name"), "window_start").agg(sf.sum(column).alias("value"))
     drawn: dict[str, list[tuple[datetime, float]]] = {}
     for row in found.orderBy("window_start").collect():
-        drawn.setdefault(row["name"], []).append((row["window_start"], float(row["value"] or 0)))
+        drawn.setdefault(row["name"], []).append((_utc(row["window_start"]), float(row["value"] or 0)))
     order = [*top, OTHERS]
     return {each: drawn[each] for each in order if each in drawn}
 
@@ -139,6 +142,11 @@ def summed(drawn: Series) -> Series:
         total = 0.0
         found[name] = [(at, total := total + value) for at, value in points]
     return found
+
+
+def _utc(at: datetime) -> datetime:
+    """Return a time as of UTC; PySpark gives it in the time zone of this process, without saying which that is."""
+    return at.astimezone(UTC)
 
 
 def _table(title: str, about: str, rows: DataFrame) -> Table:
@@ -243,6 +251,6 @@ def _cell(value: Any) -> Any:
     if value is None:
         return Markup("<td></td>")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        text = value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
+        text = _utc(value).strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
         return Markup("<td>{}</td>").format(escape(text))
     return Markup('<td class="number">{}</td>').format(f"{value:,}")

@@ -1,9 +1,15 @@
 """`kafka-offsets spark …`, each command once, on a log that Apache Kafka wrote."""
 
 import argparse
+import importlib.util
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +19,8 @@ from kafka_offsets import cli
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.testing import Broker
-from tests.conftest import DATA
+from tests.conftest import DATA, REPOSITORY
+from tests.spark.conftest import need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +29,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 LOG = DATA / "logs" / "classic"
 PARTITIONS = 4
+MAGIC_AT = 16
+"""Where a batch says its format; what is there is no other than 2."""
 
 
 def committed_offsets() -> dict[str, dict[tuple[str, int], int]]:
@@ -92,7 +101,7 @@ def test_a_log_is_rewritten_and_a_broker_opens_it(spark_command: Command, tmp_pa
             assert {place: entry.offset for place, entry in found} == offsets
 
 
-def test_history_expiry_and_report_tell_of_all_groups(spark_command: Command, tmp_path: Path) -> None:
+def test_history_and_expiry_tell_of_all_groups(spark_command: Command, tmp_path: Path) -> None:
     groups = set(committed_offsets())
     activity = spark_command.rows("activity", LOG, "--window", "1 day")
     assert groups <= {row["group"] for row in activity}
@@ -102,22 +111,65 @@ def test_history_expiry_and_report_tell_of_all_groups(spark_command: Command, tm
         "stale", LOG, "--at", "2999-01-01T00:00:00", "--output", tmp_path / "stale", "--format", "csv"
     )
     assert stale == [] and list((tmp_path / "stale").glob("*.csv"))
-    spark_command("report", LOG, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 4 and all(group in page for group in groups) and "http-equiv" not in page
-    assert "src=" not in page and "<link" not in page and "<script" not in page
 
 
-def test_lag_is_asked_of_the_cluster_whose_log_is_read(spark_command: Command) -> None:
+def test_lag_and_report_ask_the_cluster_whose_log_is_read(spark_command: Command, tmp_path: Path) -> None:
     with Broker() as kafka:
         kafka.create_topic("orders")
         kafka.produce("orders", ["first", "second"])
         kafka.commit("billing", {("orders", 0): 1})
-        rows = spark_command.rows(
-            "lag", kafka.bootstrap_servers, "--cluster", "--ends", kafka.bootstrap_servers
-        )
-    (row,) = rows
+        cluster = (kafka.bootstrap_servers, "--cluster", "--ends", kafka.bootstrap_servers)
+        (row,) = spark_command.rows("lag", *cluster)
+        spark_command("report", *cluster, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
     assert (row["group"], row["lag"], row["status"]) == ("billing", 1, "behind") and row["time_lag_ms"] >= 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 5 and "billing" in page and "http-equiv" not in page
+    assert "src=" not in page and "<link" not in page and "<script" not in page
+
+
+def test_times_are_in_utc_wherever_the_command_runs(
+    spark: "SparkSession", capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = datetime(2026, 7, 1, 12, 30, 0, 5_000, UTC)
+    from kafka_offsets.spark import command, report
+
+    rows = spark.createDataFrame([(at,)], "at TIMESTAMP")
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        for given in ({"json": True}, {"json": False}):
+            command._give(rows, argparse.Namespace(output=None, **given))
+        cell = report._cell(rows.collect()[0]["at"])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    said = capsys.readouterr().out.splitlines()
+    assert said == ['{"at": "2026-07-01T12:30:00.005Z"}', "at", "2026-07-01T12:30:00.005Z"]
+    assert cell == "<td>2026-07-01 12:30:00</td>"
+
+
+def test_spark_submit_runs_a_command_in_a_process_of_its_own(tmp_path: Path) -> None:
+    need_spark()
+    pyspark = importlib.util.find_spec("pyspark")
+    assert pyspark is not None and pyspark.origin is not None
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    submit = [Path(pyspark.origin).parent / "bin" / "spark-submit", "--master", "local[1]"]
+    options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [*submit, *options, REPOSITORY / "pyspark_kafka_offsets" / "submit.py", "latest", LOG, "--json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert by_group(map(json.loads, done.stdout.splitlines())) == committed_offsets()
 
 
 def test_what_cannot_be_done_is_said_in_one_line(
@@ -132,8 +184,12 @@ def test_what_cannot_be_done_is_said_in_one_line(
     shutil.copytree(LOG / folder.name, folder)
     segment = folder / f"{0:020d}.log"
     data = bytearray(segment.read_bytes())
-    data[100] ^= 0xFF
+    data[MAGIC_AT] = 9
     segment.write_bytes(data)
+    with pytest.raises(SparkCommandError, match=r"cannot be read: partition 1: .* at byte 0: ") as caught:
+        spark_command("latest", folder.parent)
+    assert "\n" not in str(caught.value)
+    assert spark_command("latest", folder.parent, "--skip-unreadable")
     with pytest.raises(SystemExit):
         cli.main(["spark", "lag", str(LOG), "--ends", "nowhere"])
     assert "nowhere is not HOST:PORT" in capsys.readouterr().err

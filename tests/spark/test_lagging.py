@@ -58,10 +58,10 @@ def test_lag_over_time_goes_with_the_log_while_a_group_stands_still(spark: "Spar
     ]
 
 
-def test_brokers_are_asked_for_ends_and_for_the_time_of_the_first_unread_record(
+def test_brokers_are_asked_for_ends_growth_and_the_time_of_the_first_unread_record(
     spark: "SparkSession",
 ) -> None:
-    from kafka_offsets.spark.pipelines import ends_of, lag, latest, times_of
+    from kafka_offsets.spark.pipelines import ends_of, growth_of, lag, latest, times_of
     from kafka_offsets.testing import Broker
 
     with Broker() as kafka:
@@ -74,6 +74,12 @@ def test_brokers_are_asked_for_ends_and_for_the_time_of_the_first_unread_record(
         found = lag(state, ends)
         times = times_of(spark, kafka.bootstrap_servers, found)
         rows = lag(state, ends, times, first_ms + 10_000)
+        moments = (first_ms, first_ms + 3_000, first_ms + 3_600_000)  # at which there is nothing, 3, all
+        grown = growth_of(spark, kafka.bootstrap_servers, state, moments).collect()
+    assert [(row.topic, row.offset, round(row.timestamp.timestamp() * 1000)) for row in grown] == [
+        ("orders", 2, first_ms + 2_999),
+        ("orders", 4, first_ms + 3_599_999),
+    ]
     assert as_dicts(rows, "topic", "lag", "status", "time_lag_ms") == [
         {"topic": "gone", "lag": None, "status": "gone", "time_lag_ms": None},
         {"topic": "orders", "lag": 3, "status": "behind", "time_lag_ms": 8000},

@@ -11,7 +11,7 @@ topic does not. What is asked of brokers is asked by protocol, of Apache Kafka a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -23,7 +23,7 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, read_records
-from kafka_offsets.spark.pipelines.state import commits
+from kafka_offsets.spark.pipelines.state import REFUSE, commits
 
 CURRENT, BEHIND, TRUNCATED, AHEAD, GONE = "current", "behind", "truncated", "ahead", "gone"
 """What is said of a committed offset: nothing is unread; something is; records before they were read are deleted;
@@ -109,18 +109,23 @@ def _first_times(unread: DataFrame, times: DataFrame) -> DataFrame:
     return rows.where(sf.col("asks") == 1).select(*_PLACE, sf.col("offset").alias("position"), "timestamp")
 
 
-def lag_history(raw: DataFrame, times: DataFrame, window: str = "1 hour") -> DataFrame:
+def lag_history(
+    raw: DataFrame, times: DataFrame, window: str = "1 hour", *, unreadable: str = REFUSE
+) -> DataFrame:
     """Return the lag of each group at the end of each window of time, of all its partitions together.
 
-    raw    rows of the log
-    times  offsets with the timestamps of their records, as of TIMES, about as many as there are windows: how far the
-           topics' logs had grown by then
+    raw         rows of the log
+    times       offsets with the timestamps of their records, as of TIMES, about as many as there are windows: how far
+                the topics' logs had grown by then. `growth_of` asks a cluster
+    unreadable  as for `latest`
     The columns are window_start, group, lag. A partition counts from its first commit on, and from the first time that
     is known of it.
     """
     started = sf.window("record_timestamp", window).start
     place = ["group", *_PLACE]
-    moves = commits(raw, more=("record_timestamp",)).groupBy(started.alias("window_start"), *place)
+    moves = commits(raw, unreadable=unreadable, more=("record_timestamp",)).groupBy(
+        started.alias("window_start"), *place
+    )
     # Within a struct, since a deletion is to be known as one.
     moved = moves.agg(sf.max_by(sf.struct("committed_offset"), "log_offset").alias("value"))
     grown = times.groupBy(sf.window("timestamp", window).start.alias("window_start"), *_PLACE).agg(
@@ -152,22 +157,53 @@ def ends_of(spark: SparkSession, bootstrap: str, state: DataFrame) -> DataFrame:
     bootstrap  HOST:PORT of any of its brokers
     Raises ConnectionLostError and RefusedError. One request for each topic and broker, from here.
     """
-    places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().toLocalIterator()}
     with Cluster(parse_address(bootstrap)) as cluster:
-        rows = [(*place, *offsets) for place, offsets in _starts_and_ends(cluster, places)]
+        found = _offsets_at(cluster, state, (EARLIEST, LATEST))
+        rows = [(*place, *offsets) for place, offsets in found]
     return spark.createDataFrame(rows, ENDS)
 
 
-def _starts_and_ends(cluster: Cluster, places: Iterable[Place]) -> Iterator[tuple[Place, tuple[int, int]]]:
+def growth_of(spark: SparkSession, bootstrap: str, state: DataFrame, at_ms: Iterable[int]) -> DataFrame:
+    """Ask a cluster how far all topic-partitions of a state had grown at some times, for `lag_history`.
+
+    bootstrap  HOST:PORT of any of its brokers
+    at_ms      ends of windows, in ms of wall time
+    The columns are those of TIMES: the last offset before each time, as of the millisecond before it. A partition has
+    no row of a time at which it had no records, nor one that the cluster does not have; where the records of a time are
+    deleted, it is said to have grown to where it starts now.
+    Raises ConnectionLostError and RefusedError. One request for each topic, time and broker, from here.
+    """
+    times = sorted(set(at_ms))
+    with Cluster(parse_address(bootstrap)) as cluster:
+        rows = [
+            (*place, (end if offset < 0 else offset) - 1, at - 1)  # -1: there are no records that young
+            for place, (end, *offsets) in _offsets_at(cluster, state, (LATEST, *times))
+            for at, offset in zip(times, offsets, strict=True)
+            if offset and end
+        ]
+    return _with_times(spark, rows)
+
+
+def _with_times(spark: SparkSession, rows: list[tuple[str, int, int, int]]) -> DataFrame:
+    """Return a table as of TIMES, from timestamps in ms."""
+    told = spark.createDataFrame(rows, TIMES.replace("TIMESTAMP", "BIGINT"))
+    return told.withColumn("timestamp", sf.timestamp_millis("timestamp"))
+
+
+def _offsets_at(
+    cluster: Cluster, state: DataFrame, times: Sequence[int]
+) -> Iterator[tuple[Place, tuple[int, ...]]]:
+    """Yield the offsets at these times of each topic-partition of a state that the cluster has."""
     by_topic: dict[str, list[Place]] = {}
+    places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().toLocalIterator()}
     for place in sorted(places):
         by_topic.setdefault(place[0], []).append(place)
     for topic, wanted in by_topic.items():
         there = _leaders(cluster, topic)
         known = [place for place in wanted if place in there]
-        starts, ends = (cluster.offsets_at(dict.fromkeys(known, which)) for which in (EARLIEST, LATEST))
+        found = [cluster.offsets_at(dict.fromkeys(known, at)) for at in times]
         for place in known:
-            yield place, (starts[place], ends[place])
+            yield place, tuple(offsets[place] for offsets in found)
 
 
 def _leaders(cluster: Cluster, topic: str) -> dict[Place, int]:
@@ -196,8 +232,7 @@ def times_of(spark: SparkSession, bootstrap: str, lags: DataFrame) -> DataFrame:
             timestamp = reader.first_time((topic, partition), position, end)
             if timestamp is not None:
                 rows.append((topic, partition, position, timestamp))
-    told = spark.createDataFrame(rows, TIMES.replace("TIMESTAMP", "BIGINT"))
-    return told.withColumn("timestamp", sf.timestamp_millis("timestamp"))
+    return _with_times(spark, rows)
 
 
 class _Reader:

@@ -82,8 +82,9 @@ def write_segments(
     partitions     how many the offsets topic has; a group is looked for by its hash, so it must be those of the log
     segment_bytes  a segment does not grow beyond it
     unreadable     as for `latest`
-    Commits of open transactions are left out. ValueError for a partition that is too high, StorageError where the
-    directory exists or cannot be written. Every record passes here once more, when the partitions are opened.
+    Commits of open transactions are left out. ValueError for a partition that is too high and for rows of a log
+    without `key` and `value`, StorageError where the directory exists or cannot be written. Every record passes here
+    once more, when the partitions are opened.
     """
     target = Path(directory).absolute()
     if target.exists():
@@ -124,6 +125,12 @@ def write_segments(
 
 
 def _of_state(state: DataFrame) -> DataFrame:
+    if {"kind", "error"} & set(state.columns):
+        raise ValueError(
+            "the rows are of a log: name key and value in the option `columns`, or give what `latest` makes of them"
+        )
+    if "tombstone" in state.columns:
+        state = state.where("not tombstone")
     return state.select(*schema.STATE_COLUMNS).mapInArrow(_encode, _RECORDS)
 
 

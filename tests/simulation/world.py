@@ -6,6 +6,7 @@ oracle in that order, so the oracle need not guess in which order one turn takes
 whether that order is allowed is checked for each connection.
 """
 
+import itertools
 import random
 from collections import deque
 from collections.abc import Callable
@@ -54,6 +55,7 @@ class World:
 
     complaints  errors that the broker has logged
     trace       called with a line for everything that happens, if it is given
+    rounds      of expiry that are under way, and at which wall time each has begun
     """
 
     host = HOST
@@ -71,7 +73,9 @@ class World:
         self.number = 0
         self.steps = 0
         self.disk_jobs = 0
-        self.expiry_wall = 0
+        self.rounds: dict[int, int] = {}
+        self.round_numbers = itertools.count()
+        self.ended_rounds: list[int] = []
         self.owners: dict[tuple[str, int], dict[str, str]] = {}
         self.generations: dict[str, int] = {}
         settings = Settings(
@@ -159,10 +163,17 @@ class World:
         })  # fmt: skip
         self.core = ObservedCore(self.events, config, self.files, self.clock, self._sync, self._background)
         run = self.core.expiry.run
+        self.rounds.clear()
 
         def noted(now: Any, ended: Any) -> None:
-            self.expiry_wall = now.wall_ms
-            run(now, ended)
+            number = next(self.round_numbers)
+
+            def has_ended(count: int) -> None:
+                self.ended_rounds.append(number)
+                ended(count)
+
+            self.rounds[number] = now.wall_ms
+            run(now, has_ended)
 
         vars(self.core.expiry)["run"] = noted
         self._watch_shards()
@@ -482,6 +493,9 @@ class World:
                 self._went([read_key(key) for key in keys])
             else:
                 self._replied(*what)
+        for number in self.ended_rounds:
+            self.rounds.pop(number, None)  # it may be one of the process before
+        self.ended_rounds.clear()
         require(not self.new_ids, "a member id was made for nobody")
         require(not self.chosen, f"an assignment was made for nobody: {self.chosen}")
         if self.complaints:
@@ -529,7 +543,7 @@ class World:
         """The broker has let go of offsets and groups that nobody asked it to delete."""
         groups = list(dict.fromkeys(key for key in keys if isinstance(key, str)))
         problem = self.oracle.went(
-            [key for key in keys if not isinstance(key, str)], groups, (self.wall, self.expiry_wall)
+            [key for key in keys if not isinstance(key, str)], groups, (self.wall, *self.rounds.values())
         )
         require(problem is None, str(problem))
         if self.trace:

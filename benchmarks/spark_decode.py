@@ -1,16 +1,24 @@
 """How quickly do segments of the offsets log become Arrow columns, on one core and without Spark?
 
-    python benchmarks/spark_decode.py [--records 1000000] [--rounds 3] [--dir DIR]
+    python benchmarks/spark_decode.py [--records 1000000] [--rounds 3] [--batch-records 10] [--dir DIR]
 
 A segment is made: commits of 2,000 groups, about ten in a batch (exponential), 72 keys a group, values of versions 1, 3
 and 4 (the last with and without a topic id), 2.5 % tombstones, 1 % metadata of classic groups; about 81 bytes a record.
 Then it is read in several ways, the best of some rounds each. Time is CPU time of the process, so that other work on
 the machine counts little; the file is in the page cache.
 
-CPython 3.11.7, numpy 2.4, pyarrow 26, two cores of an x86-64 machine with much other work on them (load 20 to 30, which
-takes about half of the speed, as the same loop in Python shows):
+CPython 3.11.7, numpy 2.4, pyarrow 26, two busy cores of an AMD EPYC (load 3 to 7; numpy copies 28 GB/s), 2026-11-22. On
+the same cores the speed of one and the same code varies by a third with what else they do:
 
-             eight columns    2.86 M records/s     208 MB/s     990,019 rows
+                           ten records a batch     one record a batch (127 bytes each)
+             eight columns    3.91 M records/s    2.84 M records/s
+  eight columns, all types    3.63 M records/s    2.63 M records/s
+        eight columns, CRC    3.84 M records/s    1.98 M records/s
+                names only    5.93 M records/s    4.77 M records/s
+       all default columns    2.53 M records/s    2.14 M records/s
+                    latest    4.70 M records/s    2.83 M records/s
+
+Four records a batch, values of version 4 alone, eight columns: 6.8 M records/s.
 """
 
 import argparse
@@ -40,8 +48,13 @@ def _v3(offset: int, metadata: bytes, timestamp: int) -> bytes:
     return b"\0\3" + offset.to_bytes(8, "big") + bytes(4) + length + metadata + timestamp.to_bytes(8, "big")
 
 
-def make_segment(path: Path, records: int, seed: int = 1, base_offset: int = 0) -> None:
-    """Write a segment of so many records to a file."""
+def make_segment(
+    path: Path, records: int, seed: int = 1, base_offset: int = 0, batch_records: float = 10
+) -> None:
+    """Write a segment of so many records to a file.
+
+    batch_records  how many a batch has on average; 1: each has one
+    """
     chance = random.Random(seed)
     prefixes = [
         [
@@ -57,7 +70,8 @@ def make_segment(path: Path, records: int, seed: int = 1, base_offset: int = 0) 
     offset = base_offset
     with path.open("wb") as file:
         while offset < base_offset + records:
-            count = min(max(1, round(chance.expovariate(0.1))), base_offset + records - offset)
+            drawn_count = round(chance.expovariate(1 / batch_records)) if batch_records > 1 else 1
+            count = min(max(1, drawn_count), base_offset + records - offset)
             group = chance.randrange(GROUPS)
             now = START_MS + offset // 10
             made: list[tuple[bytes, bytes | None, tuple[()], int]] = []
@@ -118,6 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch-records", type=float, default=10)
     parser.add_argument("--dir", type=Path, help="keep the segment there, and use it when it is there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -125,7 +140,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / segment_name(0)
         if not path.exists():
-            make_segment(path, arguments.records)
+            make_segment(path, arguments.records, batch_records=arguments.batch_records)
         size = path.stat().st_size
         print(f"{arguments.records:,} records, {size / arguments.records:.1f} bytes each")
         for name, given in WAYS.items():

@@ -11,6 +11,9 @@ merge    a state of all records, and then 1 % more: merged into it, beside a sta
 Segments: commits of 2,000 groups, 144,000 keys, ten in a batch, 3 % deletions, 80 bytes a record. Parts of a log repeat
 each other at later offsets. Each figure is the better one of two runs, in wall time and in CPU time of all processes;
 on a busy machine the second is the one to compare.
+
+Two busy cores of an AMD EPYC, local[2], Spark 4.3.0, 2026-11-22, 12,000,000 records: state by mode=latest 5.6 s, 10.8
+CPU seconds, 2.1 M records/s; eight columns of each record into the noop sink 4.5 s, 8.8 CPU seconds, 2.7 M records/s.
 """
 
 import argparse

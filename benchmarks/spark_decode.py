@@ -17,8 +17,6 @@ the same cores the speed of one and the same code varies by a third with what el
                 names only    5.93 M records/s    4.77 M records/s
        all default columns    2.53 M records/s    2.14 M records/s
                     latest    4.70 M records/s    2.83 M records/s
-
-Four records a batch, values of version 4 alone, eight columns: 6.8 M records/s.
 """
 
 import argparse

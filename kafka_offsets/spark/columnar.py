@@ -5,7 +5,7 @@ them say; the rest, group metadata and whatever does not look as usual, is decod
 that are asked for are made. No Spark here: numpy and pyarrow are all it needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,6 +149,12 @@ def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Cut a record batch into ones of at most ROWS rows, without copying."""
     for start in range(0, batch.num_rows, ROWS):
         yield batch.slice(start, ROWS)
+
+
+def sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut record batches, as `slices`."""
+    for batch in batches:
+        yield from slices(batch)
 
 
 def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:

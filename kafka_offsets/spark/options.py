@@ -34,7 +34,7 @@ NAMES = (
 """All options; Spark takes them in any case."""
 
 _KINDS = (*dict.fromkeys(schema.KINDS.values()), schema.CONTROL, schema.UNKNOWN)
-_SPLIT_BYTES = 64 << 20
+_SPLIT_BYTES = {ALL: 64 << 20, LATEST: 256 << 20}
 _SPLIT_RECORDS = 1_000_000
 
 
@@ -62,7 +62,7 @@ class Options:
     start: Mapping[int, int]
     stop: Mapping[int, int]
     from_end: bool = False
-    split_bytes: int = _SPLIT_BYTES
+    split_bytes: int = _SPLIT_BYTES[ALL]
     split_records: int = _SPLIT_RECORDS
     max_records_per_batch: int | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def parse(given: Mapping[str, str]) -> Options:
         start=start,
         stop=stop,
         from_end=from_end,
-        split_bytes=_positive(values, "splitBytes") or _SPLIT_BYTES,
+        split_bytes=_positive(values, "splitBytes") or _SPLIT_BYTES[mode],
         split_records=_positive(values, "splitRecords") or _SPLIT_RECORDS,
         max_records_per_batch=_positive(values, "maxRecordsPerBatch"),
         storage_options=_storage_options(values),

@@ -40,14 +40,21 @@ class Rows:
     """Makes rows of those records of one log partition that a query asks for.
 
     start, stop  the range of offsets; None: no limit
+    winners      of the records in front of these, with LATEST; whoever gave it has to finish it
     """
 
     def __init__(
-        self, query: Query, source: Source, start: int | None = None, stop: int | None = None
+        self,
+        query: Query,
+        source: Source,
+        start: int | None = None,
+        stop: int | None = None,
+        winners: latest.Winners | None = None,
     ) -> None:
         self._query = query
         self._source = source
         self._start, self._stop = start, stop
+        self._winners = winners
         self._held: list[tuple[RecordColumns, Outcomes | None]] = []
         self._held_bytes = 0
 
@@ -74,8 +81,13 @@ class Rows:
         held, self._held, self._held_bytes = self._held, [], 0
         chosen = latest.winners([records for records, _ in held])
         for records, (_, found) in zip(chosen, held, strict=False):
-            if len(records.offset):
+            if not len(records.offset):
+                continue
+            if self._winners is None:
                 yield from self._decode(records, found)
+                continue
+            rows = columnar.decode(records, self._query.columns, self._source, found)
+            yield from columnar.sliced(self._winners.add(records, rows))
 
     def _decode(
         self, records: RecordColumns, found: Outcomes | None, heads: Integers | None = None

@@ -115,7 +115,7 @@ STATE_COLUMNS = (
 """The state that a log amounts to: the last committed offset of each (group, topic, partition)."""
 
 LATEST_COLUMNS = (*STATE_COLUMNS, "tombstone", "error")
-"""What `mode=latest` gives unless told which columns: each segment's winners, deletions among them."""
+"""What `mode=latest` gives unless told which columns: each task's winners, deletions among them."""
 
 
 def select(names: Iterable[str]) -> tuple[Column, ...]:

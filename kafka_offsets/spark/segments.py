@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.spark import outcomes
+from kafka_offsets.spark import columnar, outcomes
 from kafka_offsets.spark.columnar import Source
+from kafka_offsets.spark.latest import Winners
 from kafka_offsets.spark.pieces import Pieces, UnreadableError
-from kafka_offsets.spark.query import Query, Rows
+from kafka_offsets.spark.query import LATEST, Query, Rows
 from kafka_offsets.storage.columnar import read_headers
 from kafka_offsets.storage.files import File
 from kafka_offsets.storage.segment import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX, DamagedBatchError
@@ -236,8 +237,11 @@ def read(
     _keep_freed_memory()
     for run in runs:
         fs, _ = fsspec.core.url_to_fs(run.folder, **(storage_options or {}))
+        winners = Winners() if query.mode == LATEST else None
         for segment in run.segments:
-            yield from _read_segment(fs, run, segment, query)
+            yield from _read_segment(fs, run, segment, query, winners)
+        if winners is not None:
+            yield from columnar.sliced(winners.finish())
 
 
 def _keep_freed_memory() -> None:
@@ -249,10 +253,12 @@ def _keep_freed_memory() -> None:
     bytes(_LARGEST_KEPT)  # asked for, never touched
 
 
-def _read_segment(fs: Any, run: Run, segment: SegmentAt, query: Query) -> Iterator[pa.RecordBatch]:
+def _read_segment(
+    fs: Any, run: Run, segment: SegmentAt, query: Query, winners: Winners | None
+) -> Iterator[pa.RecordBatch]:
     source = Source(segment.log_partition, segment.path)
     file = SegmentFile(fs, segment)
-    rows = Rows(query, source, run.start, run.stop)
+    rows = Rows(query, source, run.start, run.stop, winners)
     begin = 0
     if run.start is not None and run.start > segment.base_offset:
         begin = position_of(file, run.start)

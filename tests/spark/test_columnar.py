@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers, encode_batch
-from kafka_offsets.spark import columnar, options, plain, schema, segments
+from kafka_offsets.spark import columnar, latest, options, plain, schema, segments
 from kafka_offsets.storage.segment import segment_name
 from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
@@ -317,6 +318,33 @@ def test_bytes_that_are_no_batch_are_a_row_and_the_end(tmp_path: Path) -> None:
     read = reference.read(tmp_path, columns=COLUMNS, mode="latest")
     assert [row["committed_offset"] for row in read] == [None, 0]
     assert "no record batch of format 2 begins here" in read[0]["error"]
+
+
+@pytest.mark.parametrize("held_rows", [1, 5, 1000])
+def test_the_winners_of_a_task_are_those_of_all_its_segments(
+    held_rows: int, rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest, "HELD_ROWS", held_rows)
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    last: dict[tuple[str, str, int], int] = {}
+    for number in range(6):
+        keys = [(rng.choice("gh"), rng.choice(["t", "u"]), rng.randrange(3)) for _ in range(8)]
+        records = [commit(*key, 8 * number + place) for place, key in enumerate(keys)]
+        content = b"".join(
+            encode_batch([record], base_offset=8 * number + n) for n, record in enumerate(records)
+        )
+        (folder / f"{8 * number:020d}.log").write_bytes(content)
+        last |= {key: 8 * number + place for place, key in enumerate(keys)}
+    asked = {"columns": "group,topic,partition,log_offset,committed_offset", "mode": "latest"}
+    rows = reference.read(tmp_path, **asked)
+    offsets = [row["log_offset"] for row in rows]
+    assert offsets == sorted(set(offsets)), "in the order of the log"
+    found = {(row["group"], row["topic"], row["partition"]): row["committed_offset"] for row in rows}
+    assert found == last, "a later row of a key is the one that counts"
+    assert (len(rows) == len(last)) is (held_rows == 1000), "no key comes again while all of them fit"
+    alone = reference.read(tmp_path, splitBytes="1", **asked)
+    assert len(alone) >= len(rows) >= len(last)
 
 
 def test_types_and_offsets_choose_records() -> None:

@@ -15,17 +15,16 @@ Such a test takes 160 ms, of which librdkafka 2.16 waits for 150: it makes no se
 first, and asks where a partition begins 100 ms after it has heard that nothing is committed. Its 19 requests are
 answered in 0.1 to 0.5 ms each; closing the consumer takes 1 ms, set-up and tear-down 3 ms.
 
-CPython 3.11.7, two cores of a shared x86-64 machine with much other work on it (load 13 to 17, which the first columns
-and the seconds of the suite show; CPU is what it took):
+CPython 3.11.7, two cores of a shared x86-64 machine with little other work (load 2), 2026-11-22:
 
                    first  median    99 %   worst     CPU  (ms, 200 of each)
-          set-up  128.31    1.00   64.69  260.41    0.99
-       tear-down   24.91    0.53    5.62   16.68    0.53
-        snapshot    0.15    0.38   58.02   85.70    0.34
-         restore    5.08   44.71 1113.57 1363.51    3.94
-    1000 cycles in 56.7 s, from the 100th on: descriptors 4 to 4, threads 1 to 1, KiB 40028 to 41428
-    in debug mode no warnings; 2 callbacks took 0.1 s, as on a busy machine any may
-    200 tests in 42.0 s, our share 2.46 s of CPU time
+          set-up    2.58    0.81    2.58   20.28    0.85
+       tear-down    1.32    0.48    1.35    1.54    0.48
+        snapshot    0.14    0.15    0.29    0.40    0.15
+         restore    2.91    1.95   29.91   38.80    1.97
+    1000 cycles in 3.8 s, from the 100th on: descriptors 4 to 4, threads 1 to 1, KiB 40148 to 41712
+    in debug mode no warnings; 0 callbacks took 0.1 s, as on a busy machine any may
+    200 tests in 34.5 s, our share 2.33 s of CPU time
 """
 
 import argparse

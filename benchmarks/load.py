@@ -9,17 +9,11 @@ alone: the log is open, its headers have been read. With --kafka the segments ar
 Apache Kafka, which is started again, and whose own log says how long its loader took. CPU seconds are those of the
 process; Kafka's are not known, its loader is one thread.
 
-CPython 3.11.7, Apache Kafka 4.3.1, two cores of an x86-64 machine without other work, 2 M records over 200,000 keys:
+CPython 3.11.7, Apache Kafka 4.3.1, two cores of an x86-64 machine without other work, 2026-11-22:
 
-   columns     1.13 s   1.78 M records/s   cpu 1.11 s, 1.80 M records/cpu-s, 199,995 keys, peak +81 MiB
-   records     3.23 s   0.62 M records/s   cpu 3.23 s, 0.62 M records/cpu-s, 199,995 keys, peak +8 MiB
-     Kafka     2.34 s   0.85 M records/s   as its own log says
-
-With other work on it (load 6 to 12), 10 M records over 1 M keys, columns and Kafka in turn:
-
-   columns    11.76 s   0.85 M records/s   cpu 6.32 s, 1.58 M records/cpu-s
-     Kafka    34.56 s   0.29 M records/s   as its own log says
-   columns    12.32 s   0.81 M records/s   cpu 6.12 s, 1.63 M records/cpu-s
+   columns     6.12 s   1.63 M records/s   cpu 6.10 s, 1.64 M records/cpu-s, 999,947 keys, peak +233 MiB
+   records    17.98 s   0.56 M records/s   cpu 17.93 s, 0.56 M records/cpu-s, 999,947 keys, peak +0 MiB
+     Kafka    14.37 s   0.70 M records/s   as its own log says
 """
 
 import argparse

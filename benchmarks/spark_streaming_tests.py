@@ -7,13 +7,12 @@ a job that reads no Kafka; *first* is the first test, with which the JVM loads t
 nine tests, each with set-up and tear-down of its broker. CPU is that of Python and the JVM together.
 Needs Java 17, pyspark, and the jars that docs/spark.md names. Goal: 45 s in all.
 
-CPython 3.11.7, PySpark 4.3.0, Java 17, two cores of a shared x86-64 machine with so much other work on it (load 13)
-that the goal was missed, and that this says little about a machine without:
+CPython 3.11.7, PySpark 4.3.0, Java 17, two cores of a shared x86-64 machine with little other work (load 2), 2026-11-22:
 
-    10 tests in 130.0 s (goal 45)
-        session    68.2 s
-        first      15.7 s
-        others     39.6 s, median 3.17 s each
+    10 tests in 37.4 s (goal 45)
+        session    12.3 s
+        first       4.7 s
+        others     16.0 s, median 1.36 s each
 """
 
 import argparse

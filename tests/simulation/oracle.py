@@ -297,9 +297,14 @@ class Oracle(Consumers):
         return {key for key in self.table.offsets if key[0] == group_id} | self.table.waiting(group_id)
 
     def delete_topic(self, topic: str) -> None:
-        """The topic is gone, and the offsets that were decided before go with it, by and by."""
-        self.changes += topic in self.topics
-        self.topics.pop(topic, None)
+        """The topic is gone, and the offsets that were decided before go with it, by and by.
+
+        Of a topic that there is not, because it was deleted before a crash, nothing goes.
+        """
+        if topic not in self.topics:
+            return
+        self.changes += 1
+        del self.topics[topic]
         self.topic_ids.pop(topic, None)
         written = [
             *self.table.offsets.items(),

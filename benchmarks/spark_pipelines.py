@@ -12,8 +12,8 @@ Segments: commits of 2,000 groups, 144,000 keys, ten in a batch, 3 % deletions, 
 each other at later offsets. Each figure is the better one of two runs, in wall time and in CPU time of all processes;
 on a busy machine the second is the one to compare.
 
-Two cores (of one, with two threads) of an AMD EPYC, local[2], Spark 4.3.0, 2026-11-22. The first round of a query is that of
-a cold JVM: of 40,000,000 records state by mode=latest took 15.0, 9.7 and 8.6 s in three rounds, 4.6 M records/s in the last.
+Two threads of one core of an AMD EPYC, local[2], Spark 4.3.0, 2026-11-22. The first round of a query is that of a cold
+JVM: of 40,000,000 records state by mode=latest took 15.0, 9.7 and 8.6 s in three rounds, in the last 4.6 M records/s.
 
              10,000,000  log: state, mode=latest              4.8 s     9.1 cpu-s   2.09 M/s   2434 MiB
              40,000,000  log: state, mode=latest             13.1 s    23.5 cpu-s   3.06 M/s   2536 MiB
@@ -22,8 +22,8 @@ a cold JVM: of 40,000,000 records state by mode=latest took 15.0, 9.7 and 8.6 s 
              30,000,000  merge: all into an empty state      55.1 s   105.4 cpu-s   0.54 M/s   2007 MiB
                          merge: 1 % more                      6.4 s    12.0 cpu-s              11 % of the time
 
-One per cent of 30 M records are commits of nearly all the keys, so the state is written anew: 2 s of the 6, whatever the
-length of the log.
+One per cent of 30 M records are commits of nearly all the keys, so the state is written anew: 2 s of the 6, however
+long the log is.
 """
 
 import argparse

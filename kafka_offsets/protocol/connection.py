@@ -51,6 +51,8 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the peer."""
+        if not data:
+            return
         if self._buffer:
             self._later.append(data)
             self._later_bytes += len(data)

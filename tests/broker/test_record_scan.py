@@ -147,3 +147,24 @@ def test_records_of_one_size_are_passed_over_together(monkeypatch: pytest.Monkey
     monkeypatch.setattr(record_scan, "_alike", lambda *given: runs.append(alike(*given)) or runs[-1])
     assert outcome(batch, 100, scan, (-5, 5, False)) == ((0, 2), [])
     assert [run for run, _, _ in runs] == [62, 34]
+
+
+class Counting(bytes):
+    """Bytes that count how many of them were looked at in slices."""
+
+    looked_at = 0
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def, override]
+        found = super().__getitem__(place)
+        if isinstance(place, slice):
+            self.looked_at += len(found)
+        return found
+
+
+def test_records_that_are_alike_a_few_at_a_time_cost_in_proportion_to_their_number() -> None:
+    plain, with_header = (None, b"x" * 20, (), 1000), (None, b"x" * 16, [("h", b"v")], 1000)
+    records = [with_header if index % 7 == 6 else plain for index in range(8000)]
+    batch = Counting(encode_batch(records))
+    noted = Noted(-1, 1, False)
+    assert scan(batch, HEADER_BYTES, len(batch), len(records), noted, noted) == (0, 0)
+    assert batch.looked_at < 60 * len(records), "some columns, and no record many times"

@@ -126,3 +126,11 @@ def test_a_response_frame_begins_with_its_size_and_correlation_id() -> None:
     plain, tagged = (messages.encoder(messages.HeartbeatResponse, version) for version in (0, 4))
     assert encode_response(plain, response, 5, tagged=False) == frame(struct.pack(">ih", 5, 27))
     assert encode_response(tagged, response, 5, tagged=True) == frame(struct.pack(">ibihb", 5, 0, 0, 27, 0))
+
+
+def test_no_bytes_are_no_end_of_a_frame() -> None:
+    reader = FrameReader(1000)
+    for piece in (b"", b"\0\0\0\6ab", b"", b"cd", b"", b"ef"):
+        assert reader.next_frame() is None
+        reader.feed(piece)
+    assert reader.next_frame() == b"abcdef"

@@ -151,9 +151,11 @@ class Checker:
         names = self._files.list_directory("")
         yield from self._leftovers("", names)
         found: list[Finding] = []
+        # Never synced, and done without: the next cleaning of a log begins at its start.
+        self._parsed(_CLEANER_CHECKPOINT, names, decode_offsets, found)
+        found = [finding._replace(kind=Kind.ADVICE) for finding in found]
         properties = self._parsed(META_PROPERTIES, names, decode_meta_properties, found) or {}
         self._cluster_id = properties.get("cluster.id")
-        self._parsed(_CLEANER_CHECKPOINT, names, decode_offsets, found)
         points = self._parsed(RECOVERY_POINT_CHECKPOINT, names, decode_offsets, found) or {}
         starts = self._parsed(LOG_START_CHECKPOINT, names, decode_offsets, found) or {}
         watermarks = self._parsed(HIGH_WATERMARK_CHECKPOINT, names, decode_offsets, found) or {}

@@ -7,7 +7,8 @@ open transaction.
 
 All of it is done in small steps, so that a broker may serve between any two of them: `Compaction.steps` is a generator
 whose steps take about as long as `chunk_bytes` of batches, a millisecond or two with the default, and which yields what
-has to wait for the disk, to be done elsewhere. Reading sealed segments goes on meanwhile.
+takes longer, to be done elsewhere: what waits for the disk, batches larger than that, and chunks that begin with a
+compressed one. Reading sealed segments goes on meanwhile.
 
 Sources: Cleaner, LogCleaner, LogCleanerManager of Kafka 4.3; KIP-58 (minimum lag), KIP-354 (maximum lag).
 """
@@ -17,6 +18,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.compression import COMPRESSION_MASK
 from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
 from kafka_offsets.storage.key_map import Columns, KeyMap
 from kafka_offsets.storage.log import Log
@@ -36,8 +38,11 @@ DEDUPE_BUFFER_BYTES = 128 << 20
 LONG_MAX = (1 << 63) - 1
 
 _LENGTH_POSITION = 8
+_ATTRIBUTES_POSITION = 22  # its low byte
 
 Steps = Generator[Job | None, None, None]
+_Take = Callable[[bytes, int], int]
+"""Takes whole batches, and where in the segment they stand; returns how many bytes those were."""
 
 
 class CompactionConfig(NamedTuple):
@@ -187,7 +192,7 @@ class Compaction:
         self._columns = columns
 
     def steps(self) -> Steps:
-        """Do a little, and yield None; or yield what waits for the disk and must be done before the next step.
+        """Do a little, and yield None; or yield what takes long and must be done before the next step, in any thread.
 
         Raises StorageError when the disk refuses or a batch is damaged. Close the generator to give up, as when a job
         has failed: the log serves on, each segment as before or as after, and its next opening finishes a swap.
@@ -232,7 +237,7 @@ class Compaction:
 
     # -- the map of keys
 
-    def _map_keys(self) -> Generator[None, None, KeyMap]:
+    def _map_keys(self) -> Generator[Job | None, None, KeyMap]:
         """Read the log; return the map of the keys of its dirty part."""
         while True:
             key_map = KeyMap(
@@ -253,7 +258,7 @@ class Compaction:
             key_map.latest = self._until - 1  # nothing stands between the last batch and there
         return key_map
 
-    def _map_segment(self, key_map: KeyMap, segment: Segment) -> Iterator[None]:
+    def _map_segment(self, key_map: KeyMap, segment: Segment) -> Iterator[Job | None]:
         self._check_unchanged([segment])
         path = segment.path
         if key_map.end_offset > segment.base_offset:
@@ -274,14 +279,17 @@ class Compaction:
         def read(buffer: bytes, position: int) -> int:
             return (key_map.skim if key_map.is_full else key_map.read)(buffer, path, position)
 
-        yield from self._through(segment, 0, dirty, skim)
+        yield from self._through(segment, 0, dirty, skim, reads=False)
         yield from self._through(segment, dirty, end, read)
-        yield from self._through(segment, end, stop, skim)
+        yield from self._through(segment, end, stop, skim, reads=False)
 
     def _through(
-        self, segment: Segment, position: int, stop: int, take: Callable[[bytes, int], int]
-    ) -> Iterator[None]:
-        """Hand the bytes of a segment to `take`, whole batches at a time; it returns how many bytes those were."""
+        self, segment: Segment, position: int, stop: int, take: _Take, *, reads: bool = True
+    ) -> Iterator[Job | None]:
+        """Hand the bytes of a segment to `take`, whole batches at a time.
+
+        reads  whether it looks into batches, which takes long for large and for compressed ones
+        """
         if position >= stop:
             return
         self._check_unchanged([segment])
@@ -294,10 +302,18 @@ class Compaction:
                 size = _first_size(buffer)
                 if size > stop - position:
                     raise DamagedBatchError("the file ends within a batch", segment.path, position)
+                is_long = reads and (
+                    size > len(buffer) or bool(buffer[_ATTRIBUTES_POSITION] & COMPRESSION_MASK)
+                )
                 if size > len(buffer):
                     buffer = read_exactly(file, position, size)
-                position += take(buffer, position)
-                yield
+                if is_long:
+                    taking = _Taking(take, buffer, position)
+                    yield taking.do
+                    position += taking.result()
+                else:
+                    position += take(buffer, position)
+                    yield None
         finally:
             file.close()
 
@@ -356,7 +372,7 @@ class Compaction:
         finally:
             discard_cleaned(log.files, cleaned)
 
-    def _thin(self, segment: Segment, thinner: Thinner, cleaned: Segment | None) -> Iterator[None]:
+    def _thin(self, segment: Segment, thinner: Thinner, cleaned: Segment | None) -> Iterator[Job | None]:
         def take(buffer: bytes, position: int) -> int:
             size, pieces, placed = thinner.thin(buffer, segment.path, position)
             if cleaned is not None and pieces:
@@ -367,6 +383,28 @@ class Compaction:
             return size
 
         yield from self._through(segment, 0, segment.size, take)
+
+
+class _Taking:
+    """A batch that takes long, to be taken by another thread; what comes of it is for the next step."""
+
+    def __init__(self, take: _Take, buffer: bytes, position: int) -> None:
+        self._take, self._buffer, self._position = take, buffer, position
+        self._size = 0
+        self._error: Exception | None = None
+
+    def do(self) -> None:
+        """Take it."""
+        try:
+            self._size = self._take(self._buffer, self._position)
+        except Exception as error:  # noqa: BLE001 - raised by `result`, as if the step had taken it
+            self._error = error
+
+    def result(self) -> int:
+        """Return how many bytes were taken. Raises what taking them has raised."""
+        if self._error is not None:
+            raise self._error
+        return self._size
 
 
 class _LogChangedError(Exception):

@@ -148,6 +148,16 @@ def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
         assert (Kind.DAMAGE, path) in {(found.kind, found.path) for found in findings(files)}
 
 
+def test_a_checkpoint_that_is_never_synced_is_worth_advice_alone(store: MemoryFiles) -> None:
+    files = MemoryFiles()
+    for path, data in everything(store).items():
+        write(files, path, data)
+    write(files, "cleaner-offset-checkpoint", b"0\n1\nt")
+    assert {(found.kind, found.path) for found in findings(files)} == {
+        (Kind.ADVICE, "cleaner-offset-checkpoint")
+    }
+
+
 def test_index_files_leftovers_and_epoch_checkpoints_are_worth_advice_alone(store: MemoryFiles) -> None:
     files = MemoryFiles()
     log = Log.open(files, "t-0", LogConfig(index_interval_bytes=100))

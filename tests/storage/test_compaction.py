@@ -325,6 +325,43 @@ def test_a_batch_with_an_offset_out_of_order_stops_the_cleaning_and_nothing_is_l
     assert copy_of(files, "t-0") == before
 
 
+@pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])
+@pytest.mark.parametrize(("compression", "count"), [(Compression.NONE, 500), (Compression.GZIP, 500)])
+def test_a_large_batch_and_a_compressed_one_are_work_for_another_thread(
+    compression: Compression, count: int, columns: Columns | None
+) -> None:
+    def batches() -> Log:
+        log = new_log()
+        for version in (b"1", b"2"):
+            put(log, *((b"k%03d" % number, version) for number in range(count)), compression=compression)
+        log.roll()
+        return log
+
+    log, whole = batches(), batches()
+    compaction = Compaction(log, CONFIG, WALL, chunk_bytes=1000, columns=columns)
+    jobs = [step for step in compaction.steps() if step is not None and (step(), True)[1]]
+    taken = [job for job in jobs if getattr(job, "__name__", "") == "do"]
+    assert len(taken) >= 2, "mapped and thinned"
+    assert compression or len(taken) == 4, "each of two batches"
+    assert compact(whole, CONFIG, WALL, chunk_bytes=1 << 20, columns=columns) == [compaction.result]
+    assert copy_of(log.files, "t-0") == copy_of(whole.files, "t-0")
+
+
+def test_what_is_wrong_with_a_large_batch_is_told_by_the_next_step() -> None:
+    files = MemoryFiles()
+    log = new_log(files)
+    put(log, *((b"k%03d" % number, b"v") for number in range(500)))
+    log.roll()
+    path = log.segments[0].path
+    data = bytearray(files.read_all(path))
+    data[-1] ^= 1
+    files.replace_atomically(path, bytes(data), sync=False)
+    steps = Compaction(log, CONFIG, WALL, chunk_bytes=1000).steps()
+    with pytest.raises(StorageError, match="checksum") as raised:
+        run(steps)
+    assert (raised.value.path, raised.value.position) == (path, 0)
+
+
 def test_reads_go_on_between_any_two_steps() -> None:
     files = MemoryFiles()
     log = new_log(files, segment_bytes=300)

@@ -19,16 +19,17 @@ and freed as the page cache will take (--no-touch does without). Answers are sam
 benchmark. CPU is that of the server's process, all threads; the table shows medians of the rounds, and the ratios are
 those of the medians. Needs go; --kafka also java and mvn (peers/kafka.sh, ports are chosen).
 
-CPython 3.11.7, Kafka 4.3.1 on Java 17, two cores of an x86-64 machine with other work on it (load 10 to 18), rounds of
-1.5 s, November 2026; with so few of the two cores to be had the CPU says more than the rates, which differed between
-the rounds by a factor of two (batches: 7 rounds of 1 s behind a warm-up of 8 s, load 11; records and fetches earlier):
+CPython 3.11.7, Kafka 4.3.1 on Java 17, two cores of an x86-64 machine, 2026-11-22, 3 rounds of 2 s behind a warm-up of
+8 s, all in one run beside a run of the tests; --no-touch, and fetch-8 once more without other work, by themselves. With 8
+connections Kafka has both cores, and one thread of ours as much CPU for each MB:
 
                          ours                   kafka                  kfake (in memory)
-    batches     456 MB/s 1.80 ms/MB     390 MB/s 2.95 ms/MB     570 MB/s 1.64 ms/MB
+    batches     439 MB/s 2.20 ms/MB     385 MB/s 4.25 ms/MB     592 MB/s 1.68 ms/MB
     --no-touch  289 MB/s 2.57 ms/MB     242 MB/s 5.06 ms/MB
-    records    9048 /s   37.6 us/op    5625 /s   99.2 us/op   23914 /s   25.2 us/op
-    fetch      1325 MB/s 0.44 ms/MB     363 MB/s 1.46 ms/MB     974 MB/s 0.66 ms/MB
-    fetch-8    1098 MB/s 0.44 ms/MB     778 MB/s 0.79 ms/MB     722 MB/s 0.76 ms/MB
+    records   30885 /s   31.4 us/op   28016 /s   43.9 us/op   59659 /s   15.8 us/op
+    fetch      2254 MB/s 0.40 ms/MB    1587 MB/s 0.43 ms/MB    1370 MB/s 0.70 ms/MB
+    fetch-8    2806 MB/s 0.34 ms/MB    3094 MB/s 0.32 ms/MB    1764 MB/s 0.72 ms/MB
+      alone    3025 MB/s 0.30 ms/MB    3460 MB/s 0.31 ms/MB    1860 MB/s 0.68 ms/MB
 """
 
 import argparse

@@ -20,8 +20,8 @@ benchmark. CPU is that of the server's process, all threads; the table shows med
 those of the medians. Needs go; --kafka also java and mvn (peers/kafka.sh, ports are chosen).
 
 CPython 3.11.7, Kafka 4.3.1 on Java 17, two cores of an x86-64 machine, 2026-11-22, 3 rounds of 2 s behind a warm-up of
-8 s, all in one run beside a run of the tests; --no-touch, and fetch-8 once more without other work, by themselves. With 8
-connections Kafka has both cores, and one thread of ours as much CPU for each MB:
+8 s, all in one run beside a run of the tests; --no-touch, and fetch-8 once more without other work, by themselves. With
+8 connections Kafka has both cores, and one thread of ours as much CPU for each MB:
 
                          ours                   kafka                  kfake (in memory)
     batches     439 MB/s 2.20 ms/MB     385 MB/s 4.25 ms/MB     592 MB/s 1.68 ms/MB

@@ -14,15 +14,16 @@ PACKAGE = REPOSITORY / "kafka_offsets"
 MAY_IMPORT = {
     "errors": set(),
     "clock": set(),
+    "memory": set(),
     "schema_files": set(),
     "protocol": {"errors", "clock", "schema_files"},
     "storage": {"errors", "clock", "protocol"},
     "coordinator": {"errors", "clock", "protocol"},
     "client": {"errors", "clock", "protocol"},
     "inspect": {"errors", "clock", "protocol"},
-    "broker": {"errors", "clock", "protocol", "storage", "coordinator", "client"},
+    "broker": {"errors", "clock", "memory", "protocol", "storage", "coordinator", "client"},
     "testing": {"errors", "clock", "protocol", "storage", "coordinator", "client", "broker", "__init__"},
-    "spark": {"errors", "clock", "protocol", "storage", "coordinator", "client"},
+    "spark": {"errors", "clock", "memory", "protocol", "storage", "coordinator", "client"},
 }
 """What each part may import of the others. `cli` and the package's own `__init__` may import everything."""
 

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _STEP_BATCHES = 500
 _STEP_BYTES = 4 << 20
 _FEW_RECORDS = 5000
-"""No more batches than that: less than a tenth of a second."""
+"""So many offsets are at most as many batches: less than a tenth of a second."""
 
 
 class Known(NamedTuple):

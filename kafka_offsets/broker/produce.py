@@ -9,10 +9,11 @@ from kafka_offsets.broker.partitions import NotOpenYetError, Partition, Topic
 from kafka_offsets.broker.produced_batch import Allowance, Refused, check_batch, find_batch
 from kafka_offsets.broker.producers import AppendedBatch
 from kafka_offsets.broker.transaction_requests import told_outside
-from kafka_offsets.broker.writing import keep_memory
+from kafka_offsets.broker.writing import KEPT_BYTES
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.storage.log import Log
@@ -106,7 +107,7 @@ def _append_all(
     response_class = messages.ProduceResponse
     size = sum(len(data.records or b"") for named in request.topic_data for data in named.partition_data)
     if size >= _LARGE_BYTES:
-        keep_memory()
+        keep_freed_memory(KEPT_BYTES)
     allowance = Allowance(size)
     for named in request.topic_data:
         topic = topics.by_id(named.topic_id) if by_id else topics.get(named.name)

@@ -2,9 +2,10 @@
 
 import os
 from collections import deque
-from functools import cache
 from itertools import islice
 from typing import Any, Protocol
+
+from kafka_offsets.memory import keep_freed_memory
 
 _MOST_PIECES = 1000
 """How many pieces one call takes; IOV_MAX of Linux is 1024."""
@@ -12,9 +13,8 @@ _MOST_PIECES = 1000
 _CHUNK_BYTES = 96 << 10
 """What asyncio is given when the socket is full: more than its high-water mark, so that it tells when that has gone."""
 
-
-_LARGEST_BYTES = 16 << 20
-"""Blocks up to this size are taken from the heap once `keep_memory` was called."""
+KEPT_BYTES = 16 << 20
+"""Memory for requests and answers up to this size is kept for the next ones, once there was a large one."""
 
 
 class Transport(Protocol):
@@ -39,17 +39,6 @@ class Transport(Protocol):
         """Return the socket, by that name."""
 
 
-@cache
-def keep_memory() -> None:
-    """Have the C library keep memory that large requests and answers have used for the next ones.
-
-    glibc gives the end of its heap back at once when it is larger than twice the largest block that it has unmapped so
-    far, 128 KiB at first; every answer of a mebibyte then pays for 256 new pages, more than for being read and sent,
-    and every request of 100 kB for 10. The block here is never touched, and costs nothing.
-    """
-    bytearray(_LARGEST_BYTES)
-
-
 class Writer:
     """Writes to one transport, in order. While it holds back anything, the transport has paused its protocol."""
 
@@ -72,7 +61,7 @@ class Writer:
             self._transport.write(pieces[0])
             return
         self._held += pieces
-        keep_memory()
+        keep_freed_memory(KEPT_BYTES)
         self.proceed()
 
     def proceed(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.spark import columnar, outcomes
 from kafka_offsets.spark.columnar import Source
 from kafka_offsets.spark.latest import Winners
@@ -24,8 +25,8 @@ from kafka_offsets.storage.segment import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX, D
 TOPIC = "__consumer_offsets"
 """Whose folders are looked for in a log directory."""
 
-_LARGEST_KEPT = 31 << 20
-"""Just below what glibc goes up to with its threshold for memory of its own (DEFAULT_MMAP_THRESHOLD_MAX)."""
+_KEPT_BYTES = 31 << 20
+"""Columns of some megabytes come and go by the thousand: new pages for them are a tenth of all that decoding takes."""
 
 _SEGMENT = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}(?:{re.escape(NEW_SUFFIX)})?")
 _FOLDER = re.compile(r".+-(\d+)")
@@ -234,7 +235,7 @@ def read(
     runs: Iterable[Run], query: Query, storage_options: dict[str, Any] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some runs of segments, in the order of each log."""
-    _keep_freed_memory()
+    keep_freed_memory(_KEPT_BYTES)
     for run in runs:
         fs, _ = fsspec.core.url_to_fs(run.folder, **(storage_options or {}))
         winners = Winners() if query.mode == LATEST else None
@@ -242,15 +243,6 @@ def read(
             yield from _read_segment(fs, run, segment, query, winners)
         if winners is not None:
             yield from columnar.sliced(winners.finish())
-
-
-def _keep_freed_memory() -> None:
-    """Have the C library keep what it is given back, for the next arrays.
-
-    Columns of some megabytes come and go by the thousand. glibc takes such memory from the kernel and returns it, page
-    by page, each time, which is a tenth of all that decoding takes, until it has seen a block so large come and go.
-    """
-    bytes(_LARGEST_KEPT)  # asked for, never touched
 
 
 def _read_segment(
@@ -284,5 +276,5 @@ def position_of(file: File, offset: int) -> int:
                 return int(batches.position[late[0]])
             position = int(batches.position[-1] + batches.size[-1])
     except DamagedBatchError:
-        pass
+        pass  # whoever reads on from there has a row for it
     return position

@@ -126,8 +126,26 @@ class LogOpener:
         while self._rest and self._opening is None and not self._stopped:
             name, index = key = self._rest.popleft()
             topic = self._topic_to_open(name, index)
-            if topic is not None and key not in self._refused:
+            if topic is None or key in self._refused:
+                continue
+            if not self._open_empty(name, index):
                 self._open(topic, index)
+            elif self._rest:
+                self._deadline = self._core.pause(_STEP_PAUSE_MS, self._go_on)
+                return
+
+    def _open_empty(self, name: str, index: int) -> bool:
+        """Open a log here and now if it has no records: who needs it must not hear that it is being opened.
+
+        That goes for the coordinator of transactions, whose other logs are open from the start.
+        """
+        try:
+            if self._core.directory.may_hold_records(name, index):
+                return False
+            self._core.topics.partition(name, index)
+        except StorageError as error:
+            self._refuse((name, index), error)
+        return True
 
     def _open_next(self) -> None:
         """Open the next one that somebody waits for."""

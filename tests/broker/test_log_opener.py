@@ -293,6 +293,23 @@ def test_logs_that_nobody_asks_for_are_opened_one_by_one(root: Path, late: LateB
     client.core.close()
 
 
+def test_a_log_without_records_is_opened_without_keeping_anybody_waiting(
+    tmp_path: Path, late: LateBackground
+) -> None:
+    before = make_core(DiskFiles(tmp_path))
+    before.create_topic("t", 1, {})
+    assert fetched(CoreClient(before), 0) == 0
+    before.close()
+    client = started(tmp_path, late)
+    clock = client.core.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(5000)
+    client.core.run_due()
+    assert is_open(client.core, 0)
+    assert produced(client, 0) == 0
+    client.core.close()
+
+
 def test_retention_reaches_a_log_that_nobody_asks_for(root: Path, late: LateBackground) -> None:
     client = started(root, late, log_retention_check_interval_ms=1000)
     client.core.topics.set_configs("t", {"retention.ms": "1000"})

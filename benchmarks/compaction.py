@@ -3,6 +3,7 @@
     python benchmarks/compaction.py [--records 10000000] [--groups 10000] [--partitions 100]
                                     [--kafka [PORT]] [--dir DIR]
     python benchmarks/compaction.py --beside-serving [--without-numpy] [--records 300000] [--groups 300]
+                                    [--batch 10]
 
 The log is that of load.py: groups * partitions keys, about ten commits in a batch, in segments of 100 MiB. It is
 compacted in a process of its own each way, offline: "columns" with numpy (the extra `fast`), "loops" without. The time
@@ -221,6 +222,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=10, help="about how many records a batch has")
     parser.add_argument("--kafka", type=int, metavar="PORT", nargs="?", const=KAFKA_PORT)
     parser.add_argument(
         "--beside-serving", action="store_true", help="commits before and during, nothing else"
@@ -243,7 +245,7 @@ def main() -> None:
         folder = (arguments.dir or Path(name)) / DIRECTORY
         if not folder.exists():
             folder.mkdir(parents=True)
-            make_log(folder, arguments.records, arguments.groups, arguments.partitions)
+            make_log(folder, arguments.records, arguments.groups, arguments.partitions, arguments.batch)
         if arguments.beside_serving:
             measure_beside_serving(folder, Path(name), not arguments.without_numpy)
             return

@@ -47,26 +47,28 @@ def _of_this_form() -> str:
 
 
 def run_all(seeds: int, seconds: float, processes: int) -> int:
-    """Run slices until that many seeds are done or the time is over; 1 when a seed fails."""
+    """Run slices until that many seeds are done or the time is over; 1 when a seed failed, whose slice is not done."""
     done = DoneSlices(f"simulation-{_of_this_form()}")
     known = {entry["first"]: entry for entry in done.read()}
     stop_at = time.monotonic() + seconds
     missing: Iterator[int] = (first for first in itertools.count(0, SLICE) if first not in known)
+    failed = 0
     with ProcessPoolExecutor(processes) as pool:
         running: set[Future[Outcome]] = set()
         while True:
-            enough = (len(known) + len(running)) * SLICE >= seeds or time.monotonic() > stop_at
+            enough = (len(known) + failed + len(running)) * SLICE >= seeds or time.monotonic() > stop_at
             while not enough and len(running) < processes:
                 running.add(pool.submit(run_slice, next(missing)))
-                enough = (len(known) + len(running)) * SLICE >= seeds
+                enough = (len(known) + failed + len(running)) * SLICE >= seeds
             if not running:
                 break
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 outcome = future.result()
                 if outcome.failures:
-                    print("\n\n".join(outcome.failures), file=sys.stderr)
-                    return 1
+                    print("\n\n".join(outcome.failures), file=sys.stderr, flush=True)
+                    failed += 1
+                    continue
                 entry = {"first": outcome.first, "steps": outcome.steps, "cpu_s": round(outcome.cpu_s, 1)}
                 done.add(**entry)
                 known[outcome.first] = entry
@@ -82,7 +84,9 @@ def run_all(seeds: int, seconds: float, processes: int) -> int:
     print(
         f"all so far: {len(known) * SLICE} seeds of {STEPS} steps, {steps / max(cpu_s, 0.001):.0f} steps/s of CPU"
     )
-    return 0
+    if failed:
+        print(f"{failed} slices with failures, which are told above", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def main() -> int:

@@ -59,8 +59,8 @@ class NoTopics:
         return None
 
 
-def make_log(folder: Path, records: int, groups: int, partitions: int, batch: int = 10) -> None:
-    """Write the segments, about `batch` records in a batch."""
+def make_log(folder: Path, records: int, groups: int, partitions: int, mean: int = 10) -> None:
+    """Write the segments, `mean` records in a batch by and large."""
     chance = random.Random(1)
     keys = [
         [stored.offset_key(f"group-{group:08d}-of-orders", "orders.checked", p) for p in range(partitions)]
@@ -74,7 +74,7 @@ def make_log(folder: Path, records: int, groups: int, partitions: int, batch: in
             while offset < records and file.tell() < SEGMENT_BYTES:
                 committed = keys[chance.randrange(groups)]
                 first = chance.randrange(partitions)
-                count = min(1 + int(chance.expovariate(1 / batch)), partitions)
+                count = min(1 + int(chance.expovariate(1 / mean)), partitions)
                 value = stored.offset_value(OffsetAndMetadata(offset, 3, "", now, -1, topic_id))
                 batch = encode_batch(
                     [(committed[(first + i) % partitions], value, (), now) for i in range(count)],

@@ -1,4 +1,4 @@
-"""Who wrote into a log: read back from what its last stop has written down and from its batches.
+"""Who wrote into a log: read back from what was written down beside it and from its batches.
 
 Opening a log does that at once. The producers of the offsets topic are asked for by few, and its log may be long: it is
 read in steps, while it is served.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageError
 from kafka_offsets.storage.log import Log, StoredBatch
-from kafka_offsets.storage.producer_state import saved_producer_state
+from kafka_offsets.storage.producer_state import forget_producer_state, saved_producer_state
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,13 @@ class Known(NamedTuple):
 
 
 def saved_producers(log: Log) -> Known | None:
-    """Return what the log's last stop has written down of its producers; None when that is in doubt."""
+    """Return what was written down of a log's producers; None when that is in doubt, and then it is gone for good.
+
+    Raises StorageError when it cannot be removed.
+    """
     saved = None if log.damages else saved_producer_state(log)
     if saved is None:
+        forget_producer_state(log)
         return None
     end_offset, data = saved
     try:
@@ -44,7 +48,7 @@ def saved_producers(log: Log) -> Known | None:
 
 
 def read_producers(log: Log, is_abandoned: Callable[[], bool] = lambda: False) -> Known:
-    """Return the producers of a log: what its last stop has written down and the batches behind it, or all batches.
+    """Return the producers of a log: what was written down and the batches behind it, or all batches.
 
     Can be called in any thread. StorageError when a batch is damaged; OpeningAbandonedError soon after `is_abandoned`.
     """

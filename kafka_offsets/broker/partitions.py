@@ -28,7 +28,11 @@ from kafka_offsets.protocol.records import encode_marker, read_batch_header
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
 from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.producer_state import append_aborted, leave_producer_state
+from kafka_offsets.storage.producer_state import (
+    append_aborted,
+    leave_producer_state,
+    producer_state_writer,
+)
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.fetch import ParkedFetch
@@ -44,6 +48,9 @@ _WORTH_BYTES = 256 << 10
 
 _CATCH_UP_BYTES = 8 << 20
 """So much of a log is read in a tenth of a second, in a second when its batches are small."""
+
+_MANY_PRODUCERS = 2000
+"""To write so many down takes some milliseconds, of which the broker is up to nothing else."""
 
 
 class NotOpenYetError(StorageError):
@@ -74,6 +81,7 @@ class Partition:
         "_known",
         "_read_later",
         "_reading",
+        "_saved_bytes",
         "_unreadable",
         "index",
         "joining",
@@ -109,6 +117,7 @@ class Partition:
             known = Known(Producers(), 0)
         self._known = known
         self._reading: ProducerReading | None = None
+        self._saved_bytes = 0
         self._unreadable: StorageError | None = None
         self._read_later = read_later
         self._is_written_elsewhere = topic == OFFSETS_TOPIC
@@ -199,6 +208,30 @@ class Partition:
             leave_producer_state(
                 log, producers.entries(), producers.aborted, producers.dumps(), keep_index=keep_index
             )
+
+    def producers_writer(self) -> Callable[[], None] | None:
+        """Return what writes down, in any thread, the producers as of now; None when that is of little use yet.
+
+        It is where they are not known, or a start that lacks it has little to read, and where it would take long.
+        Raises StorageError, as what is returned does.
+        """
+        log, known = self.log, self._known
+        if log.appended_bytes - self._saved_bytes < _CATCH_UP_BYTES or log.failure is not None:
+            return None
+        if known is None or (self._is_written_elsewhere and known.end_offset < log.log_end_offset):
+            return None
+        producers = known.producers
+        if len(producers) + len(producers.aborted) > _MANY_PRODUCERS:
+            return None
+        self._saved_bytes = log.appended_bytes
+        write = producer_state_writer(log, producers.dumps())
+
+        def write_if_open() -> None:
+            with log.file_lock:
+                if not log.closed:
+                    write()
+
+        return write_if_open
 
     def delete_records_before(self, offset: int) -> None:
         """Let the log start at `offset`; its producers stay known.

@@ -1,7 +1,7 @@
 """How far each log is known to be on the disk, written down while the broker serves.
 
-Beside it goes what is known of the segments before that point, of large logs whose content a snapshot has: a start
-after a crash does not read these.
+Beside it goes what is known of the segments before that point, of large logs whose content a snapshot has, and what is
+known of the producers of logs that have grown much: a start after a crash need not read these.
 
 After a crash a start verifies what lies behind that point, and takes nothing before it for a torn tail. Only what a
 sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, with `never` what has ended of it.
@@ -10,9 +10,11 @@ Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as o
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.partitions import Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.log import Log
@@ -84,4 +86,29 @@ class RecoveryPoints:
     def _written(self, error: StorageError | None) -> None:
         if error is not None:
             logger.error("the recovery points are not written: %s", error)
+        self._write_producers(iter([*self._core.topics.open_partitions()]))
+
+    def _write_producers(self, partitions: Iterator[Partition]) -> None:
+        """Write down the producers of the next log that has grown much, and so on, a turn for each of them."""
+        if self._stopped:
+            return
+        for partition in partitions:
+            try:
+                write = partition.producers_writer()
+            except StorageError as error:
+                self._tell_unwritten(partition, error)
+                continue
+            if write is not None:
+                self._core.background(write, partial(self._producers_written, partition, partitions))
+                return
         self.start(self._core.clock.now())
+
+    def _producers_written(
+        self, partition: Partition, others: Iterator[Partition], error: StorageError | None
+    ) -> None:
+        if error is not None:
+            self._tell_unwritten(partition, error)
+        self._write_producers(others)
+
+    def _tell_unwritten(self, partition: Partition, error: StorageError) -> None:
+        logger.warning("%s: a start after a crash has to read its producers: %s", partition, error)

@@ -1,8 +1,8 @@
-"""What a log leaves of its producers when it stops, so that its batches need not be read again for them.
+"""What a log leaves of its producers, so that its batches need not be read again for them.
 
-    00000000000000000042.snapshot    the producers as of offset 42, the end of the log
+    00000000000000000042.snapshot    the producers as of offset 42, the end of the log; left by a stop
     00000000000000000000.txnindex    the aborted transactions whose markers stand in that segment, in their order
-    producer-state                   both, and all that Kafka's two leave out
+    producer-state                   both, and all that Kafka's two leave out; left by a stop, and now and then before
 
 The first two are for Kafka, and we read neither: a snapshot has one batch of each producer, and one that was sent again
 behind the start would not be known for what it is; an index has no checksum, and an entry that is lost makes an
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
@@ -90,8 +90,9 @@ def leave_producer_state(
     keep_index  the cleaner writes the indexes of this log
     Raises StorageError.
     """
+    save = producer_state_writer(log, known)
     with log.file_lock:
-        _save(log, known)
+        save()
         name = f"{log.log_end_offset:0{NAME_DIGITS}d}{SNAPSHOT_SUFFIX}"
         _write(log.files, join(log.directory, name), encode_snapshot(entries))
         for old in log.files.list_directory(log.directory):
@@ -111,8 +112,40 @@ def leave_producer_state(
                 _write(log.files, path, encode_aborted(found))
 
 
+def producer_state_writer(log: Log, known: bytes) -> Callable[[], None]:
+    """Return what writes down, in any thread, what is known of producers as of the log's end. Both raise StorageError.
+
+    known  what `saved_producer_state` is to give the next start
+    """
+    path = join(log.directory, PRODUCER_STATE)
+    end_offset = log.log_end_offset
+    last = batch_ending_at(log, end_offset)
+
+    def write() -> None:
+        if last is None:  # nothing would tell the next start that it is of this log
+            forget_producer_state(log)
+            return
+        checked = _AS_OF.pack(end_offset, last.base_offset, last.crc) + known
+        _write(log.files, path, _HEAD.pack(_VERSION, google_crc32c.value(checked)) + checked)
+
+    return write
+
+
+def forget_producer_state(log: Log) -> None:
+    """Remove what was written down for the next start, for good. Raises StorageError.
+
+    A power failure may have taken the end of the log and not this file. Were it there when the log has grown again, a
+    last batch that a producer has sent once more, to the same offset, would make it pass for what it is not.
+    """
+    path = join(log.directory, PRODUCER_STATE)
+    with log.file_lock:
+        if log.files.exists(path):
+            log.files.remove(path)
+            log.files.sync_directory(log.directory)
+
+
 def saved_producer_state(log: Log) -> tuple[int, bytes] | None:
-    """Return the offset up to which the log's last stop knew its producers, and what it knew; None when in doubt.
+    """Return the offset up to which producers were known when they were written down, and they; None when in doubt.
 
     Beyond doubt it is where the checksum is right and the batch before that offset is the one it was. Reads no more
     than the file and that batch.
@@ -145,17 +178,6 @@ def batch_ending_at(log: Log, end_offset: int) -> BatchHeader | None:
         return None
     batch = next(log.batches(end_offset - 1), None)
     return None if batch is None or batch.header.last_offset + 1 != end_offset else batch.header
-
-
-def _save(log: Log, known: bytes) -> None:
-    path = join(log.directory, PRODUCER_STATE)
-    last = batch_ending_at(log, log.log_end_offset)
-    if last is None:  # nothing would tell the next start that it is of this log
-        if log.files.exists(path):
-            log.files.remove(path)
-        return
-    checked = _AS_OF.pack(log.log_end_offset, last.base_offset, last.crc) + known
-    _write(log.files, path, _HEAD.pack(_VERSION, google_crc32c.value(checked)) + checked)
 
 
 def _write(files: Files, path: str, content: bytes) -> None:

@@ -10,12 +10,14 @@ from kafka_offsets.broker.known_producers import read_producers, saved_producers
 from kafka_offsets.broker.partitions import Partition
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
-from kafka_offsets.clock import Now
+from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.errors import ErrorCode, OpeningAbandonedError
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
 from kafka_offsets.storage.producer_state import PRODUCER_STATE
+from tests.broker.core_client import make_core
+from tests.storage.crash_files import RecordingFiles
 from tests.storage.faults import FaultyFiles
 from tests.storage.keyed import mark, put
 
@@ -23,9 +25,9 @@ PATH = f"t-0/{PRODUCER_STATE}"
 PRODUCER_IDS = range(5)
 
 
-def opened(files: MemoryFiles, topic: str = "t") -> Partition:
-    log = Log.open(files, f"{topic}-0", LogConfig(600), topic_id=bytes(16))
-    return Partition(topic, bytes(16), 0, log, read_producers(log))
+def opened(files: MemoryFiles, topic: str = "t", topic_id: bytes = bytes(16)) -> Partition:
+    log = Log.open(files, f"{topic}-0", LogConfig(600), topic_id=topic_id)
+    return Partition(topic, topic_id, 0, log, read_producers(log))
 
 
 def scanned(log: Log) -> bytes:
@@ -91,7 +93,10 @@ def test_every_start_knows_what_a_scan_of_the_log_knows(rng: random.Random) -> N
 
 
 def filled(files: MemoryFiles, count: int = 30) -> Partition:
-    partition = opened(files)
+    return filled_more(opened(files), count)
+
+
+def filled_more(partition: Partition, count: int) -> Partition:
     rng = random.Random(7)
     for _ in range(count):
         act(partition, rng, Now(1_700_000_000_000, 0))
@@ -156,6 +161,57 @@ def test_a_log_that_went_on_otherwise_is_read_as_a_whole() -> None:
     found = opened(other)
     assert saved_producers(found.log) is None
     assert [found.producers.get(number) is not None for number in (70, 71)] == [False, True]
+
+
+def test_a_state_of_an_end_that_was_lost_is_gone_before_the_log_goes_on() -> None:
+    """What a producer sends again may stand where it stood, behind another batch than before."""
+    files, other = MemoryFiles(), MemoryFiles()
+    batches = [
+        encode_batch([(None, b"v", (), 0)], producer_id=number, producer_epoch=0, base_sequence=0)
+        for number in (70, 71, 72)
+    ]
+    for one, left in ((files, batches[:2]), (other, ())):
+        partition = opened(one)
+        for batch in left:
+            partition.producers.add(read_batch_header(batch), partition.log.append(batch), 0, 0)
+        stop(partition)
+    other.replace_atomically(PATH, files.read_all(PATH), sync=False)
+    after = opened(other)
+    for batch in (batches[2], batches[1]):
+        after.log.append(batch)
+    stop(after, clean=False)
+    found = opened(other).producers
+    assert [found.get(number) is not None for number in (70, 71, 72)] == [False, True, True]
+
+
+def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "_CATCH_UP_BYTES", 1)
+    files, clock = RecordingFiles(), ManualClock()
+    core = make_core(files, clock=clock, log_flush_offset_checkpoint_interval_ms=1000)
+    written = []
+    for name in ("t", "u"):
+        core.create_topic(name, 1, {})
+        partition = core.topics.partition(name, 0)
+        assert partition is not None
+        written.append(filled_more(partition, 20))
+    clock.advance(1000)
+    core.run_due()
+    core.end_turn()
+    for partition in written:
+        filled_more(partition, 3)
+    files.die()
+    read = batches_read(monkeypatch)
+    for before in written:
+        after = opened(files, before.topic, before.topic_id)
+        assert after.producers.dumps() == before.producers.dumps()
+    assert read() == 6
+
+
+def test_many_producers_are_written_down_by_a_stop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "_CATCH_UP_BYTES", 1)
+    monkeypatch.setattr(partitions, "_MANY_PRODUCERS", 1)
+    partition = filled(MemoryFiles())
+    assert partition.producers_writer() is None
 
 
 def test_where_compaction_has_taken_the_end_of_a_transaction_the_log_is_read_as_a_whole() -> None:

@@ -1,9 +1,10 @@
 """Logs of topics that are opened while the broker serves: long ones when they are asked for, the rest in time.
 
-To open a log its batch headers are read, a second for 50 MB of small ones, and its producers, as long again unless they
-were written down. A thread that nobody waits for does that, and who asks meanwhile hears NOT_LEADER_OR_FOLLOWER, as of
-a Kafka broker that does not have the partition yet, and tries again. Short logs are opened when they are asked for. Those that nobody asks for are opened one by one, with
-pauses between them, so that retention and compaction reach them, and so that a clean stop can speak for every log.
+To open a log its batch headers are read, a second for 50 MB of small ones, and its producers, as long again unless
+they were written down. A thread that nobody waits for does that, and who asks meanwhile hears NOT_LEADER_OR_FOLLOWER,
+as of a Kafka broker that does not have the partition yet, and tries again. Short logs are opened when they are asked
+for. Those that nobody asks for are opened one by one, with pauses between them, so that retention and compaction
+reach them, and so that a clean stop can speak for every log.
 """
 
 from __future__ import annotations

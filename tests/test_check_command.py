@@ -2,10 +2,12 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
+import google_crc32c
 import pytest
 
 from kafka_offsets import cli
@@ -14,6 +16,7 @@ from kafka_offsets.broker.check import check
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log import LogConfig
+from kafka_offsets.storage.producer_state import decode_state
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.transactional_core import Producer
 from tests.conftest import DATA, REPOSITORY
@@ -245,3 +248,68 @@ def test_a_snapshot_of_another_partition_or_cluster_and_one_ahead_of_its_log_are
     said = [line for line in run(capsys, with_caches)[1] if "advice" in line and "not used" in line]
     assert "it may hold records up to offset 3, and the log ends at 1" in said[1]
     assert f"has {size} bytes, {len(whole)} in it" in said[0]
+
+
+# -- what a log has saved of its producers
+
+
+@pytest.fixture
+def with_producers(tmp_path: Path) -> Path:
+    """A directory that was closed behind an aborted transaction and another one that is open."""
+    root = tmp_path / "data"
+    core = make_core(DiskFiles(root))
+    core.create_topic("t", 1, {})
+    producer = Producer(core)
+    assert producer.init() == 0
+    for values in ((b"1", b"1"), (b"2",), (b"3",)):
+        assert producer.produce("t", *values) == 0
+        if values != (b"3",):
+            assert producer.end(committed=len(values) == 2) == 0
+    core.close()
+    return root
+
+
+def test_a_flip_in_any_byte_of_saved_producers_is_told(
+    capsys: pytest.CaptureFixture[str], with_producers: Path
+) -> None:
+    names = {path.name for path in (with_producers / "t-0").iterdir()}
+    assert {"producer-state", "00000000000000000006.snapshot", "00000000000000000000.txnindex"} <= names
+    code, said = run(capsys, with_producers)
+    assert (code, len(said)) == (0, 1)
+    path = with_producers / "t-0" / "producer-state"
+    for position in range(0, path.stat().st_size, 5):
+        flip(path, position)
+        code, said = run(capsys, with_producers)
+        line = "t-0/producer-state: advice: it is not used: its checksum or its version is wrong"
+        assert (code, said[0]) == (0, line)
+        flip(path, position)
+
+
+@pytest.mark.parametrize(
+    ("head", "known", "message"),
+    [
+        ((7, 5, None), None, "it is of offset 7, and the log goes from 0 to 6"),
+        ((0, 5, None), None, "it is of offset 0, and the log goes from 0 to 6"),
+        ((1, 0, None), None, "the batch before offset 1 is another one now"),
+        ((5, 4, None), None, "the batch before offset 5 is another one now"),
+        ((6, 4, None), None, "the batch before offset 6 is another one now"),
+        ((6, 5, 1), None, "the batch before offset 6 is another one now"),
+        ((6, 5, None), b"", "no producers: "),
+    ],
+)
+def test_saved_producers_of_another_log_are_told(
+    capsys: pytest.CaptureFixture[str],
+    with_producers: Path,
+    head: tuple[int, int, int | None],
+    known: bytes | None,
+    message: str,
+) -> None:
+    path = with_producers / "t-0" / "producer-state"
+    saved = decode_state(path.read_bytes())
+    assert saved is not None and saved[:2] == (6, 5)
+    crc = saved.batch_crc if head[2] is None else head[2]
+    body = struct.pack(">qqI", *head[:2], crc) + (saved.known if known is None else known)
+    path.write_bytes(struct.pack(">hI", 1, google_crc32c.value(body)) + body)
+    code, said = run(capsys, with_producers)
+    assert code == 0
+    assert said[0].startswith(f"t-0/producer-state: advice: it is not used: {message}")

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.coordinator import consumer_records, stored, transaction_records
@@ -19,6 +20,7 @@ from kafka_offsets.storage.data_directory import LOCK, partition_folders
 from kafka_offsets.storage.files import ReadOnlyFiles
 from kafka_offsets.storage.folder_facts import Facts, batch_before
 from kafka_offsets.storage.loading import PARTITION_METADATA
+from kafka_offsets.storage.producer_state import PRODUCER_STATE, decode_state
 from kafka_offsets.storage.segment import LOG_SUFFIX
 
 
@@ -68,6 +70,26 @@ def check_snapshot(data: bytes, facts: Facts) -> str | None:
     return None
 
 
+def check_producer_state(data: bytes, facts: Facts) -> str | None:
+    """Say why what a log has saved of its producers will be ignored, or None."""
+    saved = decode_state(data)
+    if saved is None:
+        return "its checksum or its version is wrong"
+    if not facts.start_offset < saved.end_offset <= facts.end_offset:
+        return (
+            f"it is of offset {saved.end_offset}, and the log goes "
+            f"from {facts.start_offset} to {facts.end_offset}"
+        )
+    found = batch_before(facts, saved.end_offset)
+    if found is None or (found.base_offset, found.crc) != (saved.base_offset, saved.batch_crc):
+        return f"the batch before offset {saved.end_offset} is another one now"
+    try:
+        Producers.loads(saved.known)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def is_partition_folder(directory: Path) -> bool:
     """Tell whether a directory is the folder of one partition, by its name and what is in it."""
     if not partition_folders([directory.name]):
@@ -89,7 +111,9 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     lock = files.lock(LOCK)
     try:
         records = {OFFSETS_TOPIC: check_offsets_record, TRANSACTIONS_TOPIC: check_transaction_record}
-        checker = Checker(files, records, {SNAPSHOT_FILE: check_snapshot})
+        checker = Checker(
+            files, records, {SNAPSHOT_FILE: check_snapshot, PRODUCER_STATE: check_producer_state}
+        )
         findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
         found = dict.fromkeys(Kind, 0)
         for finding in findings:

@@ -38,10 +38,11 @@ from kafka_offsets.storage.data_directory import (
 )
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.folder_facts import Facts, FileCheck, check_summary
-from kafka_offsets.storage.index_check import IndexCheck, TimeIndexCheck
+from kafka_offsets.storage.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
 from kafka_offsets.storage.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
 from kafka_offsets.storage.loading import PARTITION_METADATA, Name
 from kafka_offsets.storage.log import LEADER_EPOCH_CHECKPOINT
+from kafka_offsets.storage.producer_state import SNAPSHOT_SUFFIX, snapshot_problems
 from kafka_offsets.storage.salvage import DAMAGED_SUFFIX, Damage, WholeBatch, scan
 from kafka_offsets.storage.segment import (
     INDEX_SUFFIX,
@@ -49,6 +50,7 @@ from kafka_offsets.storage.segment import (
     NAME_DIGITS,
     NEW_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     Limit,
     segment_name,
 )
@@ -58,6 +60,8 @@ from kafka_offsets.storage.unfinished_swaps import Swaps, replaced, verified_end
 
 _CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
+_TRANSACTION_INDEX = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(TRANSACTION_INDEX_SUFFIX)}")
+_PRODUCERS = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(SNAPSHOT_SUFFIX)}")
 _INTERVAL_BYTES = 4096
 """Of an index that is made in passing, and not looked at."""
 
@@ -257,6 +261,7 @@ class Checker:
             expected.clean_end,
         )
         yield from self._beside(names, facts)
+        yield from self._of_producers([name for name in names if name not in gone], facts)
         if expected.start > reader.end_offset:
             yield _advice(
                 folder, None, f"it starts at offset {expected.start}, behind its end: all records go"
@@ -288,6 +293,29 @@ class Checker:
                     problem = str(error)
                 if problem is not None:
                     yield _advice(path, None, f"it is not used: {problem}")
+
+    def _of_producers(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
+        """Check what is there for Kafka alone; it is not synced, and any state of it is one that a crash may leave.
+
+        A snapshot of an offset before the log's start is what deleted records leave.
+        """
+        for name in names:
+            path = join(facts.folder, name)
+            if (match := _TRANSACTION_INDEX.fullmatch(name)) and int(match[1]) not in facts.paths:
+                yield _advice(path, None, f"no segment begins at offset {int(match[1])}")
+            if match := _PRODUCERS.fullmatch(name):
+                yield from self._snapshot(path, int(match[1]), facts.end_offset)
+
+    def _snapshot(self, path: str, offset: int, end_offset: int) -> Iterator[Finding]:
+        if offset > end_offset:
+            yield _advice(path, None, f"it is of offset {offset}, and the log ends at {end_offset}")
+        try:
+            data = self._files.read_all(path)
+        except StorageError as error:  # nobody needs it
+            yield _of_error(error, path)._replace(kind=Kind.ADVICE)
+            return
+        for position, problem in snapshot_problems(data, offset):
+            yield _advice(path, position, problem)
 
     def _record_check(self, folder: str) -> RecordCheck | None:
         return self._record_checks.get(folder.rpartition("-")[0])
@@ -407,6 +435,7 @@ class _LogReader:
         stem = join(self._folder, segment_name(base_offset, ""))
         index = IndexCheck(self._files, stem + INDEX_SUFFIX + swap, base_offset)
         times = TimeIndexCheck(self._files, stem + TIME_INDEX_SUFFIX + swap, base_offset)
+        aborted = TransactionIndexCheck(self._files, stem + TRANSACTION_INDEX_SUFFIX + swap, base_offset)
         file = self._files.open(path)
         tail: list[Damage] = []  # what may be a torn tail, as long as nothing whole follows it
         try:
@@ -421,11 +450,12 @@ class _LogReader:
                 yield from self._batch(path, found)
                 index.note(found.at)
                 times.note(found.at)
+                aborted.note(found)
         finally:
             file.close()
         for damage in tail:
             yield _of_damage(damage, self._end_kind() if may_be_torn else Kind.DAMAGE)
-        yield from (_advice(*problem) for check in (index, times) for problem in check.problems())
+        yield from (_advice(*problem) for check in (index, times, aborted) for problem in check.problems())
 
     def _batch(self, path: str, batch: WholeBatch) -> Iterator[Finding]:
         at = batch.at

@@ -4,10 +4,10 @@
     00000000000000000000.txnindex    the aborted transactions whose markers stand in that segment, in their order
     producer-state                   both, and all that Kafka's two leave out; left by a stop, and now and then before
 
-The first two are for Kafka, and we read neither: a snapshot has one batch of each producer, and one that was sent again
-behind the start would not be known for what it is; an index has no checksum, and an entry that is lost makes an
-aborted transaction a committed one. Kafka reads no file of the third name. Sources: ProducerStateManager,
-TransactionIndex of Kafka 4.3; KIP-98.
+The first two are for Kafka, and we read neither, but to check them: a snapshot has one batch of each producer, and one
+that was sent again behind the start would not be known for what it is; an index has no checksum, and an entry that is
+lost makes an aborted transaction a committed one. Kafka reads no file of the third name. Sources:
+ProducerStateManager, TransactionIndex of Kafka 4.3; KIP-98.
 
 ::
 
@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.storage.files import Files, join
@@ -42,6 +42,8 @@ _INT16 = struct.Struct(">h")
 _CRC = struct.Struct(">I")
 _TRANSACTION = struct.Struct(">hqqqq")
 _HEAD = struct.Struct(">hI")
+_COUNT = struct.Struct(">i")
+_PRODUCER = struct.Struct(">qhiqiqiq")
 _AS_OF = struct.Struct(">qqI")
 
 
@@ -54,11 +56,57 @@ class AbortedEntry(NamedTuple):
     stable_offset: int
 
 
+class SavedState(NamedTuple):
+    """A `producer-state`: where the log ended, the batch before that, and what was known of producers."""
+
+    end_offset: int
+    base_offset: int
+    batch_crc: int
+    known: bytes
+
+
 def encode_snapshot(entries: Iterable[messages.ProducerSnapshot.ProducerEntry]) -> bytes:
     """Return a snapshot of producers, in Kafka's format."""
     body = messages.encode(messages.ProducerSnapshot(crc=0, producer_entries=list(entries)), _VERSION)
     checked = body[_CRC.size :]
     return _INT16.pack(_VERSION) + _CRC.pack(google_crc32c.value(checked)) + checked
+
+
+def snapshot_problems(data: bytes, offset: int) -> Iterator[tuple[int, str]]:
+    """Say where, and why, bytes are no snapshot of producers as of an offset; nothing when they are one.
+
+    What Kafka refuses comes alone: version, checksum, length. It passes over such a file, and takes the one before.
+    """
+    if len(data) < _HEAD.size:
+        yield 0, f"{len(data)} bytes are no snapshot of producers"
+        return
+    version, crc = _HEAD.unpack_from(data)
+    if version != _VERSION:
+        yield 0, f"version {version} of a snapshot is not known"
+        return
+    if crc != google_crc32c.value(data[_HEAD.size :]):
+        yield _INT16.size, "the checksum of the snapshot is wrong"
+        return
+    try:
+        snapshot, end = messages.decode(messages.ProducerSnapshot, data, _VERSION, _INT16.size)
+    except ProtocolError as error:
+        why = str(error).removesuffix(f" at byte {error.position}")
+        yield error.position or _HEAD.size, f"the snapshot does not parse: {why}"
+        return
+    if end < len(data):
+        yield end, f"{len(data) - end} bytes behind the last producer"
+    seen: set[int] = set()
+    for number, entry in enumerate(snapshot.producer_entries):
+        position = _HEAD.size + _COUNT.size + number * _PRODUCER.size
+        if entry.producer_id in seen:
+            yield position, f"producer {entry.producer_id} is there twice"
+        seen.add(entry.producer_id)
+        latest = max(entry.last_offset, entry.current_txn_first_offset)
+        if latest >= offset:
+            yield (
+                position,
+                f"producer {entry.producer_id} has offset {latest}, and the snapshot is of {offset}",
+            )
 
 
 def encode_aborted(transactions: Iterable[Sequence[int]]) -> bytes:
@@ -154,19 +202,24 @@ def saved_producer_state(log: Log) -> tuple[int, bytes] | None:
     try:
         if not log.files.exists(path):
             return None
-        data = log.files.read_all(path)
-        if len(data) < _HEAD.size + _AS_OF.size:
-            return None
-        version, crc = _HEAD.unpack_from(data)
-        if version != _VERSION or crc != google_crc32c.value(data[_HEAD.size :]):
-            return None
-        end_offset, base_offset, batch_crc = _AS_OF.unpack_from(data, _HEAD.size)
-        last = batch_ending_at(log, end_offset)
+        saved = decode_state(log.files.read_all(path))
+        last = None if saved is None else batch_ending_at(log, saved.end_offset)
     except StorageError:
         return None  # the log is read in its place, and that tells what is wrong with it
-    if last is None or (last.base_offset, last.crc) != (base_offset, batch_crc):
+    if saved is None or last is None or (last.base_offset, last.crc) != (saved.base_offset, saved.batch_crc):
         return None
-    return end_offset, data[_HEAD.size + _AS_OF.size :]
+    return saved.end_offset, saved.known
+
+
+def decode_state(data: bytes) -> SavedState | None:
+    """Read a `producer-state`; None when its checksum or its version is wrong."""
+    if len(data) < _HEAD.size + _AS_OF.size:
+        return None
+    version, crc = _HEAD.unpack_from(data)
+    if version != _VERSION or crc != google_crc32c.value(data[_HEAD.size :]):
+        return None
+    end_offset, base_offset, batch_crc = _AS_OF.unpack_from(data, _HEAD.size)
+    return SavedState(end_offset, base_offset, batch_crc, data[_HEAD.size + _AS_OF.size :])
 
 
 def batch_ending_at(log: Log, end_offset: int) -> BatchHeader | None:

@@ -112,7 +112,7 @@ def _has_numpy(log: Log, size: int) -> bool:
 @cache
 def _tell_of_numpy(log: str) -> None:
     logger.warning(
-        "%s is loaded record by record; with numpy (pip install .[fast]) that takes a quarter of the time",
+        "%s is loaded record by record; with numpy (pip install .[fast]) that takes a third of the time",
         log,
     )
 

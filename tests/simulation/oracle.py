@@ -217,7 +217,7 @@ class Oracle(Consumers):
         """`missing` are the partitions that there were not when it was asked; answered as a commit is."""
         error = self._check_commit(None, group_id, generation, member, instance, [])
         if self._accept(token, group_id, items, missing, error, -1, producer[0]):
-            self.transactions.written(name)
+            self.transactions.written(name, producer, self.shard_of(group_id))
 
     def marked(self, producer_id: int, shard: int, *, commits: bool) -> None:
         """A marker is decided."""

@@ -170,9 +170,12 @@ class Transactions:
                 return
         raise AssertionError(f"a marker of {producer_id} in {shard}: {self.history}")
 
-    def written(self, name: str) -> None:
-        """Offsets are written as part of a transaction: no crash may leave them without it."""
-        del self.history[name][:-1]
+    def written(self, name: str, producer: Producer, shard: int) -> None:
+        """Offsets are written as part of a transaction: no crash may leave them without it, though without its end."""
+        states = self.history[name]
+        began = (each for each in states if each and each.producer == producer and shard in each.shards)
+        if (first := next(began, None)) is not None:  # else its end is durable as well
+            del states[: states.index(first)]
 
     def load(self, found: dict[str, Transaction]) -> None:
         """Come up with what a crash has left."""

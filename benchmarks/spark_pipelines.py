@@ -1,15 +1,19 @@
 """What do the pipelines of Spark cost: the state of a raw log, of decoded Parquet, and of a log that went on a little?
 
-    python benchmarks/spark_pipelines.py [--records 5000000] [--threads 2] [--only log,parquet,merge] [--dir DIR]
+    python benchmarks/spark_pipelines.py [--records 5000000] [--threads 2] [--rounds 2] [--dir DIR]
+                                         [--only rows,log,all,parquet,merge]
 
-log      segments -> state, by the data source in the modes `latest` and `all`; and the most memory that JVM and workers
-         had. Flat memory: run it with 10,000,000 and with 100,000,000 records
+rows     eight columns of each record into Spark, which drops them
+log      segments -> state, by the data source's mode `latest`; and the most memory that JVM and workers had. Flat
+         memory: run it with 10,000,000 and with 100,000,000 records
+all      the same by the mode `all`, for which Spark sees each record
 parquet  decoded rows -> state: `latest` in one reading and in two, beside the usual `max_by(struct(...))`; with
          metadata that is mostly empty, and with another one in each commit
-merge    a state of all records, and then 1 % more: merged into it, beside a state that is computed from nothing
+merge    a state of all records, and then 1 % more, nine times: merged into it, beside a state that is computed from
+         nothing. The mean of the last six counts: some of them write the whole state anew
 
 Segments: commits of 2,000 groups, 144,000 keys, ten in a batch, 3 % deletions, 80 bytes a record. Parts of a log repeat
-each other at later offsets. Each figure is the better one of two runs, in wall time and in CPU time of all processes;
+each other at later offsets. Each figure is the best one of some rounds, in wall time and in CPU time of all processes;
 on a busy machine the second is the one to compare.
 
 Two threads of one core of an AMD EPYC, local[2], Spark 4.3.0, 2026-11-22. The first round of a query is that of a cold
@@ -52,6 +56,17 @@ GROUPS, TOPICS, PARTITIONS = 2000, 6, 12
 BATCH = 10
 SEGMENT = 1_000_000
 START_MS = 1_750_000_000_000
+MERGES, COUNTED = 9, 6
+COLUMNS = (
+    "log_offset",
+    "group",
+    "topic",
+    "partition",
+    "committed_offset",
+    "leader_epoch",
+    "commit_timestamp",
+    "tombstone",
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -129,14 +144,16 @@ def _usage() -> tuple[float, int]:
     return sum(row[1] for row in ours) / _TICKS, sum(row[2] for row in ours) * _PAGE
 
 
-def best(work: Callable[[], object], rounds: int = 2) -> Spent:
+def measured(work: Callable[[], object]) -> Spent:
+    """Return what some work has spent."""
+    with Spent() as spent:
+        work()
+    return spent
+
+
+def best(work: Callable[[], object], rounds: int) -> Spent:
     """Return what the best of some rounds has spent."""
-    all_ = []
-    for _ in range(rounds):
-        with Spent() as spent:
-            work()
-        all_.append(spent)
-    return min(all_, key=lambda spent: spent.cpu)
+    return min((measured(work) for _ in range(rounds)), key=lambda spent: spent.cpu)
 
 
 def drain(rows: "DataFrame") -> None:
@@ -162,19 +179,30 @@ def raw_rows(spark: "SparkSession", directory: Path, **options: str) -> "DataFra
     return reader.load()
 
 
-def log(spark: "SparkSession", directory: Path, records: int) -> None:
-    """Compute the state of segments."""
+def rows(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
+    """Read columns of all records."""
+    read = raw_rows(spark, directory / "log").select(*COLUMNS)
+    tell("rows: eight columns of each record", records, best(lambda: drain(read), rounds))
+
+
+def log(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
+    """Compute the state of segments, from the last records of a task."""
+    _log(spark, directory, records, rounds, "latest")
+
+
+def all_(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
+    """Compute the state of segments, from all records."""
+    _log(spark, directory, records, rounds, "all")
+
+
+def _log(spark: "SparkSession", directory: Path, records: int, rounds: int, mode: str) -> None:
     from kafka_offsets.spark.pipelines import latest
 
-    tell(
-        "log: state, mode=latest",
-        records,
-        best(lambda: drain(latest(raw_rows(spark, directory / "log", mode="latest")))),
-    )
-    tell("log: state, mode=all", records, best(lambda: drain(latest(raw_rows(spark, directory / "log")))))
+    spent = best(lambda: drain(latest(raw_rows(spark, directory / "log", mode=mode))), rounds)
+    tell(f"log: state, mode={mode}", records, spent)
 
 
-def parquet(spark: "SparkSession", directory: Path, records: int) -> None:
+def parquet(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
     """Compute the state of decoded rows."""
     from pyspark.sql import functions as sf
 
@@ -190,13 +218,13 @@ def parquet(spark: "SparkSession", directory: Path, records: int) -> None:
             )
         row = sf.struct("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "tombstone")
         usual = rows.groupBy(*state.KEY).agg(sf.max_by(row, "log_offset"), sf.max("log_offset"))
-        tell(f"parquet, {name}: latest", records, best(lambda rows=rows: drain(latest(rows))))
-        twice = best(lambda rows=rows: drain(latest(rows, read_twice=True)))
+        tell(f"parquet, {name}: latest", records, best(lambda rows=rows: drain(latest(rows)), rounds))
+        twice = best(lambda rows=rows: drain(latest(rows, read_twice=True)), rounds)
         tell(f"parquet, {name}: latest, read_twice", records, twice)
-        tell(f"parquet, {name}: max_by(struct)", records, best(lambda usual=usual: drain(usual)))
+        tell(f"parquet, {name}: max_by(struct)", records, best(lambda usual=usual: drain(usual), rounds))
 
 
-def merge(spark: "SparkSession", directory: Path, records: int) -> None:
+def merge(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
     """Merge 1 % more records into a state."""
     from pyspark.sql import functions as sf
 
@@ -209,7 +237,7 @@ def merge(spark: "SparkSession", directory: Path, records: int) -> None:
         rows = raw_rows(spark, directory / "log", isolation="uncommitted")
         merge_state(str(directory / f"state-{next(numbers)}"), rows)
 
-    whole = best(full)
+    whole = best(full, rounds)
     tell("merge: all records into an empty state", records, whole)
     make_log(directory / "more", more)
     new = raw_rows(spark, directory / "more", isolation="uncommitted")
@@ -219,10 +247,13 @@ def merge(spark: "SparkSession", directory: Path, records: int) -> None:
         start = next_offsets(spark, path)[0]
         merge_state(path, new.withColumn("log_offset", sf.col("log_offset") + start))
 
-    part = best(incremental)
-    tell("merge: 1 % more", more, part)
+    parts = [measured(incremental) for _ in range(MERGES)]
+    print("merge: 1 % more, one by one:", *(f"{part.wall:.1f} s" for part in parts))
+    counted = parts[-COUNTED:]
+    wall, cpu = (sum(getattr(part, name) for part in counted) / COUNTED for name in ("wall", "cpu"))
     print(
-        f"merge: {100 * part.cpu / whole.cpu:.1f} % of the CPU, {100 * part.wall / whole.wall:.1f} % of the time"
+        f"merge: 1 % more, mean of the last {COUNTED}: {wall:.2f} s, {cpu:.2f} cpu-s:"
+        f" {100 * wall / whole.wall:.1f} % of the time, {100 * cpu / whole.cpu:.1f} % of the CPU"
     )
 
 
@@ -233,7 +264,8 @@ def main() -> None:
     )
     parser.add_argument("--records", type=int, default=5_000_000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", default="log,parquet,merge")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", default="rows,log,all,parquet,merge")
     parser.add_argument("--dir", type=Path)
     options = parser.parse_args()
     from pyspark.sql import SparkSession
@@ -251,9 +283,9 @@ def main() -> None:
     register(spark)
     try:
         make_log(directory / "log", options.records)
-        parts = {"log": log, "parquet": parquet, "merge": merge}
+        parts = {"rows": rows, "log": log, "all": all_, "parquet": parquet, "merge": merge}
         for name in options.only.split(","):
-            parts[name](spark, directory, options.records)
+            parts[name](spark, directory, options.records, options.rounds)
     finally:
         spark.stop()
         shutil.rmtree(directory)

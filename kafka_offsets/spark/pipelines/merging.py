@@ -27,7 +27,7 @@ from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.pipelines import state
 
-FULL_FROM = 0.5
+FULL_FROM = 2.0
 """Deltas with so many rows for each one of the base are merged into a new base."""
 
 MOST_DELTAS = 32

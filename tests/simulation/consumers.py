@@ -54,8 +54,10 @@ class Consumers(Membership):
         record = self.table.records.get(group.id, {})
         return modern_of(group.id, record) if record.get("life") == group.life else Modern(group.id)
 
-    def _metadata(self, group: Modern) -> frozenset[tuple[str, bytes, int]]:
-        found = [name for name in group.names() if self.topics.get(name)]
+    def _metadata(
+        self, group: Modern, also: frozenset[str] = frozenset()
+    ) -> frozenset[tuple[str, bytes, int]]:
+        found = [name for name in group.names() | also if self.topics.get(name)]
         return frozenset((name, self.topic_ids[name], self.topics[name]) for name in found)
 
     # A heartbeat
@@ -162,13 +164,16 @@ class Consumers(Membership):
         names = group.names_of(new)
         holder = group.owner_of(new.instance)
         last = group.targets.get(new.id if new.instance is None else holder.id if holder else "", frozenset())
+        also = frozenset[str]()
         if owner is not None and owner is not old:
             del group.members[owner.id]
+            if new.id in group.members:  # Kafka counts what it read as itself for this once
+                also = group.members[new.id].topics
             group.targets[new.id] = group.targets.pop(owner.id, frozenset())
         group.members[new.id] = new
         if matches and users[old.regex] == 1:
             group.regexes.pop(old.regex, None)
-        self._count_on(group, changed=renamed or (is_known if new.protocols is None else matches))
+        self._count_on(group, changed=renamed or (is_known if new.protocols is None else matches), also=also)
         target = self._assign_anew(group, new, last)
         had = new.has()
         step(group, new, target, owned, held, self._ids(names), bool(names), changed=renamed or matches)
@@ -185,11 +190,11 @@ class Consumers(Membership):
     def _ids(self, names: Collection[str]) -> set[bytes]:
         return {self.topic_ids[name] for name in names if name in self.topics}
 
-    def _count_on(self, group: Modern, *, changed: bool) -> None:
+    def _count_on(self, group: Modern, *, changed: bool, also: frozenset[str] = frozenset()) -> None:
         """Another epoch if something changed; topics are looked at when there is reason to."""
         if not changed and group.seen == self.changes:
             return
-        group.seen, metadata = self.changes, self._metadata(group)
+        group.seen, metadata = self.changes, self._metadata(group, also)
         if changed or metadata != group.metadata:
             group.epoch, group.metadata = group.epoch + 1, metadata
 

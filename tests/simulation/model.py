@@ -212,7 +212,8 @@ class Table:
         other.simple = {group for group in self.simple if is_mine(group)}
         other.pending = {producer: found for producer, offsets in self.pending.items()
                          if (found := {key: value for key, value in offsets.items() if is_mine(key[0])})}  # fmt: skip
-        other.written, other.count = dict(self.written), self.count
+        other.written = {place: count for place, count in self.written.items() if is_mine(place[1][0])}
+        other.count = self.count
         return other
 
     def join(self, other: "Table") -> None:

@@ -641,6 +641,7 @@ class World:
 
     def check(self) -> None:
         """Compare everything: offsets and groups with the oracle, and both with a replay of the logs."""
+        self._observe()  # what a start has done, where no turn has ended since
         self.oracle.settle_but(self.core.under_way())
         for hosted in self.core.runtime.all_shards():
             if hosted.has_pending:

@@ -13,6 +13,7 @@ compressed one. Reading sealed segments goes on meanwhile.
 Sources: Cleaner, LogCleaner, LogCleanerManager of Kafka 4.3; KIP-58 (minimum lag), KIP-354 (maximum lag).
 """
 
+import struct
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -39,6 +40,7 @@ LONG_MAX = (1 << 63) - 1
 
 _LENGTH_POSITION = 8
 _ATTRIBUTES_POSITION = 22  # its low byte
+_LENGTH = struct.Struct(">i")
 
 Steps = Generator[Job | None, None, None]
 _Take = Callable[[bytes, int], int]
@@ -307,6 +309,8 @@ class Compaction:
                 )
                 if size > len(buffer):
                     buffer = read_exactly(file, position, size)
+                elif reads and not is_long and (plain := _plain_bytes(buffer)) < len(buffer):
+                    buffer = buffer[:plain]
                 if is_long:
                     taking = _Taking(take, buffer, position)
                     yield taking.do
@@ -415,6 +419,23 @@ def _first_size(buffer: bytes) -> int:
     """Return the size of the batch that a buffer begins with; what is too small for one is left to be found out."""
     length = int.from_bytes(buffer[_LENGTH_POSITION:LOG_OVERHEAD], signed=True)
     return max(length + LOG_OVERHEAD, HEADER_BYTES)
+
+
+def _plain_bytes(buffer: bytes) -> int:
+    """Return where the first compressed batch begins of a buffer that begins with a batch, its length if there is none.
+
+    A batch that is damaged counts as the last one: whoever takes it tells.
+    """
+    at, last = 0, len(buffer) - HEADER_BYTES
+    unpack = _LENGTH.unpack_from
+    while at <= last:
+        if buffer[at + _ATTRIBUTES_POSITION] & COMPRESSION_MASK:
+            return at
+        (length,) = unpack(buffer, at + _LENGTH_POSITION)
+        if length < HEADER_BYTES - LOG_OVERHEAD:
+            break
+        at += length + LOG_OVERHEAD
+    return len(buffer)
 
 
 def _result(

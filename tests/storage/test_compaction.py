@@ -347,6 +347,28 @@ def test_a_large_batch_and_a_compressed_one_are_work_for_another_thread(
     assert copy_of(log.files, "t-0") == copy_of(whole.files, "t-0")
 
 
+@pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])
+def test_a_compressed_batch_behind_others_is_work_for_another_thread(columns: Columns | None) -> None:
+    """It may be short, and stand for a great many records."""
+
+    def batches() -> Log:
+        log = new_log()
+        for version in (b"1", b"2"):
+            for number in range(9):
+                compression = Compression.GZIP if number % 4 == 2 else Compression.NONE
+                put(log, (b"k%03d" % number, version), (b"l%03d" % number, version), compression=compression)
+        log.roll()
+        return log
+
+    log, whole = batches(), batches()
+    compaction = Compaction(log, CONFIG, WALL, columns=columns)
+    jobs = [step for step in compaction.steps() if step is not None and (step(), True)[1]]
+    taken = [job for job in jobs if getattr(job, "__name__", "") == "do"]
+    assert len(taken) == 2, "from the first of them on it is mapped and thinned"
+    assert compact(whole, CONFIG, WALL, chunk_bytes=1, columns=columns) == [compaction.result]
+    assert copy_of(log.files, "t-0") == copy_of(whole.files, "t-0")
+
+
 def test_what_is_wrong_with_a_large_batch_is_told_by_the_next_step() -> None:
     files = MemoryFiles()
     log = new_log(files)

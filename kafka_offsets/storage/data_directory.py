@@ -72,6 +72,9 @@ DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """The log of Kafka's controllers, which may stand beside the topics and is none."""
 
+FIRST_PRODUCER_ID = 1 << 40
+"""Kafka counts from 0: where it wrote logs, or takes ours over, a new id of either is none of the other's producers."""
+
 LONGEST_TOPIC_NAME = 249
 """Characters of a topic name: with a partition and `.UUID-delete` it still makes the name of a folder."""
 
@@ -402,7 +405,7 @@ class DataDirectory:
 
     def allocate_producer_ids(self, count: int = 1000) -> range:
         """Return a block of producer ids that was never returned before. Costs a sync."""
-        first = self._catalogue.next_producer_id
+        first = max(self._catalogue.next_producer_id, FIRST_PRODUCER_ID)
         self._store(self._catalogue._replace(next_producer_id=first + count))
         return range(first, first + count)
 

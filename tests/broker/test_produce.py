@@ -587,8 +587,15 @@ def new_id(core: PartitionCore, version: int = 4, **fields: Any) -> tuple[int, i
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_producer_ids_rise_from_zero_in_every_version(core: PartitionCore, version: int) -> None:
-    assert [new_id(core, version) for _ in range(3)] == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
+def test_producer_ids_rise_from_one_that_kafka_does_not_reach(core: PartitionCore, version: int) -> None:
+    assert [new_id(core, version) for _ in range(3)] == [(0, (1 << 40) + number, 0) for number in range(3)]
+
+
+def test_a_new_producer_is_not_taken_for_one_that_kafka_has_known(core: PartitionCore) -> None:
+    core.produce("t", batch(b"kafkas", producer_id=0, producer_epoch=0, base_sequence=0))
+    _, producer_id, epoch = new_id(core)
+    sent = batch(b"ours", producer_id=producer_id, producer_epoch=epoch, base_sequence=0)
+    assert core.produce("t", sent).base_offset == 1, "not answered as a repetition of Kafka's"
 
 
 @pytest.mark.parametrize("clean", [True, False])

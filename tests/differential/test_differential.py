@@ -10,6 +10,7 @@ import pytest
 
 from kafka_offsets.broker.apis import SERVED
 from kafka_offsets.broker.config import Config
+from kafka_offsets.protocol import messages
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Client, Play
 from tests.differential.record import comparable, difference, has_silence, play, prepare, stored
@@ -69,6 +70,17 @@ def test_kafka_answered_everything_it_was_asked() -> None:
 
 def test_the_table_has_three_hundred_situations() -> None:
     assert len(TABLE) >= 300
+
+
+def test_what_kafka_serves_and_ours_does_not_is_a_row_of_the_differences() -> None:
+    """One row names it all, beginning with SaslHandshake; ours advertises nothing that Kafka does not."""
+    answer = KAFKAS["every API is there in Kafka's versions (v4)"][-1][-1]
+    kafkas = {row["api_key"] for row in answer["api_keys"]}
+    text = DIFFERENCES.read_text(encoding="utf-8")
+    (row,) = [line for line in text.splitlines() if line.startswith("| SaslHandshake, ")]
+    named = [messages.find(f"{name}Request").SCHEMA.number for name in row.split("|")[1].strip().split(", ")]
+    assert kafkas >= SERVED.by_key.keys()
+    assert named == sorted(kafkas - SERVED.by_key.keys())
 
 
 def test_every_difference_is_of_a_situation_and_documented() -> None:

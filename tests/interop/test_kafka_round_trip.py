@@ -6,18 +6,17 @@ cleaner goes over what ours has left. Its tool finds nothing to complain of on t
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_offsets import Broker
-from kafka_offsets.client.connection import Connection, parse_address
-from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.connection import parse_address
 from kafka_offsets.protocol import messages
 from tests.interop import kafka_peer
 from tests.interop.broker_process import OVERRIDE
+from tests.interop.coordinator_client import GROUP, TRANSACTION, Client, Committed, client_of
 from tests.interop.kafka_peer import KafkaPeer
 from tests.interop.waiting import until
 
@@ -40,89 +39,26 @@ SEGMENTS = {
 }
 AT_REST = SEGMENTS | {"log.cleaner.enable": "false"}
 CLEANING = SEGMENTS | {"log.cleaner.min.cleanable.ratio": "0.01", "log.cleaner.backoff.ms": "200"}
-NOT_READY = {14, 15, 16, 51}  # loading, no coordinator yet, not this one, a transaction that is being ended
-
 OURS = {"offsets.topic.segment.bytes": 1 << 20, "log.cleaner.enable": False}
-GROUP, TRANSACTION = 0, 1
 OTHERS = {"share", "streams"}
 """Groups of these names have no offsets of the usual kind."""
 
-Place = tuple[str, int]
-Committed = dict[str, dict[Place, tuple[int, str]]]
-"""By group: offset and metadata of each partition."""
+
+def commit(client: Client, group: str, offset: int) -> None:
+    """Commit the same offset for the first partitions of the topic, its digits as metadata."""
+    commit_as_nobody(client, group, offset, f"№ {offset}", 3)
 
 
-class Client:
-    """One connection to a broker, which is the coordinator of everything."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.address = address
-        self._connection = Connection(*address)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def call(self, request: messages.MessageValue, version: int) -> Any:
-        """Return the answer, when it says that all is well."""
-
-        def answered() -> Any:
-            answer = self._connection.call(request, version)
-            return None if set(errors_in(answer)) & NOT_READY else answer
-
-        answer = until(answered, f"{type(request).__name__} is answered")
-        assert set(errors_in(answer)) == {0}, answer
-        return answer
-
-    def find_coordinator(self, name: str, kind: int) -> None:
-        """Have a coordinator found, and the topic made that it needs."""
-        self.call(messages.FindCoordinatorRequest(key_type=kind, coordinator_keys=[name]), 4)
-
-    def groups(self) -> dict[str, tuple[str, str]]:
-        """Return protocol type and group type of every group."""
-        listed = self.call(messages.ListGroupsRequest(states_filter=[], types_filter=[]), 5).groups
-        return {group.group_id: (group.protocol_type, group.group_type) for group in listed}
-
-    def committed(self, groups: set[str]) -> Committed:
-        """Return what is committed by each of some groups."""
-        found: Committed = {}
-        for group in groups:
-            with Coordinator(self.address, group) as coordinator:
-                found[group] = {
-                    place: (entry.offset, entry.metadata) for place, entry in coordinator.committed().items()
-                }
-        return found
-
-    def commit(self, group: str, offset: int) -> None:
-        """Commit the same offset for the first partitions of the topic, its digits as metadata."""
-        self._commit(group, offset, f"№ {offset}", 3)
-
-    def commit_often(self, group: str, first: int) -> None:
-        """Commit rising offsets, more than a segment takes."""
-        for offset in range(first, first + FILLING):
-            self._commit(group, offset, FILLER, PARTITIONS)
-
-    def _commit(self, group: str, offset: int, metadata: str, partitions: int) -> None:
-        made = messages.OffsetCommitRequest
-        asked = [made.Partition(index, offset, committed_metadata=metadata) for index in range(partitions)]
-        self.call(made(group, topics=[made.Topic(TOPIC, partitions=asked)]), 8)
+def commit_often(client: Client, group: str, first: int) -> None:
+    """Commit rising offsets, more than a segment takes."""
+    for offset in range(first, first + FILLING):
+        commit_as_nobody(client, group, offset, FILLER, PARTITIONS)
 
 
-def errors_in(answer: Any) -> Iterator[int]:
-    """Give the error codes of an answer, wherever they stand."""
-    if hasattr(answer, "error_code"):
-        yield answer.error_code
-    for name in ("topics", "partitions", "results", "coordinators", "groups"):
-        for part in getattr(answer, name, None) or ():
-            yield from errors_in(part)
-
-
-@contextmanager
-def client_of(address: tuple[str, int]) -> Iterator[Client]:
-    client = Client(address)
-    try:
-        yield client
-    finally:
-        client.close()
+def commit_as_nobody(client: Client, group: str, offset: int, metadata: str, partitions: int) -> None:
+    made = messages.OffsetCommitRequest
+    asked = [made.Partition(index, offset, committed_metadata=metadata) for index in range(partitions)]
+    client.call(made(group, topics=[made.Topic(TOPIC, partitions=asked)]), 8)
 
 
 def be_member(client: Client, request: messages.MessageValue, version: int) -> Any:
@@ -198,8 +134,8 @@ def write_as_kafka(client: Client) -> None:
     """Commit with every protocol, delete, and fill segments."""
     create_topic(client)
     client.find_coordinator("simple", GROUP)
-    client.commit("simple", 7)
-    client.commit("gone", 8)
+    commit(client, "simple", 7)
+    commit(client, "gone", 8)
     client.call(messages.DeleteGroupsRequest(["gone"]), 2)
     made = messages.OffsetDeleteRequest
     client.call(made("simple", [made.Topic(TOPIC, [made.Partition(1)])]), 0)
@@ -207,7 +143,7 @@ def write_as_kafka(client: Client) -> None:
     join_others(client)
     commit_in_transaction(client, "committed", 31, commits=True)
     commit_in_transaction(client, "aborted", 32, commits=False)
-    client.commit_often("often", 1)
+    commit_often(client, "often", 1)
 
 
 @pytest.fixture
@@ -241,8 +177,8 @@ def take_our_turn(logs: Path, said: Committed, number: int) -> Committed:
     ):
         assert client.committed(set(said)) == said
         for group in (*said, f"ours-{number}"):
-            client.commit(group, 1000 * number)
-        client.commit_often("often", 1000 * number)
+            commit(client, group, 1000 * number)
+        commit_often(client, "often", 1000 * number)
         committed = client.committed({*said, f"ours-{number}"})
         before = size(logs)
         done = broker.compact(OFFSETS_TOPIC).values()
@@ -259,8 +195,8 @@ def take_kafkas_turn(kafka: KafkaPeer, said: Committed, listed: dict[str, tuple[
         assert client.committed(set(said)) == said
         assert client.groups() == listed
         for group in said:
-            client.commit(group, 2000)
-        client.commit_often("often", 2000)
+            commit(client, group, 2000)
+        commit_often(client, "often", 2000)
         until(lambda: f"cleaned log {OFFSETS_TOPIC}-" in kafka.log_text(), "Kafka's cleaner has been at it")
         committed = client.committed(set(said))
     kafka.stop()

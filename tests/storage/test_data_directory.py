@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import DataDirectory, NewTopic, Topic
+from kafka_offsets.storage.data_directory import FIRST_PRODUCER_ID, DataDirectory, NewTopic, Topic
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
 from tests.storage.batches import batch, content, fill, write
@@ -73,13 +73,14 @@ def test_topics_survive_a_restart(files: Files) -> None:
     orders = directory.create_topic("orders", 3, {"cleanup.policy": "compact"})
     directory.create_topic("Größe".encode().hex(), 1, topic_id=bytes(range(16)))
     directory.update_topic(orders._replace(partition_count=4, configs={"segment.bytes": "1000"}))
-    assert directory.allocate_producer_ids(10) == range(10)
+    first = FIRST_PRODUCER_ID
+    assert directory.allocate_producer_ids(10) == range(first, first + 10)
     topics = directory.topics
     directory.close()
     again = DataDirectory(files)
     assert again.topics == topics
     assert again.topics["orders"] == Topic("orders", orders.topic_id, 4, {"segment.bytes": "1000"})
-    assert again.allocate_producer_ids() == range(10, 1010)
+    assert again.allocate_producer_ids() == range(first + 10, first + 1010)
     again.close()
 
 

@@ -23,7 +23,10 @@ PANICS = (
     "panics in a helper of its own before that asks a broker (`getOffsets` makes a ConsumerGroup without "
     "`connect`), and so ends the process and all tests behind it"
 )
-NO_AUTHORIZER = "needs a broker with an authorizer; access rules are not served. Fails with Kafka, which has none here, as well"
+NO_AUTHORIZER = (
+    "needs a broker with an authorizer; access rules are not served. "
+    "Fails with Kafka as well, which has none configured here"
+)
 NO_PASSWORDS = "stores passwords for SASL, which is not served. Passes with Kafka, run alone on 2026-11-22"
 NOT_RUN = {
     "TestReaderConsumerGroup/consumer_group_commits_on_close": PANICS,

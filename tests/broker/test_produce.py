@@ -622,7 +622,7 @@ def test_no_producer_id_is_given_twice_over_restarts_and_blocks(core: PartitionC
     ],
 )
 def test_who_gets_a_producer_id(core: PartitionCore, fields: dict[str, Any], code: ErrorCode) -> None:
-    assert new_id(core, **fields) == ((code, -1, -1) if code else (0, 0, 0))
+    assert new_id(core, **fields) == ((code, -1, -1) if code else (0, 1 << 40, 0))
 
 
 def test_a_producer_id_that_cannot_be_remembered_is_not_given() -> None:

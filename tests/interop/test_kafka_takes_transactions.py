@@ -230,11 +230,14 @@ def kafka(tmp_path: Path) -> Iterator[KafkaPeer]:
 
 
 def check_with_kafkas_tool(logs: Path) -> None:
-    """Let DumpLogSegments read all segments, those of transactions with its decoder of them."""
-    lines = kafka_peer.dump("dump-transactions", sorted(logs.glob(f"{TRANSACTIONS_TOPIC}-*/0*.log")))
-    assert any('"transactionalId":"fenced"' in line for line in lines)
-    others = [*logs.glob(f"{OFFSETS_TOPIC}-*/0*.log"), *logs.glob(f"{TOPIC}-*/0*.log")]
-    assert any("endTxnMarker: ABORT" in line for line in kafka_peer.dump("dump-data", sorted(others)))
+    """Let DumpLogSegments read all segments, each topic's with the decoder of it."""
+    kinds = (("dump-transactions", TRANSACTIONS_TOPIC), ("dump", OFFSETS_TOPIC), ("dump-data", TOPIC))
+    text = {
+        topic: "\n".join(kafka_peer.dump(verb, sorted(logs.glob(f"{topic}-*/0*.log"))))
+        for verb, topic in kinds
+    }
+    assert '"transactionalId":"fenced"' in text[TRANSACTIONS_TOPIC]
+    assert all("endTxnMarker: ABORT" in text[topic] for topic in (OFFSETS_TOPIC, TOPIC))
 
 
 def test_kafka_takes_over_our_transactions_and_we_take_over_what_it_leaves(kafka: KafkaPeer) -> None:

@@ -191,6 +191,7 @@ class Compaction:
         self._until = active if until is None else min(until, active)
         self._dry_run = dry_run
         self._chunk_bytes = chunk_bytes
+        self._is_waited_for = chunk_bytes <= CHUNK_BYTES  # larger steps are for those who do nothing meanwhile
         self._columns = columns
 
     def steps(self) -> Steps:
@@ -309,8 +310,8 @@ class Compaction:
                 )
                 if size > len(buffer):
                     buffer = read_exactly(file, position, size)
-                elif reads and not is_long and (plain := _plain_bytes(buffer)) < len(buffer):
-                    buffer = buffer[:plain]
+                elif reads and not is_long and self._is_waited_for:
+                    buffer = buffer[: _plain_bytes(buffer)]
                 if is_long:
                     taking = _Taking(take, buffer, position)
                     yield taking.do

@@ -582,8 +582,8 @@ class Segment:
     def position_of(self, offset: int, file: File | None = None) -> int:
         """Return the position of the first batch whose last offset is at least `offset`, or the size.
 
-        O(1) for the first offset of one of the last batches written here, where consumers read; else one
-        look-up and a walk over at most the interval of the index.
+        O(1) for the first offset of one of the last batches written here or stopped before by a read, where consumers
+        read; else one look-up and a walk over at most the interval of the index.
         file  the segment file where the caller has opened it for itself
         """
         position = self._recent.get(offset)
@@ -622,12 +622,16 @@ class Segment:
         for batch, _, _ in walk(self.file, start, self.size, whole=False):
             end = batch.position + batch.size
             if end > limit:
-                first = batch.position == position
-                return end if first and at_least_one else batch.position
+                if batch.position == position:
+                    return end if at_least_one else position
+                self._recent[batch.base_offset] = batch.position  # whoever reads on begins there
+                if len(self._recent) > _RECENT_BATCHES:
+                    del self._recent[next(iter(self._recent))]
+                return batch.position
         return self.size
 
     def forget_recent(self) -> None:
-        """Free what only the segment at the end of a log needs."""
+        """Free what the segment at the end of a log has most of."""
         self._recent = {}
 
     def encode_index(self) -> bytes:

@@ -1,12 +1,14 @@
 import struct
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_batch_header, read_records
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage import segment
+from kafka_offsets.storage.files import DiskFiles, File, Files, MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
 from tests.storage.batches import TIMESTAMP, batch, content, fill
 
@@ -136,6 +138,27 @@ def test_a_read_takes_whole_batches_up_to_max_bytes() -> None:
     assert offsets(log.read(0, 1 << 20)) == list(range(50))
     for count in range(1, 40):
         assert offsets(log.read(10, count * size)) == list(range(10, 10 + count))
+
+
+def test_who_reads_on_where_a_read_has_ended_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log.open(files := MemoryFiles(), "t-0", LogConfig(index_interval_bytes=10_000))
+    for _ in range(300):
+        log.append(batch([b"v"]))
+    size = len(log.read(0, 1))
+    log = reopened(files, log)
+    walks: list[int] = []
+    real = segment.walk
+
+    def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterator[object]:
+        walks.append(position)
+        return real(file, position, stop, whole=whole)
+
+    monkeypatch.setattr(segment, "walk", walk)
+    for offset in range(0, 300, 3):
+        assert offsets(log.read(offset, 3 * size)) == [offset, offset + 1, offset + 2]
+    assert len(walks) == 1 + 99, "to begin with, and then one for the end of each read but the last"
+    log.append(batch([b"a"]))
+    assert offsets(log.read(299, 1 << 20)) == [299, 300]
 
 
 def test_a_read_stops_before_the_batch_that_reaches_the_end_offset() -> None:

@@ -24,6 +24,12 @@ from kafka_offsets.storage.checkpoints import (
     decode_partition_metadata,
     encode_uuid,
 )
+from kafka_offsets.storage.client_settings import (
+    CREDENTIALS,
+    QUOTAS,
+    decode_credentials,
+    decode_quotas,
+)
 from kafka_offsets.storage.data_directory import (
     CATALOGUE,
     CLEAN_SHUTDOWN,
@@ -164,6 +170,8 @@ class Checker:
         starts = self._parsed(LOG_START_CHECKPOINT, names, decode_offsets, found) or {}
         watermarks = self._parsed(HIGH_WATERMARK_CHECKPOINT, names, decode_offsets, found) or {}
         topics = self._parsed(CATALOGUE, names, _topics, found) or {}
+        self._parsed(CREDENTIALS, names, decode_credentials, found)
+        self._parsed(QUOTAS, names, decode_quotas, found)
         yield from found
         clean = CLEAN_SHUTDOWN in names
         folders = {(topic, partition): name for topic, partition, name in partition_folders(names)}

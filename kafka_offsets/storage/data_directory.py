@@ -7,12 +7,12 @@
     log-start-offset-checkpoint        to be read from here on,
     replication-offset-checkpoint      replicated up to here (the high watermark),
     cleaner-offset-checkpoint          compacted up to here
+    scram-credentials, client-quotas   what was set for users and clients: client_settings.py
     .kafka_cleanshutdown               there only after a clean stop
     topic-0/ topic-1/ …                one log each
     topic-0.UUID-delete/               a log on its way out
 
-The catalogue has one line for itself and one for each topic, JSON, each followed by a space and the CRC-32C of
-the line in 8 hexadecimal digits. It is replaced atomically.
+The catalogue has one line for itself and one for each topic, as `checked_lines` writes them. It is replaced atomically.
 
     {"version": 1, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
     {"name": "orders", "topic_id": "3FSw2U76Rd-kQKX3H5vUAg", "partition_count": 3, "configs": {}} 8a2f09d1
@@ -24,7 +24,6 @@ missing. A directory of a real Kafka broker therefore opens as it is.
 Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of Kafka 4.3; KIP-516 (topic ids).
 """
 
-import json
 import re
 import threading
 import uuid
@@ -33,9 +32,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import google_crc32c
-
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.checked_lines import VERSION, decode_lines, encode_line
 from kafka_offsets.storage.checkpoints import (
     decode_offsets,
     decode_partition_metadata,
@@ -46,6 +44,7 @@ from kafka_offsets.storage.checkpoints import (
     encode_properties,
     encode_uuid,
 )
+from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS, ClientSettings
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.loading import PARTITION_METADATA
 from kafka_offsets.storage.log import Log, LogConfig
@@ -67,6 +66,8 @@ _REPLACED = (
     LOG_START_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     CLEANER_CHECKPOINT,
+    CREDENTIALS,
+    QUOTAS,
 )
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -78,14 +79,12 @@ FIRST_PRODUCER_ID = 1 << 40
 LONGEST_TOPIC_NAME = 249
 """Characters of a topic name: with a partition and `.UUID-delete` it still makes the name of a folder."""
 
-_CATALOGUE_VERSION = 1
 _DELETE_SUFFIX = "-delete"
 _MAX_NAME_BYTES = 255
 _NAME = rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}"
 _TOPIC_NAME = re.compile(_NAME)
 _PARTITION_DIRECTORY = re.compile(rf"({_NAME})-(0|[1-9][0-9]{{0,9}})")
 _DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
-_CATALOGUE_LINE = re.compile(rb"(\{.*\}) ([0-9a-f]{8})")
 
 Offsets = dict[tuple[str, int], int]
 
@@ -199,6 +198,7 @@ class DataDirectory:
         self._catalogue = Catalogue()
         if CATALOGUE in names:
             self._catalogue = decode_catalogue(self.files.read_all(CATALOGUE), CATALOGUE)
+        self.clients = ClientSettings(self.files, names)
         self._finish_deletions(names)
         self._adopt(self.files.list_directory(""))
 
@@ -639,46 +639,28 @@ def _encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[Topic, bytes]
     known  lines of topics that were encoded before; brought up to date, so that one change encodes one topic
     """
     head: dict[str, Any] = {
-        "version": _CATALOGUE_VERSION,
+        "version": VERSION,
         "topics": len(catalogue.topics),
         "next_producer_id": catalogue.next_producer_id,
         "deleting": [[name, encode_uuid(topic_id)] for name, topic_id in catalogue.deleting],
     }
     if catalogue.groups:
         head["groups"] = {group: dict(configs) for group, configs in catalogue.groups.items()}
-    lines = [_checksummed(head)]
+    lines = [encode_line(head)]
     for name in known.keys() - catalogue.topics.keys():
         del known[name]
     for name in sorted(catalogue.topics):
         topic = catalogue.topics[name]
         if name not in known or known[name][0] is not topic:
             row = topic._asdict() | {"topic_id": encode_uuid(topic.topic_id), "configs": dict(topic.configs)}
-            known[name] = (topic, _checksummed(row))
+            known[name] = (topic, encode_line(row))
         lines.append(known[name][1])
     return b"".join(lines)
 
 
-def _checksummed(row: dict[str, Any]) -> bytes:
-    line = json.dumps(row).encode("ascii")
-    return b"%s %08x\n" % (line, google_crc32c.value(line))
-
-
 def decode_catalogue(data: bytes, path: str) -> Catalogue:
     """Read a catalogue; StorageError with the position of the line that is not as it was written."""
-    rows: list[dict[str, Any]] = []
-    position = 0
-    lines = data.split(b"\n")
-    for line in lines[:-1]:
-        match = _CATALOGUE_LINE.fullmatch(line)
-        if match is None or google_crc32c.value(match[1]) != int(match[2], 16):
-            raise StorageError(f"line {len(rows) + 1} does not have its checksum", path, position)
-        rows.append(json.loads(match[1]))
-        position += len(line) + 1
-    if lines[-1] or not rows:
-        raise StorageError("the file ends within a line", path, position)
-    head = rows.pop(0)
-    if head.get("version") != _CATALOGUE_VERSION or head.get("topics") != len(rows):
-        raise StorageError(f"{head} does not head {len(rows)} topics of version 1", path, 0)
+    head, rows = decode_lines(data, path, "topics")
     try:
         topics = [Topic(**(row | {"topic_id": decode_uuid(row["topic_id"])})) for row in rows]
         deleting = tuple((name, decode_uuid(topic_id)) for name, topic_id in head["deleting"])

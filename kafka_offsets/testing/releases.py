@@ -48,7 +48,9 @@ AlterPartitionReassignments  2.4=0 4.1=1
 ListPartitionReassignments   2.4=0
 OffsetDelete                 2.4=0
 DescribeClientQuotas         2.6=0 2.8=1
+AlterClientQuotas            2.6=0 2.8=1
 DescribeUserScramCredentials 2.7=0
+AlterUserScramCredentials    2.7=0
 DescribeQuorum               4.0=2
 DescribeCluster              2.8=0 3.7=1 4.0=2
 DescribeProducers            2.8=0

@@ -47,7 +47,14 @@ _UNORDERED = {
     "DescribeLogDirsResponse": {"topics": ("name",), "partitions": ("partition_index",)},
     "DescribeConfigsResponse": {"configs": ("name",)},
     "AlterReplicaLogDirsResponse": {"results": ("topic_name",), "partitions": ("partition_index",)},
-    "DescribeUserScramCredentialsResponse": {"results": ("user",)},
+    "DescribeUserScramCredentialsResponse": {"results": ("user",), "credential_infos": ("mechanism",)},
+    "AlterUserScramCredentialsResponse": {"results": ("user",)},
+    "DescribeClientQuotasResponse": {
+        "entries": ("entity",),
+        "entity": ("entity_type",),
+        "values": ("key",),
+    },
+    "AlterClientQuotasResponse": {"entries": ("entity",), "entity": ("entity_type",)},
     "ElectLeadersResponse": {"replica_election_results": ("topic",), "partition_result": ("partition_id",)},
     "AlterConfigsResponse": {"responses": ("resource_type", "resource_name")},
     "ListConfigResourcesResponse": {"config_resources": ("resource_type", "resource_name")},
@@ -134,6 +141,8 @@ class Names:
         """Return what a value is sorted by: nothing of what a broker made up."""
         if isinstance(value, bytes) and len(value) == ID_BYTES:
             return self.topic_text(value)
+        if isinstance(value, list):
+            return "".join(sorted(map(str, value)))
         return _UUID.sub("", "" if value in self._made else f"{value}")
 
     def text(self, text: str) -> str:

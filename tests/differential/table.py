@@ -29,6 +29,7 @@ PARTS = (
     "fetch_sessions",
     "produced",
     "administration",
+    "quotas_and_passwords",
     "group_configs",
     "creations",
     "expiry",

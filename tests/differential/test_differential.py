@@ -25,6 +25,7 @@ DIFFERENT = {
     "fetching less than a batch (v4)": "fills a limit up with the beginning of a batch",
     "fetching less than a batch (v11)": "fills a limit up with the beginning of a batch",
     "fetching less than a batch (v18)": "fills a limit up with the beginning of a batch",
+    "the last password of a mechanism goes as another comes": "the other is kept and not described",
 }
 """Situation to what docs/differences.md says of it."""
 

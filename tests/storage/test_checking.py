@@ -7,6 +7,7 @@ import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.checking import Checker, Finding, Kind
+from kafka_offsets.storage.client_settings import ScramCredential
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
 from kafka_offsets.storage.log import Log, LogConfig
@@ -140,7 +141,19 @@ def test_a_log_that_ends_elsewhere_than_at_its_clean_stop_is_damaged(store: Memo
 
 
 def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
-    for path in ("meta.properties", "topics", "recovery-point-offset-checkpoint", "one-0/partition.metadata"):
+    directory = DataDirectory(store)
+    directory.clients.set_credentials({("alice", 1): ScramCredential(4096, b"salt", b"stored", b"server")})
+    directory.clients.set_quotas({frozenset({("user", None)}): {"consumer_byte_rate": 1.0}})
+    directory.close()
+    assert serious(store) == []
+    for path in (
+        "meta.properties",
+        "topics",
+        "recovery-point-offset-checkpoint",
+        "one-0/partition.metadata",
+        "scram-credentials",
+        "client-quotas",
+    ):
         files = MemoryFiles()
         for other, data in everything(store).items():
             write(files, other, data)

@@ -1,0 +1,193 @@
+"""DescribeUserScramCredentials and AlterUserScramCredentials: what SCRAM needs to know of users' passwords (KIP-554).
+
+It is kept and described, and asked for by nobody: there is no listener with SASL. What is kept is what Kafka keeps: of
+the salted password that a client sends, the two keys that are derived from it (RFC 5802).
+Sources: ScramControlManager, ScramImage of Kafka 4.3, whose answers tests/differential compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.client_settings import Credentials, ScramCredential
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+    CredentialInfo = messages.DescribeUserScramCredentialsResponse.CredentialInfo
+    Deletion = messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion
+    Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+
+MOST_CREDENTIALS = 1000
+"""So many are kept, one for each user and mechanism: all of them stand in one file, which is written at each change."""
+
+LONGEST_BYTES = 512
+"""Of the name of a user in UTF-8, and of a salt."""
+
+_HASHES = {1: "sha256", 2: "sha512"}
+"""By number of the mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
+
+_LEAST_ITERATIONS, _MOST_ITERATIONS = 4096, 16384
+_TWICE = "A user credential cannot be altered twice in the same request"
+
+Error = tuple[ErrorCode, str | None]
+
+logger = logging.getLogger(__name__)
+
+
+def describe_user_scram_credentials(
+    core: BrokerCore,
+    request: messages.DescribeUserScramCredentialsRequest,
+    context: RequestContext,
+    now: Now,
+) -> messages.DescribeUserScramCredentialsResponse:
+    """Tell mechanisms and iterations of the users that are named, or of all."""
+    answer = messages.DescribeUserScramCredentialsResponse
+    known: dict[str, list[CredentialInfo]] = {}
+    for (user, mechanism), credential in sorted(core.directory.clients.credentials.items()):
+        known.setdefault(user, []).append(answer.CredentialInfo(mechanism, credential.iterations))
+    wanted = Counter(user.name for user in request.users) if request.users else Counter(known.keys())
+    results = []
+    for user, times in wanted.items():
+        error, message = ErrorCode.NONE, ""
+        if times > 1:
+            error = ErrorCode.DUPLICATE_RESOURCE
+            message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        elif user not in known:
+            error = ErrorCode.RESOURCE_NOT_FOUND
+            message = f"Attempt to describe a user credential that does not exist: {user}"
+        infos = known[user] if error is ErrorCode.NONE else []
+        results.append(answer.DescribeUserScramCredentialsResult(user, error, message, infos))
+    return answer(error_message="", results=results)
+
+
+def fail_describe_user_scram_credentials(
+    request: messages.DescribeUserScramCredentialsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeUserScramCredentialsResponse:
+    """Answer `error`."""
+    return messages.DescribeUserScramCredentialsResponse(error_code=error, error_message=None)
+
+
+def alter_user_scram_credentials(
+    core: BrokerCore,
+    request: messages.AlterUserScramCredentialsRequest,
+    context: RequestContext,
+    now: Now,
+) -> messages.AlterUserScramCredentialsResponse:
+    """Remove, set and replace credentials, each user by itself, with one write for all of them."""
+    before = core.directory.clients.credentials
+    errors, deletions, upsertions = _checked(request, before)
+    after = dict(before)
+    for deletion in deletions.values():
+        del after[deletion.name, deletion.mechanism]
+    for upsertion in upsertions.values():
+        error = _upsert(after, upsertion)
+        if error[0] is not ErrorCode.NONE:
+            errors[upsertion.name] = error
+    changed = [user for user in (*deletions, *upsertions) if user not in errors]
+    try:
+        if after != before:
+            core.directory.clients.set_credentials(after)
+    except StorageError as error:
+        logger.error("the SCRAM credentials are as before: %s", error)
+        errors |= dict.fromkeys(changed, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+    answered = dict.fromkeys(changed, (ErrorCode.NONE, None)) | errors
+    answer = messages.AlterUserScramCredentialsResponse
+    return answer(
+        results=[answer.AlterUserScramCredentialsResult(user, *error) for user, error in answered.items()]
+    )
+
+
+def _checked(
+    request: messages.AlterUserScramCredentialsRequest, before: Credentials
+) -> tuple[dict[str, Error], dict[str, Deletion], dict[str, Upsertion]]:
+    """Return by user what is refused, removed and set. The first error of a user counts."""
+    errors: dict[str, Error] = {}
+    deletions: dict[str, Deletion] = {}
+    upsertions: dict[str, Upsertion] = {}
+    for deletion in request.deletions:
+        user = deletion.name
+        if user in errors:
+            continue
+        if deletions.pop(user, None) is not None:
+            errors[user] = ErrorCode.DUPLICATE_RESOURCE, _TWICE
+        elif (refused := _check_deletion(deletion, before))[0] is not ErrorCode.NONE:
+            errors[user] = refused
+        else:
+            deletions[user] = deletion
+    for upsertion in request.upsertions:
+        user = upsertion.name
+        if user in errors:
+            continue
+        if deletions.pop(user, None) is not None or upsertions.pop(user, None) is not None:
+            errors[user] = ErrorCode.DUPLICATE_RESOURCE, _TWICE
+        elif (refused := _check_upsertion(upsertion))[0] is not ErrorCode.NONE:
+            errors[user] = refused
+        else:
+            upsertions[user] = upsertion
+    return errors, deletions, upsertions
+
+
+def _check_user_and_mechanism(user: str, mechanism: int) -> Error:
+    if not user:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    if mechanism not in _HASHES:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    return ErrorCode.NONE, None
+
+
+def _check_deletion(deletion: Deletion, before: Credentials) -> Error:
+    refused = _check_user_and_mechanism(deletion.name, deletion.mechanism)
+    if refused[0] is ErrorCode.NONE and (deletion.name, deletion.mechanism) not in before:
+        return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+    return refused
+
+
+def _check_upsertion(upsertion: Upsertion) -> Error:
+    refused = _check_user_and_mechanism(upsertion.name, upsertion.mechanism)
+    if refused[0] is ErrorCode.NONE and upsertion.iterations < _LEAST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+    if refused[0] is ErrorCode.NONE and upsertion.iterations > _MOST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    return refused
+
+
+def _upsert(credentials: dict[tuple[str, int], ScramCredential], upsertion: Upsertion) -> Error:
+    """Set one credential, as far as it is small and few are set."""
+    key = upsertion.name, upsertion.mechanism
+    salt, salted = bytes(upsertion.salt), bytes(upsertion.salted_password)
+    if not salted:
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Java makes no key of nothing: so answers Kafka
+    for what, size in (("user name", len(upsertion.name.encode())), ("salt", len(salt))):
+        if size > LONGEST_BYTES:
+            return (
+                ErrorCode.UNACCEPTABLE_CREDENTIAL,
+                f"The {what} has {size} bytes, more than {LONGEST_BYTES}",
+            )
+    if key not in credentials and len(credentials) >= MOST_CREDENTIALS:
+        message = f"{MOST_CREDENTIALS} credentials are set, which is as many as may be"
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, message
+    name = _HASHES[upsertion.mechanism]
+    client_key = hmac.digest(salted, b"Client Key", name)
+    stored_key = hashlib.new(name, client_key).digest()
+    server_key = hmac.digest(salted, b"Server Key", name)
+    credentials[key] = ScramCredential(upsertion.iterations, salt, stored_key, server_key)
+    return ErrorCode.NONE, None
+
+
+def fail_alter_user_scram_credentials(
+    request: messages.AlterUserScramCredentialsRequest, error: ErrorCode, api_version: int
+) -> messages.AlterUserScramCredentialsResponse:
+    """Answer every user with `error`."""
+    answer = messages.AlterUserScramCredentialsResponse
+    users = dict.fromkeys(deletion.name for deletion in request.deletions)
+    users |= dict.fromkeys(upsertion.name for upsertion in request.upsertions)
+    return answer(results=[answer.AlterUserScramCredentialsResult(user, error, None) for user in users])

@@ -1,0 +1,50 @@
+"""Lines of JSON, each with its checksum: how the small files are written that are this broker's own.
+
+    {"version": 1, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
+
+A line is a JSON object, a space, and the CRC-32C of the JSON in 8 hexadecimal digits. The first one is about the file
+and says how many others there are, so that a file that ends early is known.
+"""
+
+import json
+import re
+from typing import Any
+
+import google_crc32c
+
+from kafka_offsets.errors import StorageError
+
+VERSION = 1
+"""Of each of these files, in its first line."""
+
+_LINE = re.compile(rb"(\{.*\}) ([0-9a-f]{8})")
+
+Row = dict[str, Any]
+
+
+def encode_line(row: Row) -> bytes:
+    """Write one line, its end included."""
+    line = json.dumps(row).encode("ascii")
+    return b"%s %08x\n" % (line, google_crc32c.value(line))
+
+
+def decode_lines(data: bytes, path: str, counted: str) -> tuple[Row, list[Row]]:
+    """Read the first line and the others; StorageError with the position of the line that is not as it was written.
+
+    counted  under which name the first line says how many others there are
+    """
+    rows: list[Row] = []
+    position = 0
+    lines = data.split(b"\n")
+    for line in lines[:-1]:
+        match = _LINE.fullmatch(line)
+        if match is None or google_crc32c.value(match[1]) != int(match[2], 16):
+            raise StorageError(f"line {len(rows) + 1} does not have its checksum", path, position)
+        rows.append(json.loads(match[1]))
+        position += len(line) + 1
+    if lines[-1] or not rows:
+        raise StorageError("the file ends within a line", path, position)
+    head = rows.pop(0)
+    if head.get("version") != VERSION or head.get(counted) != len(rows):
+        raise StorageError(f"{head} does not head {len(rows)} {counted} of version {VERSION}", path, 0)
+    return head, rows

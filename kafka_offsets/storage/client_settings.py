@@ -1,0 +1,133 @@
+"""What administrators set for users and clients: SCRAM credentials and quotas, each kind in a file of its own.
+
+`scram-credentials` has a line for each user and mechanism, with what Kafka keeps as well (RFC 5802): the salt, and the
+two keys that are derived from the salted password, in base64. The password is in none of them, nor is it ever sent.
+
+    {"version": 1, "credentials": 1} 6f2c2d6c
+    {"user": "alice", "mechanism": 1, "iterations": 4096, "salt": "c2FsdA==", "stored_key": "…", "server_key": "…"} …
+
+`client-quotas` has a line for each entity; null stands for the default.
+
+    {"version": 1, "entities": 1} 9d6bd5b5
+    {"entity": {"client-id": null, "user": "alice"}, "quotas": {"consumer_byte_rate": 1000.0}} …
+
+The lines are those of `checked_lines`. A file is there from the first change on; each change replaces it atomically.
+Sources: UserScramCredentialRecord and ClientQuotaRecord of Kafka 4.3; KIP-554, KIP-546.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Container, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.checked_lines import VERSION, Row, decode_lines, encode_line
+from kafka_offsets.storage.files import Files
+
+CREDENTIALS = "scram-credentials"
+QUOTAS = "client-quotas"
+
+
+class ScramCredential(NamedTuple):
+    """What is known of the password of one user for one mechanism."""
+
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        """Tell no secret: logs and tracebacks show values."""
+        return f"ScramCredential(iterations={self.iterations}, …)"
+
+
+Credentials = Mapping[tuple[str, int], ScramCredential]
+"""By user and number of the mechanism."""
+
+Entity = frozenset[tuple[str, str | None]]
+"""Type and name of each part; None for the default."""
+
+Quotas = Mapping[Entity, Mapping[str, float]]
+"""By entity and key; an entity without any is not there."""
+
+
+class ClientSettings:
+    """What is stored of clients and users, as of the last change that the disk took.
+
+    names  of the files in the directory
+    Raises StorageError, with file and position, when one of its files is damaged.
+    """
+
+    def __init__(self, files: Files, names: Container[str]) -> None:
+        """Read what is stored."""
+        self._files = files
+        self.credentials: Credentials = MappingProxyType({})
+        self.quotas: Quotas = MappingProxyType({})
+        if CREDENTIALS in names:
+            self.credentials = decode_credentials(files.read_all(CREDENTIALS), CREDENTIALS)
+        if QUOTAS in names:
+            self.quotas = decode_quotas(files.read_all(QUOTAS), QUOTAS)
+
+    def set_credentials(self, credentials: Credentials) -> None:
+        """Replace all credentials. Costs a sync. Raises StorageError: then they are as before."""
+        self._files.replace_atomically(CREDENTIALS, encode_credentials(credentials))
+        self.credentials = MappingProxyType(dict(credentials))
+
+    def set_quotas(self, quotas: Quotas) -> None:
+        """Replace all quotas. Costs a sync. Raises StorageError: then they are as before."""
+        self._files.replace_atomically(QUOTAS, encode_quotas(quotas))
+        self.quotas = MappingProxyType(dict(quotas))
+
+
+def encode_credentials(credentials: Credentials) -> bytes:
+    """Return the bytes of the file of credentials."""
+    lines = [encode_line({"version": VERSION, "credentials": len(credentials)})]
+    for (user, mechanism), credential in sorted(credentials.items()):
+        row: Row = {"user": user, "mechanism": mechanism, "iterations": credential.iterations}
+        for name in ("salt", "stored_key", "server_key"):
+            row[name] = b64encode(getattr(credential, name)).decode()
+        lines.append(encode_line(row))
+    return b"".join(lines)
+
+
+def decode_credentials(data: bytes, path: str) -> Credentials:
+    """Read the file of credentials; StorageError with the position of the line that is not as it was written."""
+    _, rows = decode_lines(data, path, "credentials")
+    try:
+        found = {
+            (str(row["user"]), int(row["mechanism"])): ScramCredential(
+                int(row["iterations"]),
+                *(b64decode(row[name], validate=True) for name in ("salt", "stored_key", "server_key")),
+            )
+            for row in rows
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
+    if len(found) != len(rows):
+        raise StorageError("a credential stands there twice", path, 0)
+    return MappingProxyType(found)
+
+
+def encode_quotas(quotas: Quotas) -> bytes:
+    """Return the bytes of the file of quotas."""
+    rows: list[Row] = [
+        {"entity": dict(sorted(entity)), "quotas": dict(sorted(values.items()))}
+        for entity, values in quotas.items()
+    ]
+    lines = sorted(map(encode_line, rows))
+    return b"".join([encode_line({"version": VERSION, "entities": len(lines)}), *lines])
+
+
+def decode_quotas(data: bytes, path: str) -> Quotas:
+    """Read the file of quotas; StorageError with the position of the line that is not as it was written."""
+    _, rows = decode_lines(data, path, "entities")
+    try:
+        found = {
+            frozenset(row["entity"].items()): {str(key): float(value) for key, value in row["quotas"].items()}
+            for row in rows
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
+    if len(found) != len(rows):
+        raise StorageError("an entity stands there twice", path, 0)
+    return MappingProxyType(found)

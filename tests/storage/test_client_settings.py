@@ -1,0 +1,163 @@
+"""The files of credentials and quotas: what was set is read again, or the start is refused with file and position."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.checked_lines import encode_line
+from kafka_offsets.storage.client_settings import (
+    CREDENTIALS,
+    QUOTAS,
+    ScramCredential,
+    decode_credentials,
+    decode_quotas,
+    encode_credentials,
+    encode_quotas,
+)
+from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.files import MemoryFiles
+from tests.storage.batches import write
+from tests.storage.faults import Crash, FaultyFiles
+
+ALICE = {("alice", 1): ScramCredential(4096, b"salt", b"stored", b"server")}
+BOTH = ALICE | {("alice", 2): ScramCredential(8192, b"", b"\0\xff", b"\xff")}
+FEW = {frozenset({("user", "alice")}): {"consumer_byte_rate": 1000.0}}
+MANY = FEW | {
+    frozenset({("user", None), ("client-id", "ü")}): {"request_percentage": 0.5},
+    frozenset({("user", None)}): {"producer_byte_rate": float("inf"), "consumer_byte_rate": 2.0**63},
+}
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+CREDENTIAL = st.builds(
+    ScramCredential,
+    st.integers(0, 20_000),
+    st.binary(max_size=9),
+    st.binary(max_size=9),
+    st.binary(max_size=9),
+)
+
+
+def opened(files: MemoryFiles) -> DataDirectory:
+    directory = DataDirectory(files)
+    directory.close()
+    return directory
+
+
+@given(st.dictionaries(st.tuples(TEXTS, st.integers(-128, 127)), CREDENTIAL, max_size=5))
+def test_credentials_are_read_as_they_were_written(
+    credentials: dict[tuple[str, int], ScramCredential],
+) -> None:
+    assert decode_credentials(encode_credentials(credentials), "c") == credentials
+
+
+@given(
+    st.dictionaries(
+        st.dictionaries(TEXTS, TEXTS | st.none(), max_size=3).map(lambda parts: frozenset(parts.items())),
+        st.dictionaries(TEXTS, st.floats(allow_nan=False), max_size=3),
+        max_size=5,
+    )
+)
+def test_quotas_are_read_as_they_were_written(
+    quotas: dict[frozenset[tuple[str, str | None]], dict[str, float]],
+) -> None:
+    assert decode_quotas(encode_quotas(quotas), "q") == quotas
+
+
+def test_what_was_set_is_there_after_a_restart_and_what_was_removed_is_not() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files)
+    assert (directory.clients.credentials, directory.clients.quotas) == ({}, {})
+    assert not {CREDENTIALS, QUOTAS} & set(files.list_directory(""))
+    directory.clients.set_credentials(BOTH)
+    directory.clients.set_quotas(MANY)
+    directory.close()
+    again = opened(files)
+    assert (again.clients.credentials, again.clients.quotas) == (BOTH, MANY)
+    DataDirectory(files).clients.set_credentials(ALICE)
+    assert decode_credentials(files.read_all(CREDENTIALS), CREDENTIALS) == ALICE
+
+
+def test_no_secret_is_shown() -> None:
+    assert repr(ALICE) == "{('alice', 1): ScramCredential(iterations=4096, …)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [(CREDENTIALS, encode_credentials(BOTH)), (QUOTAS, encode_quotas(MANY))]
+)
+def test_a_damaged_file_stops_the_start_with_file_and_position(name: str, data: bytes) -> None:
+    second = data.index(b"\n") + 1
+    third = data.index(b"\n", second) + 1
+    cases = [
+        (data[:10] + b"x" + data[11:], 0),
+        (data[: second + 5] + b"x" + data[second + 6 :], second),
+        (data[: third - 1], second),
+        (data[:third], 0),
+        (data + data[second:third], 0),
+        (b"", 0),
+    ]
+    files = MemoryFiles()
+    opened(files)
+    for damaged, position in cases:
+        write(files, name, damaged)
+        with pytest.raises(StorageError) as caught:
+            DataDirectory(files)
+        assert (caught.value.path, caught.value.position) == (name, position)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "decode"),
+    [
+        (CREDENTIALS, encode_credentials(BOTH), decode_credentials),
+        (QUOTAS, encode_quotas(MANY), decode_quotas),
+    ],
+)
+def test_every_bit_counts(name: str, data: bytes, decode: Callable[[bytes, str], object]) -> None:
+    for position in range(len(data)):
+        for bit in range(8):
+            damaged = bytearray(data)
+            damaged[position] ^= 1 << bit
+            with pytest.raises(StorageError):
+                decode(bytes(damaged), name)
+
+
+@pytest.mark.parametrize(
+    ("rows", "decode"),
+    [
+        ([{"version": 1, "credentials": 1}, {"user": "alice"}], decode_credentials),
+        ([{"version": 1, "credentials": 0}, {"user": "alice"}], decode_credentials),
+        ([{"version": 2, "credentials": 0}], decode_credentials),
+        ([{"version": 1, "entities": 1}, {"entity": 7, "quotas": {}}], decode_quotas),
+        ([{"version": 1, "entities": 2}, *[{"entity": {}, "quotas": {}}] * 2], decode_quotas),
+    ],
+)
+def test_lines_with_checksums_are_not_believed_whatever_they_say(
+    rows: list[dict[str, object]], decode: Callable[[bytes, str], object]
+) -> None:
+    with pytest.raises(StorageError):
+        decode(b"".join(map(encode_line, rows)), "file")
+
+
+def test_a_crash_at_any_call_leaves_the_old_or_the_new() -> None:
+    found = set()
+    for fail_at in range(1, 40):
+        files = FaultyFiles(crash=True)
+        directory = DataDirectory(files)
+        directory.clients.set_credentials(ALICE)
+        directory.clients.set_quotas(FEW)
+        files.calls.clear()
+        files.fail_at = fail_at
+        try:
+            directory.clients.set_credentials(BOTH)
+            directory.clients.set_quotas(MANY)
+        except Crash:
+            pass
+        else:
+            break
+        after = DataDirectory(files.copy())
+        found.add((after.clients.credentials == BOTH, after.clients.quotas == MANY))
+        assert after.clients.credentials in (ALICE, BOTH)
+        assert after.clients.quotas in (FEW, MANY)
+        assert not [name for name in after.files.list_directory("") if name.endswith(".tmp")]
+    assert found == {(False, False), (True, False), (True, True)}

@@ -3,12 +3,12 @@
 `scram-credentials` has a line for each user and mechanism, with what Kafka keeps as well (RFC 5802): the salt, and the
 two keys that are derived from the salted password, in base64. The password is in none of them, nor is it ever sent.
 
-    {"version": 1, "credentials": 1} 6f2c2d6c
+    {"version": 1, "credentials": 1} 7c85f8de
     {"user": "alice", "mechanism": 1, "iterations": 4096, "salt": "c2FsdA==", "stored_key": "…", "server_key": "…"} …
 
 `client-quotas` has a line for each entity; null stands for the default.
 
-    {"version": 1, "entities": 1} 9d6bd5b5
+    {"version": 1, "entities": 1} ff6fd1f2
     {"entity": {"client-id": null, "user": "alice"}, "quotas": {"consumer_byte_rate": 1000.0}} …
 
 The lines are those of `checked_lines`. A file is there from the first change on; each change replaces it atomically.

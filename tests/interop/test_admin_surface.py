@@ -3,9 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, Producer, TopicCollection
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    ElectionType,
+    KafkaException,
+    Producer,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism
+from confluent_kafka.admin import UserScramCredentialDeletion as ConfluentDeletion
+from confluent_kafka.admin import UserScramCredentialUpsertion as ConfluentUpsertion
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry
 from confluent_kafka.admin._config import ConfigResource as ConfluentResource
 from confluent_kafka.cimpl import NewPartitions as ConfluentPartitions
@@ -18,6 +26,8 @@ from kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
 from kafka.errors import NoError, UnknownMemberIdError
 from kafka.structs import OffsetAndMetadata
@@ -134,6 +144,53 @@ def test_kafka_python_asks_for_transactions(admin: KafkaAdminClient, place: Topi
     (listed,) = admin.list_transactions(producer_id_filters=[state.producer_id]).values()
     assert [(entry.transactional_id, entry.state) for entry in listed] == [(place.topic, "CompleteCommit")]
     assert admin.find_hanging_transactions() == []
+
+
+@pytest.mark.shows("kafka-python", "admin")
+def test_kafka_python_sets_passwords(admin: KafkaAdminClient, names: Names) -> None:
+    user = names.topic()
+
+    def described() -> list[dict[str, object]]:
+        found: list[dict[str, object]] = admin.describe_user_scram_credentials([user])[user][
+            "credential_infos"
+        ]
+        return found
+
+    for mechanism, iterations in (("SCRAM-SHA-256", 4096), ("SCRAM-SHA-512", 8192)):
+        upsertion = UserScramCredentialUpsertion(user, mechanism, "secret", iterations=iterations)
+        assert admin.alter_user_scram_credentials([upsertion]) == {user: None}
+    until(lambda: len(described()) == 2, "both are described")
+    assert {info["mechanism"].name: info["iterations"] for info in described()} == {  # type: ignore[attr-defined]
+        "SCRAM_SHA_256": 4096,
+        "SCRAM_SHA_512": 8192,
+    }
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        deletion = UserScramCredentialDeletion(user, mechanism)
+        assert admin.alter_user_scram_credentials([deletion]) == {user: None}
+    until(lambda: described() == [], "both are gone")
+    gone = {user: "Attempt to delete a user credential that does not exist"}
+    assert admin.alter_user_scram_credentials([deletion]) == gone
+
+
+@pytest.mark.shows("confluent-kafka", "admin")
+def test_confluent_kafka_sets_passwords(bootstrap: str, names: Names) -> None:
+    user = names.topic()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def described() -> list[tuple[str, int]]:
+        try:
+            found = admin.describe_user_scram_credentials([user])[user].result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].name() != "RESOURCE_NOT_FOUND":
+                raise
+            return []
+        return [(info.mechanism.name, info.iterations) for info in found.scram_credential_infos]
+
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 5000)
+    done(admin.alter_user_scram_credentials([ConfluentUpsertion(user, info, b"secret")]))
+    until(lambda: described() == [("SCRAM_SHA_256", 5000)], "it is described")
+    done(admin.alter_user_scram_credentials([ConfluentDeletion(user, ScramMechanism.SCRAM_SHA_256)]))
+    until(lambda: described() == [], "it is gone")
 
 
 @pytest.mark.shows("confluent-kafka", "admin")

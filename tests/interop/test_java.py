@@ -218,3 +218,21 @@ def test_the_admin_asks_for_what_a_single_broker_knows(java: Shell, names: Names
         java("remove-members", group)
     java("fence", topic)
     assert java("transaction", topic) == ["Empty"]
+
+
+@pytest.mark.shows("Java, classic", "admin")
+def test_the_admin_sets_quotas_and_passwords(java: Shell, names: Names) -> None:
+    user = names.topic()
+    java("set-quota", user, "consumer_byte_rate", "1000")
+    until(lambda: java("quota", user) == ["[{consumer_byte_rate=1000.0}]"], "the quota is described")
+    with pytest.raises(JavaError, match=r"InvalidRequestException.*Invalid configuration key nonsense"):
+        java("set-quota", user, "nonsense", "1000")
+    java("set-quota", user, "consumer_byte_rate")
+    until(lambda: java("quota", user) == ["[]"], "the quota is gone")
+    with pytest.raises(JavaError, match="ResourceNotFoundException"):
+        java("password", user)
+    java("set-password", user, "secret")
+    until(lambda: java("passwords") == ["1"], "the password is listed")
+    assert java("password", user) == ["SCRAM_SHA_256=4096"]
+    java("remove-password", user)
+    until(lambda: java("passwords") == ["0"], "the password is gone")

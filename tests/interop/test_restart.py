@@ -1,12 +1,16 @@
 """What a client committed before kill -9 is found by the same client after a restart on the same data directory."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
+from kafka.admin import UserScramCredentialUpsertion
 
+from tests.differential.brokers import RemoteBroker
+from tests.differential.play import Client, Play
 from tests.interop import story
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.names import Names
@@ -123,3 +127,37 @@ def test_a_data_directory_in_use_is_refused_and_a_stale_lock_is_not(tmp_path: Pa
         first.kill()
     first.start()
     first.stop()
+
+
+def ask(address: str, api: str, **fields: object) -> Any:
+    """Ask by name, over a connection of its own; of version 0."""
+    host, _, port = address.rpartition(":")
+    remote = RemoteBroker(host, int(port))
+    with closing(remote):
+        return Client(Play(remote, "restart", ()), "restart").ask(api, 0, **fields)
+
+
+def test_passwords_and_quotas_survive_kill_and_restart(broker: BrokerProcess, names: Names) -> None:
+    user = names.topic()
+    with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
+        upsertion = UserScramCredentialUpsertion(user, "SCRAM-SHA-256", "secret", iterations=4096)
+        assert admin.alter_user_scram_credentials([upsertion]) == {user: None}
+    entity = [{"entity_type": "user", "entity_name": user}]
+    ops = [{"key": "consumer_byte_rate", "value": 10.0, "remove": False}]
+    changes = {"entries": [{"entity": entity, "ops": ops}], "validate_only": False}
+    (answer,) = ask(broker.address, "AlterClientQuotas", **changes).entries
+    assert answer.error_code == 0
+    broker.kill()
+    broker.start()
+    component = {"entity_type": "user", "match_type": 0, "match": user}
+
+    def quotas() -> list[tuple[str, float]]:
+        entries = ask(broker.address, "DescribeClientQuotas", components=[component], strict=True).entries
+        return [(value.key, value.value) for entry in entries for value in entry.values]
+
+    def passwords() -> list[tuple[int, int]]:
+        (found,) = ask(broker.address, "DescribeUserScramCredentials", users=[{"name": user}]).results
+        return [(info.mechanism, info.iterations) for info in found.credential_infos]
+
+    until(lambda: quotas() == [("consumer_byte_rate", 10.0)], "the quota is there")
+    until(lambda: passwords() == [(1, 4096)], "the password is there")

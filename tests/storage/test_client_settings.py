@@ -1,5 +1,7 @@
 """The files of credentials and quotas: what was set is read again, or the start is refused with file and position."""
 
+import hashlib
+import hmac
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +21,7 @@ from kafka_offsets.storage.client_settings import (
 )
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import MemoryFiles
+from tests.conftest import REPOSITORY
 from tests.storage.batches import write
 from tests.storage.faults import Crash, FaultyFiles
 
@@ -77,6 +80,18 @@ def test_what_was_set_is_there_after_a_restart_and_what_was_removed_is_not() -> 
     assert (again.clients.credentials, again.clients.quotas) == (BOTH, MANY)
     DataDirectory(files).clients.set_credentials(ALICE)
     assert decode_credentials(files.read_all(CREDENTIALS), CREDENTIALS) == ALICE
+
+
+def test_the_page_shows_the_files_as_they_are_written() -> None:
+    page = (REPOSITORY / "docs" / "log-format.md").read_text(encoding="utf-8")
+    salted = hashlib.pbkdf2_hmac("sha256", b"secret", b"salt", 4096)
+    stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    credential = ScramCredential(4096, b"salt", stored_key, hmac.digest(salted, b"Server Key", "sha256"))
+    entity = frozenset({("user", "alice"), ("client-id", None)})
+    lines = encode_credentials({("alice", 1): credential}) + encode_quotas(
+        {entity: {"consumer_byte_rate": 1000.0}}
+    )
+    assert [line for line in lines.decode().splitlines() if f"    {line}\n" not in page] == []
 
 
 def test_no_secret_is_shown() -> None:

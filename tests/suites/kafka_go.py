@@ -27,7 +27,6 @@ NO_AUTHORIZER = (
     "needs a broker with an authorizer; access rules are not served. "
     "Fails with Kafka as well, which has none configured here"
 )
-NO_PASSWORDS = "stores passwords for SASL, which is not served. Passes with Kafka, run alone on 2026-11-22"
 NOT_RUN = {
     "TestReaderConsumerGroup/consumer_group_commits_on_close": PANICS,
     "TestReaderConsumerGroup/verify_offset_committed": PANICS,
@@ -36,11 +35,6 @@ NOT_RUN = {
     "TestClientCreateACLs": NO_AUTHORIZER,
     "TestClientDeleteACLs": NO_AUTHORIZER,
     "TestClientDescribeACLs": NO_AUTHORIZER,
-    "TestAlterUserScramCredentials": NO_PASSWORDS,
-    "TestDescribeUserScramCredentials": NO_PASSWORDS,
-    "TestClientAlterClientQuotas": (
-        "sets a quota, which nothing would enforce; quotas are not served. Passes with Kafka, run alone on 2026-11-22"
-    ),
 }
 
 

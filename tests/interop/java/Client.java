@@ -26,6 +26,10 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
+import org.apache.kafka.clients.admin.ScramCredentialInfo;
+import org.apache.kafka.clients.admin.ScramMechanism;
+import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
+import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -44,7 +48,10 @@ import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
+import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
 
 /**
  * Java's kafka-clients for the interop tests.
@@ -244,6 +251,18 @@ public final class Client {
                 .finalizedFeatures().get("transaction.version").maxVersionLevel());
             case "quotas": return String.valueOf(
                 admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get().size());
+            case "quota": return String.valueOf(admin.describeClientQuotas(ClientQuotaFilter.contains(List.of(
+                ClientQuotaFilterComponent.ofEntity("user", words[1])))).entities().get().values());
+            case "set-quota": admin.alterClientQuotas(List.of(new ClientQuotaAlteration(
+                new ClientQuotaEntity(Map.of("user", words[1])), List.of(new ClientQuotaAlteration.Op(
+                    words[2], words.length > 3 ? Double.valueOf(words[3]) : null))))).all().get(); return "";
+            case "password": return String.valueOf(admin.describeUserScramCredentials(List.of(words[1]))
+                .description(words[1]).get().credentialInfos().stream()
+                .map(info -> info.mechanism() + "=" + info.iterations()).collect(Collectors.joining(" ")));
+            case "set-password": admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(words[1],
+                new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), words[2]))).all().get(); return "";
+            case "remove-password": admin.alterUserScramCredentials(List.of(new UserScramCredentialDeletion(words[1],
+                ScramMechanism.SCRAM_SHA_256))).all().get(); return "";
             case "passwords": return String.valueOf(admin.describeUserScramCredentials().all().get().size());
             case "rules": return String.valueOf(admin.describeAcls(AclBindingFilter.ANY).values().get().size());
             case "remove-members": admin.removeMembersFromConsumerGroup(

@@ -94,8 +94,7 @@ def alter_user_scram_credentials(
             errors[upsertion.name] = error
     changed = [user for user in (*deletions, *upsertions) if user not in errors]
     try:
-        if after != before:
-            core.directory.clients.set_credentials(after)
+        core.directory.clients.set_credentials(after)
     except StorageError as error:
         logger.error("the SCRAM credentials are as before: %s", error)
         errors |= dict.fromkeys(changed, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))

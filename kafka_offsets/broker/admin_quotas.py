@@ -154,8 +154,7 @@ def alter_client_quotas(
 
     Of an entity that is named twice the first changes are made, and the answer refuses it: as Kafka does.
     """
-    before = core.directory.clients.quotas
-    after = dict(before)
+    after = dict(core.directory.clients.quotas)
     errors: dict[Entity, _RefusedError | None] = {}
     for entry in request.entries:
         parts = {part.entity_type: part.entity_name for part in entry.entity}
@@ -168,7 +167,7 @@ def alter_client_quotas(
         except _RefusedError as refused:
             errors[entity] = refused
     try:
-        if not request.validate_only and after != before:
+        if not request.validate_only:
             core.directory.clients.set_quotas(after)
     except StorageError as error:
         logger.error("the quotas are as before: %s", error)

@@ -61,6 +61,7 @@ class ClientSettings:
     def __init__(self, files: Files, names: Container[str]) -> None:
         """Read what is stored."""
         self._files = files
+        self._uncertain: set[str] = set()
         self.credentials: Credentials = MappingProxyType({})
         self.quotas: Quotas = MappingProxyType({})
         if CREDENTIALS in names:
@@ -69,14 +70,22 @@ class ClientSettings:
             self.quotas = decode_quotas(files.read_all(QUOTAS), QUOTAS)
 
     def set_credentials(self, credentials: Credentials) -> None:
-        """Replace all credentials. Costs a sync. Raises StorageError: then they are as before."""
-        self._files.replace_atomically(CREDENTIALS, encode_credentials(credentials))
-        self.credentials = MappingProxyType(dict(credentials))
+        """Replace all credentials. Costs a sync where they change. Raises StorageError: then they are as before."""
+        if credentials != self.credentials or CREDENTIALS in self._uncertain:
+            self._replace(CREDENTIALS, encode_credentials(credentials))
+            self.credentials = MappingProxyType(dict(credentials))
 
     def set_quotas(self, quotas: Quotas) -> None:
-        """Replace all quotas. Costs a sync. Raises StorageError: then they are as before."""
-        self._files.replace_atomically(QUOTAS, encode_quotas(quotas))
-        self.quotas = MappingProxyType(dict(quotas))
+        """Replace all quotas. Costs a sync where they change. Raises StorageError: then they are as before."""
+        if quotas != self.quotas or QUOTAS in self._uncertain:
+            self._replace(QUOTAS, encode_quotas(quotas))
+            self.quotas = MappingProxyType(dict(quotas))
+
+    def _replace(self, name: str, data: bytes) -> None:
+        """Write a file. What a disk has that refuses is not known: the next time is no repetition."""
+        self._uncertain.add(name)
+        self._files.replace_atomically(name, data)
+        self._uncertain.remove(name)
 
 
 def encode_credentials(credentials: Credentials) -> bytes:

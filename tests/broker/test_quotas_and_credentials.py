@@ -179,6 +179,25 @@ def test_a_disk_that_refuses_keeps_what_was(operation: str) -> None:
     assert set(passwords(again)) == set(quotas(again)) == {"alice", "bob"}
 
 
+def test_a_change_back_is_written_when_the_disk_may_have_what_it_refused() -> None:
+    """A rename is done, and the sync of its directory fails: the file has what was answered with an error."""
+    files = FaultyFiles()
+    core = make_core(files)
+    set_passwords(core, "alice")
+    set_quota(core, "alice", rate=1.0)
+    files.only = lambda called, path: called == "sync_directory"
+    files.calls.clear()
+    files.fail_at, files.stuck = 1, True
+    assert remove_passwords(core, "alice") == [NOT_STORED]
+    assert set_quota(core, "alice", rate=2.0)[0][0] == NOT_STORED
+    files.fail_at, files.stuck, files.failed = 0, False, False
+    assert set_passwords(core, "alice") == {"alice": (NONE, None)}
+    assert set_quota(core, "alice", rate=1.0) == [(NONE, None)]
+    again = make_core(files.copy())
+    assert passwords(again) == {"alice": [(SHA_256, 4096)]}
+    assert quotas(again) == {"alice": {"consumer_byte_rate": 1.0}}
+
+
 @pytest.mark.parametrize(
     ("name", "request_", "version"),
     [

@@ -11,32 +11,31 @@ The last line is a plain dict of tuples. Limits, traced: 32 bytes with 100 parti
 own: 64 with one.
 Time: CPU, the best of seven runs; goals 0.7 us for put and get.
 
-CPython 3.11.7, two cores of a shared x86-64 machine, 1,000,000 entries, bytes an entry. A star: measured before rows
-of single partitions were packed, which leaves the pages of the others as they were:
+CPython 3.11.7, two cores of an x86-64 machine, 1,000,000 entries, bytes an entry:
 
     partitions a topic  topics a group  kind         own  traced  resident
-                   100               1  plain       29.7*   30.4*     28.9
-                   100              10  plain       29.7*   29.8*     28.3
-                   100               1  shuffled    29.7*   30.4*     29.0
-                   100               1  expiry      40.3*   41.0*     41.9*
-                   100               1  metadata   142.7*  143.4*    158.5*
+                   100               1  plain       29.7    30.4      28.9
+                   100              10  plain       29.7    29.8      28.3
+                   100               1  shuffled    29.7    30.4      28.9
+                   100               1  expiry      40.3    41.0      40.9
+                   100               1  metadata   142.7   143.4     157.6
                      8               1  plain       50.0    58.7      63.7
-                     8              10  plain       49.9*   50.8*     55.0*
-                     8               1  shuffled    50.0*   58.7*     63.7
-                     1               1  plain       62.3   132.3     141.5
-                     1              10  plain       62.6    69.6      69.9
-                   100               1  dict       488.2   488.9     556.5
+                     8              10  plain       49.9    50.8      54.6
+                     8               1  shuffled    50.0    58.7      63.7
+                     1               1  plain       62.3   132.4     141.3
+                     1              10  plain       62.6    69.5      70.0
+                   100               1  dict       488.2   488.9     556.1
 
 With one partition: 30 bytes for the row, 1.5 for free places and headers of blocks, 31 for the dict of the groups (at
 a million keys; 24 when it is full, 46 when it has just grown), 70 for the name of the group, which is what "own" lacks.
 
-Time, us of CPU, on the same machine with much other work:
+Time, us of CPU, on the same machine:
 
     group of        put existing     get
-    one topic               0.50    0.56
-    two topics              0.64    0.54
-    gaps                    0.74    0.60
-    one partition           0.79    0.55
+    one topic               0.47    0.51
+    two topics              0.63    0.50
+    gaps                    0.74    0.58
+    one partition           0.70    0.48
 """
 
 import random

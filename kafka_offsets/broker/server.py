@@ -22,6 +22,7 @@ from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.durability import sync_all
+from kafka_offsets.broker.giving_way import giving_way
 from kafka_offsets.broker.inner_peer import InnerPeer
 from kafka_offsets.broker.snapshots import Done, Work
 from kafka_offsets.broker.stepping import Stepper
@@ -405,7 +406,7 @@ class Server:
     def _background(self, work: Work, done: Done) -> None:
         """Carry out `work` in another thread than the one that clients wait for; `done` is called in the loop."""
         self._tasks += 1
-        future = self._loop.run_in_executor(self._writer, work)
+        future = self._loop.run_in_executor(self._writer, giving_way, work)
 
         def finished(result: "asyncio.Future[None]") -> None:
             self._tasks -= 1

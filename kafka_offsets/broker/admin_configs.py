@@ -313,7 +313,7 @@ def _alter_topic(core: BrokerCore, name: str, changes: list[Change], *, validate
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if topic is None:
         raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    if not validate_only and configs != topic.configs:
+    if not validate_only:
         core.topics.set_configs(name, configs)
 
 
@@ -336,7 +336,7 @@ def _alter_group(core: BrokerCore, name: str, changes: list[Change], *, validate
         core.group_configs.check(name, configs)
     except ConfigError as error:
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    if not validate_only and configs != before:
+    if not validate_only:
         core.group_configs.set(name, configs)
 
 

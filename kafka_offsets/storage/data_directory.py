@@ -28,6 +28,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -195,7 +196,7 @@ class DataDirectory:
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
             self.files.sync_directory("")  # it must not come back after a crash that follows new records
-        self._catalogue = Catalogue()
+        self._catalogue, self._is_uncertain = Catalogue(), False
         if CATALOGUE in names:
             self._catalogue = decode_catalogue(self.files.read_all(CATALOGUE), CATALOGUE)
         self.clients = ClientSettings(self.files, names)
@@ -427,8 +428,21 @@ class DataDirectory:
         self._store(self._catalogue._replace(topics=topics))
 
     def _store(self, catalogue: Catalogue) -> None:
-        self.files.replace_atomically(CATALOGUE, _encode_catalogue(catalogue, self._lines))
-        self._catalogue = catalogue
+        """Make a catalogue that of the directory; costs a sync, and nothing when it is that already.
+
+        When the disk refuses, the name may stand for the new one all the same: it is taken back as soon as it can be.
+        """
+        if catalogue == self._catalogue and not self._is_uncertain:
+            return
+        try:
+            self.files.replace_atomically(CATALOGUE, _encode_catalogue(catalogue, self._lines))
+        except StorageError:
+            self._is_uncertain = True
+            with suppress(StorageError):  # the next one tries again, whatever it changes
+                self.files.replace_atomically(CATALOGUE, _encode_catalogue(self._catalogue, self._lines))
+                self._is_uncertain = False
+            raise
+        self._catalogue, self._is_uncertain = catalogue, False
 
     # --- logs
 

@@ -337,6 +337,38 @@ def test_a_log_that_is_not_opened_after_a_crash_keeps_its_recovery_point_and_no_
         assert crashed.exists(".kafka_cleanshutdown") == (not lost), "Kafka believes it of every log"
 
 
+@pytest.mark.parametrize("stuck", [False, True], ids=["refused once", "refused twice"])
+def test_what_the_disk_refused_to_sync_is_not_there_after_a_restart(stuck: bool) -> None:
+    """The new catalogue has its name by then: that it is as before has to be written, though nothing changes."""
+    files = FaultyFiles()
+    directory = DataDirectory(files)
+    directory.create_topic("t", 1, configs={"retention.ms": "1000"})
+    directory.set_group_configs("g", {"consumer.session.timeout.ms": "50000"})
+    before = directory.topics["t"]
+    changes = (
+        lambda: directory.update_topic(before._replace(configs={"retention.ms": "2000"})),
+        lambda: directory.set_group_configs("g", {}),
+        lambda: directory.delete_topic("t"),
+    )
+    for change in changes:
+        files.only = lambda operation, path: operation == "sync_directory"
+        files.calls.clear()
+        files.fail_at, files.stuck, files.failed = 1, stuck, False
+        with pytest.raises(StorageError, match="injected"):
+            change()
+        files.fail_at, files.stuck, files.failed = 0, False, False
+        if stuck:
+            directory.update_topic(before)  # as it is
+        again = DataDirectory(files.survivors())
+        assert again.topics["t"] == before
+        assert (
+            again.group_configs == directory.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
+        )
+        files.calls.clear()
+        directory.update_topic(before)
+        assert not files.calls, "that is certain, and costs nothing"
+
+
 def test_closing_reports_a_log_that_failed_and_leaves_no_mark_of_a_clean_stop(tmp_path: Path) -> None:
     directory = DataDirectory(DiskFiles(tmp_path))
     directory.create_topic("t", 2)

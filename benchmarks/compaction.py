@@ -34,8 +34,9 @@ is compacted were 84, 86 and 86 % of the mean of before and after; without numpy
     turns of the cleaner: p99 1.5 ms, longest 6.5 ms of CPU, together 10% of what the thread that serves has used
 
 In one of the six a turn took 20.2 ms of CPU, in the others 6.5 at most. With batches of thousands of records
-(--groups 3 --partitions 20000 --batch 9000) 88 %, the longest turn 7.2 ms of CPU; without numpy 69 %, the longest
-commit 27.7 ms: the thread that takes such batches holds the interpreter for 5 ms at a time.
+(--groups 3 --partitions 20000 --batch 9000) 88 %, the longest turn 7.2 ms of CPU; without numpy 84 and 85 %, the
+longest commit 13.1 ms. There the thread that takes such batches computes, and would hold the interpreter for 5 ms at
+a time: it was 69 % and 27.7 ms before the switch interval was shortened for work in the background.
 
 On a machine with more work than cores (load 12 to 17) `during` was between 54 % and 83 % of `before`: pauses between
 turns are times of a clock, and on cores that others take away the cleaner had 37 % of the serving thread's CPU.

@@ -16,18 +16,23 @@ Segments: commits of 2,000 groups, 144,000 keys, ten in a batch, 3 % deletions, 
 each other at later offsets. Each figure is the best one of some rounds, in wall time and in CPU time of all processes;
 on a busy machine the second is the one to compare.
 
-Two threads of one core of an AMD EPYC, local[2], Spark 4.3.0, 2026-11-22. The first round of a query is that of a cold
-JVM: of 40,000,000 records state by mode=latest took 15.0, 9.7 and 8.6 s in three rounds, in the last 4.6 M records/s.
+Two threads of one core of an AMD EPYC, local[2], Spark 4.3.0, November 2026. The first round of a query is that of a
+cold JVM: best of three rounds, of two for `all`:
 
-             10,000,000  log: state, mode=latest              4.8 s     9.1 cpu-s   2.09 M/s   2434 MiB
-             40,000,000  log: state, mode=latest             13.1 s    23.5 cpu-s   3.06 M/s   2536 MiB
-                         log: state, mode=all                67.9 s   122.9 cpu-s   0.59 M/s   2519 MiB
-             12,000,000  eight columns of each record         4.5 s     8.8 cpu-s   2.65 M/s
-             30,000,000  merge: all into an empty state      55.1 s   105.4 cpu-s   0.54 M/s   2007 MiB
-                         merge: 1 % more                      6.4 s    12.0 cpu-s              11 % of the time
+     10,000,000  rows: eight columns of each record        5.0 s     9.4 cpu-s   2.02 M/s   1896 MiB
+                 log: state, mode=latest                   2.8 s     5.0 cpu-s   3.51 M/s   2689 MiB
+     40,000,000  log: state, mode=all                     67.9 s   122.9 cpu-s   0.59 M/s   2519 MiB
+    100,000,000  log: state, mode=latest                  14.8 s    27.2 cpu-s   6.76 M/s   2531 MiB
 
-One per cent of 30 M records are commits of nearly all the keys, so the state is written anew: 2 s of the 6, however
-long the log is.
+Merges of one per cent, one round of each:
+
+     30,000,000  all into an empty state                  53.4 s    98.4 cpu-s   0.56 M/s   2098 MiB
+                 1 % more, mean of six                     2.7 s     4.8 cpu-s              5.0 % of the time
+    100,000,000  all into an empty state                 131.3 s   244.0 cpu-s   0.76 M/s   2131 MiB
+                 1 % more, mean of six                     4.3 s     7.1 cpu-s              3.3 % of the time
+
+One per cent of either are commits of nearly all the keys, so the state is written anew every third or second time: 2 s,
+however long the log is. With 5,000,000 records a merge takes about 8 % of the time.
 """
 
 import argparse

@@ -3,8 +3,8 @@
 To open a log its batch headers are read, a second for 50 MB of small ones, and its producers, as long again unless
 they were written down. A thread that nobody waits for does that, and who asks meanwhile hears NOT_LEADER_OR_FOLLOWER,
 as of a Kafka broker that does not have the partition yet, and tries again. Short logs are opened when they are asked
-for. Those that nobody asks for are opened one by one, with pauses between them, so that retention and compaction
-reach them, and so that a clean stop can speak for every log.
+for. Those that nobody asks for are opened one by one, empty ones where they are served, with pauses between them, so
+that retention and compaction reach them, and so that a clean stop can speak for every log.
 """
 
 from __future__ import annotations

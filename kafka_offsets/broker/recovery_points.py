@@ -10,7 +10,7 @@ Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as o
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -86,29 +86,30 @@ class RecoveryPoints:
     def _written(self, error: StorageError | None) -> None:
         if error is not None:
             logger.error("the recovery points are not written: %s", error)
-        self._write_producers(iter([*self._core.topics.open_partitions()]))
+        now = self._core.clock.now()
+        self.start(now)
+        self._write_producers([*self._core.topics.open_partitions()], now)
 
-    def _write_producers(self, partitions: Iterator[Partition]) -> None:
+    def _write_producers(self, partitions: list[Partition], now: Now) -> None:
         """Write down the producers of the next log that has grown much, and so on, a turn for each of them."""
-        if self._stopped:
-            return
-        for partition in partitions:
+        while partitions and not self._stopped:
+            partition = partitions.pop()
             try:
                 write = partition.producers_writer()
             except StorageError as error:
-                self._tell_unwritten(partition, error)
+                _tell_unwritten(partition, error)
                 continue
             if write is not None:
                 self._core.background(write, partial(self._producers_written, partition, partitions))
                 return
-        self.start(self._core.clock.now())
 
     def _producers_written(
-        self, partition: Partition, others: Iterator[Partition], error: StorageError | None
+        self, partition: Partition, others: list[Partition], error: StorageError | None
     ) -> None:
         if error is not None:
-            self._tell_unwritten(partition, error)
-        self._write_producers(others)
+            _tell_unwritten(partition, error)
+        self._core.pause(1, partial(self._write_producers, others))
 
-    def _tell_unwritten(self, partition: Partition, error: StorageError) -> None:
-        logger.warning("%s: a start after a crash has to read its producers: %s", partition, error)
+
+def _tell_unwritten(partition: Partition, error: StorageError) -> None:
+    logger.warning("%s: a start after a crash has to read its producers: %s", partition, error)

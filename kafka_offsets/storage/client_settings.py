@@ -23,6 +23,7 @@ from typing import NamedTuple
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.checked_lines import VERSION, Row, decode_lines, encode_line
 from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.kept_file import KeptFile
 
 CREDENTIALS = "scram-credentials"
 QUOTAS = "client-quotas"
@@ -60,32 +61,35 @@ class ClientSettings:
 
     def __init__(self, files: Files, names: Container[str]) -> None:
         """Read what is stored."""
-        self._files = files
-        self._uncertain: set[str] = set()
+        self._credentials = KeptFile(files, CREDENTIALS, exists=CREDENTIALS in names)
+        self._quotas = KeptFile(files, QUOTAS, exists=QUOTAS in names)
         self.credentials: Credentials = MappingProxyType({})
         self.quotas: Quotas = MappingProxyType({})
-        if CREDENTIALS in names:
-            self.credentials = decode_credentials(files.read_all(CREDENTIALS), CREDENTIALS)
-        if QUOTAS in names:
-            self.quotas = decode_quotas(files.read_all(QUOTAS), QUOTAS)
+        if self._credentials.content is not None:
+            self.credentials = decode_credentials(self._credentials.content, CREDENTIALS)
+        if self._quotas.content is not None:
+            self.quotas = decode_quotas(self._quotas.content, QUOTAS)
 
     def set_credentials(self, credentials: Credentials) -> None:
         """Replace all credentials. Costs a sync where they change. Raises StorageError: then they are as before."""
-        if credentials != self.credentials or CREDENTIALS in self._uncertain:
-            self._replace(CREDENTIALS, encode_credentials(credentials))
-            self.credentials = MappingProxyType(dict(credentials))
+        if credentials or self._credentials.content is not None:
+            self._credentials.replace(encode_credentials(credentials))
+        else:
+            self._credentials.settle()
+        self.credentials = MappingProxyType(dict(credentials))
 
     def set_quotas(self, quotas: Quotas) -> None:
         """Replace all quotas. Costs a sync where they change. Raises StorageError: then they are as before."""
-        if quotas != self.quotas or QUOTAS in self._uncertain:
-            self._replace(QUOTAS, encode_quotas(quotas))
-            self.quotas = MappingProxyType(dict(quotas))
+        if quotas or self._quotas.content is not None:
+            self._quotas.replace(encode_quotas(quotas))
+        else:
+            self._quotas.settle()
+        self.quotas = MappingProxyType(dict(quotas))
 
-    def _replace(self, name: str, data: bytes) -> None:
-        """Write a file. What a disk has that refuses is not known: the next time is no repetition."""
-        self._uncertain.add(name)
-        self._files.replace_atomically(name, data)
-        self._uncertain.remove(name)
+    def settle(self) -> None:
+        """Have the disk hold what counts, where a refusal has left that open. Raises StorageError."""
+        self._credentials.settle()
+        self._quotas.settle()
 
 
 def encode_credentials(credentials: Credentials) -> bytes:

@@ -191,9 +191,8 @@ class Compaction:
         self._until = active if until is None else min(until, active)
         self._dry_run = dry_run
         self._chunk_bytes = chunk_bytes
-        self._is_waited_for = (
-            chunk_bytes <= CHUNK_BYTES
-        )  # larger steps are for those who do nothing meanwhile
+        # Larger steps are for those who do nothing else meanwhile.
+        self._is_waited_for = chunk_bytes <= CHUNK_BYTES
         self._columns = columns
 
     def steps(self) -> Steps:

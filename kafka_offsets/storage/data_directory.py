@@ -28,7 +28,6 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -47,6 +46,7 @@ from kafka_offsets.storage.checkpoints import (
 )
 from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS, ClientSettings
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.kept_file import KeptFile
 from kafka_offsets.storage.loading import PARTITION_METADATA
 from kafka_offsets.storage.log import Log, LogConfig
 from kafka_offsets.storage.segment import LOG_SUFFIX
@@ -196,9 +196,9 @@ class DataDirectory:
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
             self.files.sync_directory("")  # it must not come back after a crash that follows new records
-        self._catalogue, self._is_uncertain = Catalogue(), False
-        if CATALOGUE in names:
-            self._catalogue = decode_catalogue(self.files.read_all(CATALOGUE), CATALOGUE)
+        self._catalogue_file = KeptFile(self.files, CATALOGUE, exists=CATALOGUE in names)
+        stored = self._catalogue_file.content
+        self._catalogue = Catalogue() if stored is None else decode_catalogue(stored, CATALOGUE)
         self.clients = ClientSettings(self.files, names)
         self._finish_deletions(names)
         self._adopt(self.files.list_directory(""))
@@ -428,21 +428,8 @@ class DataDirectory:
         self._store(self._catalogue._replace(topics=topics))
 
     def _store(self, catalogue: Catalogue) -> None:
-        """Make a catalogue that of the directory; costs a sync, and nothing when it is that already.
-
-        When the disk refuses, the name may stand for the new one all the same: it is taken back as soon as it can be.
-        """
-        if catalogue == self._catalogue and not self._is_uncertain:
-            return
-        try:
-            self.files.replace_atomically(CATALOGUE, _encode_catalogue(catalogue, self._lines))
-        except StorageError:
-            self._is_uncertain = True
-            with suppress(StorageError):  # the next one tries again, whatever it changes
-                self.files.replace_atomically(CATALOGUE, _encode_catalogue(self._catalogue, self._lines))
-                self._is_uncertain = False
-            raise
-        self._catalogue, self._is_uncertain = catalogue, False
+        self._catalogue_file.replace(_encode_catalogue(catalogue, self._lines))
+        self._catalogue = catalogue
 
     # --- logs
 
@@ -604,6 +591,8 @@ class DataDirectory:
         if errors:
             raise errors[0]
         self._checkpoint()
+        self._catalogue_file.settle()
+        self.clients.settle()
         is_whole = self.stopped_cleanly or not (self._has_refused or self.unopened())
         if is_whole and all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
             self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')

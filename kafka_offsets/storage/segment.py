@@ -325,7 +325,7 @@ class Segment:
     size         bytes of whole batches
     max_timestamp, max_timestamp_offset   the latest timestamp and the last offset of the first batch with it; -1
     epoch_runs   the leader epochs of its batches as found by `load`
-    Memory: 20 bytes for each `interval_bytes` of the file.
+    Memory: 20 bytes for each `interval_bytes` of the file, and some 7 KB for where batches begin that are asked for.
     """
 
     __slots__ = (

@@ -194,9 +194,10 @@ def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPa
         partition = core.topics.partition(name, 0)
         assert partition is not None
         written.append(filled_more(partition, 20))
-    clock.advance(1000)
-    core.run_due()
-    core.end_turn()
+    for ms in (1000, 5):  # one of them in a later turn
+        clock.advance(ms)
+        core.run_due()
+        core.end_turn()
     for partition in written:
         filled_more(partition, 3)
     files.die()

@@ -88,3 +88,5 @@ def test_every_difference_is_of_a_situation_and_documented() -> None:
     assert set(DIFFERENT) <= set(TABLE)
     text = DIFFERENCES.read_text(encoding="utf-8")
     assert [reason for reason in DIFFERENT.values() if reason not in text] == []
+    assert f"{len(TABLE):,} situations" in text
+    assert f"{len(TABLE) - len(DIFFERENT):,} are answered alike" in text

@@ -59,6 +59,18 @@ def test_pieces_are_merged_into_the_state_of_the_whole(
     assert len(collected(read_state(spark, path, 1))) == 3
 
 
+def test_deltas_that_are_twice_as_large_as_the_base_become_one(spark: "SparkSession", tmp_path: Path) -> None:
+    from kafka_offsets.spark.pipelines import merge_state, read_state
+
+    path, seen = str(tmp_path / "state"), []
+    for number in range(5):
+        row = {"log_offset": number, "committed_offset": number, "partition": number}
+        version = merge_state(path, table(spark, [row]))
+        seen.append((version.base_rows, version.delta_rows))
+    assert seen == [(1, 0), (1, 1), (1, 2), (4, 0), (4, 1)]
+    assert sorted(entry.offset for entry in collected(read_state(spark, path)).values()) == list(range(5))
+
+
 def test_of_two_merges_at_once_one_fails_and_a_dead_one_leaves_nothing(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +91,7 @@ def test_of_two_merges_at_once_one_fails_and_a_dead_one_leaves_nothing(
     with pytest.raises(MergeError, match="another merge has made version 1"):
         merge_state(path, table(spark, [{"committed_offset": 2}]))
     assert [entry.offset for entry in collected(read_state(spark, path)).values()] == [1]
-    merge_state(path, table(spark, [{"log_offset": 1, "committed_offset": 3}]))
+    merge_state(path, table(spark, [{"log_offset": 1, "committed_offset": 3}]), full=True)
     left = sorted(entry.name[:26] for entry in (tmp_path / "state" / "data").iterdir())
     assert left == [f"base-{number:020d}-" for number in (1, 2)], "the data of the one that failed is gone"
     with pytest.raises(ValueError, match="no column kind, outcome"):

@@ -154,6 +154,23 @@ def test_lines_with_checksums_are_not_believed_whatever_they_say(
         decode(b"".join(map(encode_line, rows)), "file")
 
 
+@pytest.mark.parametrize("stuck", [False, True], ids=["refused once", "refused twice"])
+def test_what_the_disk_refused_is_not_in_force_after_a_stop(stuck: bool) -> None:
+    for before in ({}, ALICE):
+        files = FaultyFiles()
+        directory = DataDirectory(files)
+        directory.clients.set_credentials(before)
+        files.only = lambda operation, path: operation == "sync_directory"
+        files.calls.clear()
+        files.fail_at, files.stuck = 1, stuck
+        with pytest.raises(StorageError, match="injected"):
+            directory.clients.set_credentials(BOTH if before is not ALICE else {})
+        files.fail_at, files.stuck, files.failed = 0, False, False
+        assert directory.clients.credentials == before
+        directory.close()
+        assert DataDirectory(files).clients.credentials == before
+
+
 def test_a_crash_at_any_call_leaves_the_old_or_the_new() -> None:
     found = set()
     for fail_at in range(1, 40):

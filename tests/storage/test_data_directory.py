@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.storage.faults import FaultyFiles
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=100)
 
 
-def ids() -> "Callable[[], bytes]":  # type: ignore[name-defined]  # noqa: F821
+def ids() -> Callable[[], bytes]:
     numbers = count(1)
     return lambda: bytes([next(numbers)]) * 16
 
@@ -338,7 +339,13 @@ def test_a_log_that_is_not_opened_after_a_crash_keeps_its_recovery_point_and_no_
 
 
 @pytest.mark.parametrize("stuck", [False, True], ids=["refused once", "refused twice"])
-def test_what_the_disk_refused_to_sync_is_not_there_after_a_restart(stuck: bool) -> None:
+@pytest.mark.parametrize(
+    "settle",
+    [lambda directory, before: directory.update_topic(before), lambda directory, before: directory.close()],
+)
+def test_what_the_disk_refused_to_sync_is_not_there_after_a_restart(
+    stuck: bool, settle: Callable[[DataDirectory, Topic], None]
+) -> None:
     """The new catalogue has its name by then: that it is as before has to be written, though nothing changes."""
     files = FaultyFiles()
     directory = DataDirectory(files)
@@ -358,7 +365,7 @@ def test_what_the_disk_refused_to_sync_is_not_there_after_a_restart(stuck: bool)
             change()
         files.fail_at, files.stuck, files.failed = 0, False, False
         if stuck:
-            directory.update_topic(before)  # as it is
+            settle(directory, before)
         again = DataDirectory(files.survivors())
         assert again.topics["t"] == before
         assert (
@@ -367,6 +374,8 @@ def test_what_the_disk_refused_to_sync_is_not_there_after_a_restart(stuck: bool)
         files.calls.clear()
         directory.update_topic(before)
         assert not files.calls, "that is certain, and costs nothing"
+        directory.close()
+        directory = DataDirectory(files)
 
 
 def test_closing_reports_a_log_that_failed_and_leaves_no_mark_of_a_clean_stop(tmp_path: Path) -> None:

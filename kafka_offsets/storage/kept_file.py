@@ -1,0 +1,48 @@
+"""A small file of a data directory that is replaced as a whole, and is as before when the disk refuses."""
+
+from contextlib import suppress
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.files import Files
+
+
+class KeptFile:
+    """One file at the top of a data directory.
+
+    content  what counts, None when there is no such file
+
+    A disk that refuses a sync may have given the name to the new content already: what is refused must not be in
+    force after a restart, and what comes next may be what was there before. So the old content is put back at once,
+    or, when the disk refuses that too, by the next call.
+    """
+
+    def __init__(self, files: Files, path: str, *, exists: bool) -> None:
+        """Read it. Raises StorageError."""
+        self._files = files
+        self._path = path
+        self._is_uncertain = False
+        self.content = files.read_all(path) if exists else None
+
+    def replace(self, content: bytes) -> None:
+        """Replace the content: a sync, or nothing where it is that already. Raises StorageError: it is as before."""
+        if content == self.content and not self._is_uncertain:
+            return
+        try:
+            self._files.replace_atomically(self._path, content)
+        except StorageError:
+            self._is_uncertain = True
+            with suppress(StorageError):  # the next call tries again
+                self.settle()
+            raise
+        self.content, self._is_uncertain = content, False
+
+    def settle(self) -> None:
+        """Have the disk hold what counts, where a refusal has left that open. Raises StorageError."""
+        if not self._is_uncertain:
+            return
+        if self.content is not None:
+            self._files.replace_atomically(self._path, self.content)
+        elif self._files.exists(self._path):
+            self._files.remove(self._path)
+            self._files.sync_directory("")
+        self._is_uncertain = False

@@ -48,12 +48,15 @@ def saved_producers(log: Log) -> Known | None:
     return Known(producers, end_offset)
 
 
-def read_producers(log: Log, is_abandoned: Callable[[], bool] = lambda: False) -> Known:
+def read_producers(
+    log: Log, is_abandoned: Callable[[], bool] = lambda: False, saved: Known | None = None
+) -> Known:
     """Return the producers of a log: what was written down and the batches behind it, or all batches.
 
+    saved  what `saved_producers` has given, if it was asked before
     Can be called in any thread. StorageError when a batch is damaged; OpeningAbandonedError soon after `is_abandoned`.
     """
-    return ProducerReading(log, None).finish(is_abandoned)
+    return ProducerReading(log, saved).finish(is_abandoned)
 
 
 def is_near(log: Log, offset: int) -> bool:

@@ -367,21 +367,27 @@ class Topics:
             if not is_on_disk and not is_abandoned():
                 with suppress(StorageError):  # final, and `take_in` says so
                     log.sync()  # a dead process left it to the system, and it is about to be served
-            known = None
-            if topic.name == OFFSETS_TOPIC:
-                known = saved_producers(log)  # few ask for the others, who then wait for the log to be read
-            else:
-                try:
-                    known = read_producers(log, is_abandoned)
-                except StorageError as error:  # whoever asks for them is told as well
-                    logger.error("%s-%d: its producers cannot be read: %s", topic.name, index, error)
-                except OpeningAbandonedError:
-                    with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
-                        log.close(sync=False)
-                    raise
+            try:
+                known = saved_producers(log)
+                if topic.name != OFFSETS_TOPIC:  # few ask for those, who then wait for the log to be read
+                    known = self._producers_of(topic, index, log, known, is_abandoned)
+            except (StorageError, OpeningAbandonedError):
+                with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
+                    log.close(sync=False)
+                raise
             return Opened(log, known)
 
         return opened
+
+    def _producers_of(
+        self, topic: Topic, index: int, log: Log, saved: Known | None, is_abandoned: Callable[[], bool]
+    ) -> Known | None:
+        """Read the producers of a log, behind what was saved; None when it is damaged."""
+        try:
+            return read_producers(log, is_abandoned, saved)
+        except StorageError as error:  # whoever asks for them is told as well
+            logger.error("%s-%d: its producers cannot be read: %s", topic.name, index, error)
+            return None
 
     def take_in(self, topic: Topic, index: int, opened: Opened) -> Partition:
         """Make an opened log that of its partition, and tell what was found. StorageError when the log has failed."""

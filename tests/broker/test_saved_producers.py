@@ -11,7 +11,7 @@ from kafka_offsets.broker.partitions import Partition
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock, Now
-from kafka_offsets.errors import ErrorCode, OpeningAbandonedError
+from kafka_offsets.errors import ErrorCode, OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log import Log, LogConfig
@@ -206,6 +206,28 @@ def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPa
         after = opened(files, before.topic, before.topic_id)
         assert after.producers.dumps() == before.producers.dumps()
     assert read() == 6
+
+
+def test_a_log_whose_stale_state_cannot_be_removed_is_not_served() -> None:
+    files = FaultyFiles()
+    core = make_core(files)
+    core.create_topic("t", 1, {})
+    partition = core.topics.partition("t", 0)
+    assert partition is not None
+    filled_more(partition, 20)
+    core.close()
+    files.replace_atomically(PATH, b"of another log", sync=False)
+    core = make_core(files)
+    files.only = lambda operation, path: (operation, path) == ("remove", PATH)
+    files.calls.clear()
+    files.fail_at, files.stuck = 1, True
+    with pytest.raises(StorageError, match="cannot remove"):
+        core.topics.partition("t", 0)
+    files.fail_at, files.stuck, files.failed = 0, False, False
+    again = core.topics.partition("t", 0)
+    assert again is not None
+    assert again.producers.dumps() == scanned(again.log)
+    assert not files.exists(PATH)
 
 
 def test_many_producers_are_written_down_by_a_stop_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from tests.interop.wire import Connection, array, offset_commit, offset_commit_e
 from tests.simulation.observed import read_key
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-EXAMPLES, STEPS = (2000, 100) if LONG else (40, 50)
+EXAMPLES, STEPS = (2000, 100) if LONG else (200, 50)
 DELETE_TOPICS, DELETE_GROUPS, OFFSET_DELETE = 20, 42, 47
 
 groups = st.sampled_from(["g", "h", ""])

@@ -208,7 +208,7 @@ def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPa
     assert read() == 6
 
 
-def test_a_log_whose_stale_state_cannot_be_removed_is_not_served() -> None:
+def test_a_log_whose_stale_state_cannot_be_removed_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     files = FaultyFiles()
     core = make_core(files)
     core.create_topic("t", 1, {})
@@ -221,8 +221,11 @@ def test_a_log_whose_stale_state_cannot_be_removed_is_not_served() -> None:
     files.only = lambda operation, path: (operation, path) == ("remove", PATH)
     files.calls.clear()
     files.fail_at, files.stuck = 1, True
+    logs: list[Log] = []
+    monkeypatch.setattr(partitions, "saved_producers", lambda log: logs.append(log) or saved_producers(log))
     with pytest.raises(StorageError, match="cannot remove"):
         core.topics.partition("t", 0)
+    assert [log.closed for log in logs] == [True]
     files.fail_at, files.stuck, files.failed = 0, False, False
     again = core.topics.partition("t", 0)
     assert again is not None

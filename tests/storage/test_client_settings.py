@@ -13,6 +13,7 @@ from kafka_offsets.storage.checked_lines import encode_line
 from kafka_offsets.storage.client_settings import (
     CREDENTIALS,
     QUOTAS,
+    Credentials,
     ScramCredential,
     decode_credentials,
     decode_quotas,
@@ -155,20 +156,22 @@ def test_lines_with_checksums_are_not_believed_whatever_they_say(
 
 
 @pytest.mark.parametrize("stuck", [False, True], ids=["refused once", "refused twice"])
-def test_what_the_disk_refused_is_not_in_force_after_a_stop(stuck: bool) -> None:
-    for before in ({}, ALICE):
-        files = FaultyFiles()
-        directory = DataDirectory(files)
-        directory.clients.set_credentials(before)
-        files.only = lambda operation, path: operation == "sync_directory"
-        files.calls.clear()
-        files.fail_at, files.stuck = 1, stuck
-        with pytest.raises(StorageError, match="injected"):
-            directory.clients.set_credentials(BOTH if before is not ALICE else {})
-        files.fail_at, files.stuck, files.failed = 0, False, False
-        assert directory.clients.credentials == before
-        directory.close()
-        assert DataDirectory(files).clients.credentials == before
+@pytest.mark.parametrize(("before", "after"), [({}, BOTH), (ALICE, {})], ids=["set", "removed"])
+def test_what_the_disk_refused_is_not_in_force_after_a_stop(
+    before: Credentials, after: Credentials, stuck: bool
+) -> None:
+    files = FaultyFiles()
+    directory = DataDirectory(files)
+    directory.clients.set_credentials(before)
+    files.only = lambda operation, path: operation == "sync_directory" or (stuck and files.failed)
+    files.calls.clear()
+    files.fail_at, files.stuck = 1, stuck
+    with pytest.raises(StorageError, match="injected"):
+        directory.clients.set_credentials(after)
+    files.fail_at, files.stuck, files.failed = 0, False, False
+    assert directory.clients.credentials == before
+    directory.close()
+    assert DataDirectory(files).clients.credentials == before
 
 
 def test_a_crash_at_any_call_leaves_the_old_or_the_new() -> None:

@@ -2,6 +2,8 @@
 
 import os
 import random
+import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(REPOSITORY).parts[1]
         kafka = "kafka" if item.get_closest_marker("apache_kafka") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(folder if folder == "spark" else kafka))
+
+
+def pytest_collection_finish() -> None:
+    """Let kafka-python's connections close when they are forgotten, if any test has imported it.
+
+    It loses the socket of a connection that is being made when the client closes or the broker refuses it: the
+    warning of the garbage collector fails whichever test runs then. Sockets of everyone else warn as ever.
+    """
+    inet = sys.modules.get("kafka.net.inet")
+    if inet is not None:
+        inet.KafkaNetSocket.socket = _a_socket_that_closes
+
+
+class _ClosesWhenForgotten(socket.socket):
+    def __del__(self) -> None:
+        self.close()
+
+
+def _a_socket_that_closes(_: object, family: int, kind: int, protocol: int) -> socket.socket:
+    return _ClosesWhenForgotten(family, kind, protocol)
 
 
 @pytest.fixture

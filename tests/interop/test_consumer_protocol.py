@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.interop import story
+from tests.interop import story, wire
 from tests.interop.names import Names
 from tests.interop.story import Member
 from tests.interop.test_confluent_kafka import ConfluentKafka
@@ -85,7 +85,11 @@ def test_a_group_grows_and_loses_a_member_and_no_record(client: Client, names: N
 
 @pytest.mark.shows("Java, consumer", "static member")
 @pytest.mark.shows("confluent-kafka", "static member")
-def test_a_static_member_comes_back_to_its_partitions(client: Client, group: Group, names: Names) -> None:
+def test_a_static_member_comes_back_to_its_partitions(
+    client: Client, group: Group, names: Names, bootstrap: str
+) -> None:
+    with wire.Connection(bootstrap) as connection:  # so long may the member's process take to start again
+        assert connection.set_group_config(group.group, "consumer.session.timeout.ms", "60000") == 0
     topic = names.topic()
     client.create_topic(topic, story.PARTITIONS)
     first = group.join(topic, CONSUMER, "group.instance.id=one")

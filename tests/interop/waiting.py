@@ -8,7 +8,7 @@ T = TypeVar("T")
 PAUSE_S = 0.01
 
 
-def until(condition: Callable[[], T], what: str, deadline_s: float = 20.0) -> T:
+def until(condition: Callable[[], T], what: str, deadline_s: float = 40.0) -> T:
     """Ask until the answer is true and return it; fail with `what` when the deadline passes."""
     deadline = time.monotonic() + deadline_s
     while True:

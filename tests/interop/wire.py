@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Self
 
 CREATE_TOPICS, API_VERSIONS, FIND_COORDINATOR, OFFSET_FETCH, OFFSET_COMMIT = 19, 18, 10, 9, 8
+INCREMENTAL_ALTER_CONFIGS, GROUP, SET = 44, 32, 0
 CLIENT_ID = b"wire"
 
 
@@ -82,6 +83,16 @@ class Connection:
         answer = self.call(CREATE_TOPICS, 2, array([entry]) + struct.pack(">i?", 10_000, False))
         # throttle int32, count int32, name, error code, message
         code: int = struct.unpack_from(">h", answer, 8 + len(text(topic)))[0]
+        return code
+
+    def set_group_config(self, group: str, key: str, value: str) -> int:
+        """IncrementalAlterConfigs v0 of one group: the error code."""
+        resource = (
+            struct.pack(">b", GROUP) + text(group) + array([text(key) + struct.pack(">b", SET) + text(value)])
+        )
+        answer = self.call(INCREMENTAL_ALTER_CONFIGS, 0, array([resource]) + struct.pack(">?", False))
+        # throttle int32, count int32, error code, ...
+        code: int = struct.unpack_from(">h", answer, 8)[0]
         return code
 
     def find_coordinator(self, group: str) -> int:

@@ -493,22 +493,26 @@ class BrokerCore:
         while not connection.closing:
             if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked:
                 return
-            if unanswered:
-                pipelined_key = connection.pipelined_key
-                if (
-                    pipelined_key is None
-                    or len(unanswered) >= _UNANSWERED
-                    or connection.decided_bytes >= _DECIDED_BYTES
-                ):
-                    return
-                frame = next_frame(pipelined_key)
-            else:
+            if not unanswered:
                 frame = next_frame()
-            if frame is None:
-                return
+                if frame is None:
+                    return
+            else:
+                pipelined_key = connection.pipelined_key
+                may_follow = (
+                    pipelined_key is not None
+                    and len(unanswered) < _UNANSWERED
+                    and connection.decided_bytes < _DECIDED_BYTES
+                )
+                frame = next_frame(pipelined_key) if may_follow else None
+                if frame is None:
+                    if not self._answered:
+                        return
+                    self._release_answered()
+                    if unanswered:
+                        return
+                    continue
             self._decide(connection, frame, now)
-            if self._answered:
-                self._release_answered()
 
     def _serve_resumed(self, connection: Connection, now: Now) -> None:
         try:

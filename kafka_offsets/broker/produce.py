@@ -105,7 +105,10 @@ def _append_all(
     topics = core.topics
     responses = []
     response_class = messages.ProduceResponse
-    size = sum(len(data.records or b"") for named in request.topic_data for data in named.partition_data)
+    size = 0
+    for named in request.topic_data:
+        for data in named.partition_data:
+            size += len(data.records or b"")
     if size >= _LARGE_BYTES:
         keep_freed_memory(KEPT_BYTES)
     allowance = Allowance(size)

@@ -96,6 +96,10 @@ def find_batch(records: bytes | None, api_version: int) -> BatchHeader | Refused
 
     Bytes behind it that are no whole batch are let pass, as Kafka does.
     """
+    if records is not None and len(records) >= HEADER_BYTES:
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(records)
+        if magic == 2 and length + LOG_OVERHEAD == len(records):  # as nearly all are
+            return _let_in(read_batch_header(records), api_version)
     size = 0 if records is None else _batch_size(records, 0)
     if isinstance(size, Refused):
         return size
@@ -105,17 +109,21 @@ def find_batch(records: bytes | None, api_version: int) -> BatchHeader | Refused
         return _invalid(f"record batches of magic {records[16]} are not taken, only of magic 2", by_log=False)
     if size < HEADER_BYTES:
         return Refused(ErrorCode.CORRUPT_MESSAGE, f"a record batch of {size} bytes", by_log=False)
-    header = read_batch_header(records)
-    if api_version < _ZSTD_SINCE and header.attributes & 7 == Compression.ZSTD:
-        return Refused(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{api_version} takes no zstd", by_log=False
-        )
-    if size < len(records):
+    header = _let_in(read_batch_header(records), api_version)
+    if size < len(records) and not isinstance(header, Refused):
         following = _batch_size(records, size)
         if isinstance(following, Refused):
             return following
         if following:
             return _invalid("a partition takes one record batch at a time", by_log=False)
+    return header
+
+
+def _let_in(header: BatchHeader, api_version: int) -> BatchHeader | Refused:
+    if api_version < _ZSTD_SINCE and header.attributes & 7 == Compression.ZSTD:
+        return Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{api_version} takes no zstd", by_log=False
+        )
     return header
 
 
@@ -165,6 +173,16 @@ class Allowance:
         self._items -= count
 
 
+class _Unbounded(Allowance):
+    """What is not compressed has no more in it than its bytes."""
+
+    def take_items(self, count: int) -> None:
+        """Do nothing."""
+
+
+_ENOUGH = _Unbounded(0)
+
+
 def check_batch(
     records: bytes,
     header: BatchHeader,
@@ -186,7 +204,7 @@ def check_batch(
         return refused
     faults = _Faults(header, config, topic_partition, now)
     try:
-        seen = _scan_batch(records, header, config, faults, allowance or Allowance(header.size))
+        latest, body = _scan_batch(records, header, config, faults, allowance or Allowance(header.size))
     except SwellsError as error:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error), by_log=False)
     except ProtocolError as error:
@@ -194,7 +212,7 @@ def check_batch(
     refused = faults.refused()
     if refused is not None:
         return refused
-    return _as_kept(records, header, seen, config, now)
+    return _as_kept(records, header, latest, body, config, now)
 
 
 def _invalid(message: str, *, by_log: bool = True) -> Refused:
@@ -210,8 +228,8 @@ def _too_large(size: int, config: TopicConfig) -> Refused:
 def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> Refused | None:
     if header.base_offset != 0:
         return _invalid(f"the base offset of a new record batch is 0, not {header.base_offset}")
-    if header.size > config.max_message_bytes:
-        return _too_large(header.size, config)
+    if (size := header.size) > config.max_message_bytes:
+        return _too_large(size, config)
     try:
         verify_crc(records, 0, header)
     except ProtocolError as error:
@@ -224,17 +242,6 @@ def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> R
     if header.producer_id >= 0 and header.base_sequence < 0:
         return _invalid(f"producer {header.producer_id} sent the sequence number {header.base_sequence}")
     return None
-
-
-class _Seen(NamedTuple):
-    """What the records of a batch are like. Timestamps are deltas to the base timestamp.
-
-    body  the records, not compressed; None where the batch holds them so
-    """
-
-    min_timestamp_delta: int
-    max_timestamp_delta: int
-    body: bytes | bytearray | None
 
 
 class _Faults:
@@ -300,9 +307,10 @@ class _Faults:
 
 def _scan_batch(
     records: bytes, header: BatchHeader, config: TopicConfig, faults: _Faults, allowance: Allowance
-) -> _Seen:
+) -> tuple[int, bytes | bytearray | None]:
     """Read all records of a batch without keeping any.
 
+    Returns their latest timestamp, and their bytes uncompressed, None where the batch holds them so.
     Raises ProtocolError when they are not well formed, SwellsError when they are more than the allowance.
     """
     count = header.record_count
@@ -313,7 +321,7 @@ def _scan_batch(
         data = body = allowance.decompress(header.compression, records[HEADER_BYTES : header.size], config)
         position, limit = 0, len(body)
     else:
-        allowance = Allowance(header.size)  # which is always enough
+        allowance = _ENOUGH
     if count * _LEAST_RECORD_BYTES > limit - position:
         raise ProtocolError(f"{count} records in {limit - position} bytes", position)
     allowance.take_items(count)
@@ -321,22 +329,30 @@ def _scan_batch(
     base = header.base_timestamp
     if not _LEAST_TIMESTAMP <= base + low <= base + high <= _MAX_TIMESTAMP:
         raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)
-    return _Seen(low, high, body)
+    return base + high, body
 
 
 def _as_kept(
-    records: bytes, header: BatchHeader, seen: _Seen, config: TopicConfig, now: Now
+    records: bytes,
+    header: BatchHeader,
+    latest: int,
+    body: bytes | bytearray | None,
+    config: TopicConfig,
+    now: Now,
 ) -> Accepted | Refused:
-    """Return the batch with the topic's compression, timestamp type and true max timestamp."""
+    """Return the batch with the topic's compression, timestamp type and true max timestamp.
+
+    latest  timestamp of its records, body  these uncompressed, or None: see `_scan_batch`
+    """
     log_append_time = now.wall_ms if config.message_timestamp_type == "LogAppendTime" else -1
     max_timestamp = log_append_time
     if log_append_time < 0:
-        max_timestamp = max(NO_TIMESTAMP, header.base_timestamp + seen.max_timestamp_delta)
+        max_timestamp = max(NO_TIMESTAMP, latest)
         if header.is_log_append_time:
             max_timestamp = header.max_timestamp
     compression = _COMPRESSIONS.get(config.compression_type, header.attributes & 7)
     if compression != header.attributes & 7:
-        body = records[HEADER_BYTES : header.size] if seen.body is None else seen.body
+        body = records[HEADER_BYTES : header.size] if body is None else body
         batch = replace_body(header, body, Compression(compression))
         if len(batch) > config.max_message_bytes:
             return _too_large(len(batch), config)

@@ -82,7 +82,13 @@ class KafkaPeer:
         extra = self._directory / "extra.properties"
         extra.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         port = two_free_ports()
-        self._run("start", port, self._directory, extra)
+        (self._directory / "pid").unlink(missing_ok=True)
+        try:
+            self._run("start", port, self._directory, extra)
+        except BaseException:  # the test's time is up, and nobody else would end it
+            if (self._directory / "pid").exists():
+                self._run("stop", self._directory)
+            raise
         self._runs = True
         return "127.0.0.1", port
 

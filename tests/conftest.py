@@ -67,7 +67,7 @@ def pytest_collection_finish() -> None:
 
 class _ClosesWhenForgotten(socket.socket):
     def __del__(self) -> None:
-        self.close()
+        super(socket.socket, self).close()  # which does for one that could not be made as well
 
 
 def _a_socket_that_closes(_: object, family: int, kind: int, protocol: int) -> socket.socket:

@@ -63,6 +63,9 @@ _DECIDED_BYTES = 4 << 20
 _OUTPUT_BYTES = 1 << 20
 """A connection with so many bytes of answers to be sent has no further request decided."""
 
+_ANSWERED_TOGETHER = 8
+"""Answers of so many requests that need not wait for each other are let go at once."""
+
 _ROUNDS = 8
 """How often one turn goes round for requests that its own answers let through, before other connections' turn."""
 
@@ -488,7 +491,14 @@ class BrokerCore:
         return opened.log
 
     def _serve(self, connection: Connection, now: Now) -> None:
-        """Decide the requests that have come in whole, as far as those before them allow."""
+        """Decide the requests that have come in whole, as far as those before them allow; let their answers go."""
+        try:
+            self._decide_frames(connection, now)
+        finally:  # also when one of them closes the connection: it is flushed with what is in its output by then
+            if self._answered:
+                self._release_answered()
+
+    def _decide_frames(self, connection: Connection, now: Now) -> None:
         unanswered, next_frame = connection.unanswered, connection.reader.next_frame
         while not connection.closing:
             if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked:
@@ -513,6 +523,8 @@ class BrokerCore:
                         return
                     continue
             self._decide(connection, frame, now)
+            if len(unanswered) >= _ANSWERED_TOGETHER and self._answered:
+                self._release_answered()
 
     def _serve_resumed(self, connection: Connection, now: Now) -> None:
         try:

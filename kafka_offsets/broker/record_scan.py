@@ -161,7 +161,10 @@ def _go_through(  # noqa: C901 one pass, no calls
             size, position = read_varint(data, position)
         if size > 0:
             position += size
-        position = position + 1 if data[position] == 0 else _skip_headers(data, position, end, allowance)
+        if data[position] == 0:
+            position += 1
+        else:
+            position = _skip_headers(data, position, min(end, limit), allowance)
         if position != end or end > limit:
             raise ProtocolError(f"record {index} does not have the size that it announces", position)
         if size == before and stops:

@@ -411,6 +411,40 @@ def test_a_start_that_fails_gives_the_directory_free() -> None:
         assert caught.value.position
 
 
+def produce_request(topic: str, records: bytes, *, acks: int = 1) -> messages.ProduceRequest:
+    request = messages.ProduceRequest
+    data = request.TopicProduceData(topic, partition_data=[request.PartitionProduceData(0, records)])
+    return request(None, acks, 1000, [data])
+
+
+@pytest.mark.parametrize("closes", ["a size that no frame has", "an error with acks=0"])
+def test_what_closes_a_connection_takes_no_answer_along(core: BrokerCore, closes: str) -> None:
+    client, records = CoreClient(core), bytes(encode_batch([(b"k", b"v", (), 0)]))
+    last = struct.pack(">i", -5)
+    if closes != "a size that no frame has":
+        last = client.frame(produce_request("unknown", records, acks=0), 9)
+        client.expected.clear()
+    frames = [client.frame(produce_request("t", records), 9) for _ in range(3)]
+    client.send_bytes(b"".join(frames) + last)
+    assert client.connection.closing
+    answers = [
+        answer.responses[0].partition_responses[0] for answer in client.take()
+    ]  # at once: it may be flushed
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_peer_whose_records_are_refused_at_length_and_who_reads_nothing_is_not_answered_without_end() -> (
+    None
+):
+    core = make_core(fsync="never")
+    core.create_topic("c" * 200, 1, {"cleanup.policy": "compact"})
+    client, keyless = CoreClient(core), bytes(encode_batch([(None, b"", (), 0)] * 100))
+    client.send(*((produce_request("c" * 200, keyless), 9) for _ in range(300)))
+    while core.end_turn():
+        pass
+    assert 1 << 20 <= client.connection.output_bytes < 2 << 20
+
+
 def test_a_peer_that_asks_for_much_and_reads_nothing_is_not_answered_without_end(core: BrokerCore) -> None:
     client = CoreClient(core)
     log = core.topics.partition("t", 0).log  # type: ignore[union-attr]

@@ -97,6 +97,11 @@ BY_LOG = [
     ("offset deltas that skip", edited(body=record(0) + record(7), record_count=2, last_offset_delta=1), 87),
     ("a header without a key", edited(body=b"\x12\x00\x00\x00\x01\x01\x02\x01\x00\x00"), 87),
     ("more headers than fit", edited(body=b"\x0e\x00\x00\x00\x01\x01\x7e\x00"), 87),
+    (
+        "more headers than fit in a record that announces more than the batch",
+        edited(body=encode_varint(1 << 20) + b"\x00\x00\x00\x01\x01" + encode_varint(200_000) + bytes(8)),
+        87,
+    ),
     ("a control batch", edited(attributes=0x20), 87),
     ("a producer without a sequence number", edited(producer_id=5, producer_epoch=0, base_sequence=-1), 87),
     ("codec 5", edited(attributes=5), 87),

@@ -168,7 +168,7 @@ def test_a_client_follows_leaders_and_coordinators_and_outlives_a_node(
     cluster: Cluster, run: Callable[[Cluster], None]
 ) -> None:
     run(cluster)
-    gc.collect()  # here, and not in a later test, is told what this client or ours has left open
+    gc.collect()  # here, and not in a later test, is told what our broker has left open
     assert {request.node for request in cluster.requests.of("Produce")} == {1, 2, 3}
     assert cluster.requests.of(error="NOT_LEADER_OR_FOLLOWER")
     assert cluster.requests.of(error="NOT_COORDINATOR")

@@ -43,6 +43,7 @@ _SWOLLEN_BYTES_A_BYTE = 16  # and a request as much more for each of its bytes
 _SWOLLEN_ITEMS = 100_000  # records and headers in all the compressed batches of a request
 _SWOLLEN_ITEMS_A_BYTE = 2  # zstd packs tiny records, all the same, into less than a byte each
 
+_SHOWN_RECORD_ERRORS = 3
 _MOST_RECORD_ERRORS = 100
 """How many records are named to a client: an answer must not be many times as large as its request."""
 
@@ -301,7 +302,14 @@ class _Faults:
         if self._has_wrong_time:
             message = "One or more records have been rejected due to invalid timestamp"
             return Refused(ErrorCode.INVALID_TIMESTAMP, message, tuple(self._named))
-        message = f"One or more records have been rejected due to {self._count} record errors in total"
+        shown = ", ".join(
+            f"RecordError(batchIndex={index}, message='{message}')"
+            for index, message in self._named[:_SHOWN_RECORD_ERRORS]
+        )
+        message = (
+            f"One or more records have been rejected due to {self._count} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
+        )
         return Refused(ErrorCode.INVALID_RECORD, message, tuple(self._named))
 
 

@@ -163,7 +163,12 @@ def test_of_many_wrong_records_the_first_hundred_are_named_and_all_are_counted(c
     records = [(None, b"v", (), KNOWN_EPOCH)] * 1000
     answer = core.produce("compact", encode_batch(records, compression=Compression.GZIP))
     assert [error.batch_index for error in answer.record_errors] == list(range(100))
-    assert answer.error_message == "One or more records have been rejected due to 1000 record errors in total"
+    assert answer.error_message.startswith(
+        "One or more records have been rejected due to 1000 record errors in total, "
+        "and only showing the first three errors at most: [RecordError(batchIndex=0, message='Compacted topic"
+    )
+    assert answer.error_message.count("RecordError(") == 3
+    assert answer.error_message.endswith("')]")
 
 
 GROWTH = """

@@ -132,29 +132,36 @@ def compare(address: str, shown: bool) -> None:
             if not ready:
                 make_ready(host, int(port))
                 ready = True
-            events = comparable(play_remote(host, int(port), situation))
+            events = comparable(play_remote(host, int(port), situation), kafkas)
         except (ConnectionError, AssertionError, AttributeError) as error:
             events, ready = [["broker", f"does not go on: {error!r}"]], False
             time.sleep(1)
-        kafkas = comparable(kafkas)
+        kafkas = comparable(kafkas, kafkas)
         agreed += events == kafkas
         if events != kafkas and shown:
             print(difference(name, events, kafkas), flush=True)
     print(f"{agreed} of {asked} situations agree")
 
 
-def comparable(events: list[Event]) -> list[Event]:
-    """Return events without the APIs that ours does not serve, and without words about refused batches."""
+def comparable(events: list[Event], kafkas: list[Event]) -> list[Event]:
+    """Return events without the APIs that ours does not serve, and what is said of a batch where Kafka says nothing."""
     kept = []
-    for *front, last in events:
-        for topic in last.get("responses", ()) if isinstance(last, dict) else ():
-            for partition in topic.get("partition_responses", ()):
-                partition["error_message"] = None
+    for number, (*front, last) in enumerate(events):
+        theirs = _batches(kafkas[number][-1]) if number < len(kafkas) else []
+        for batch, other in zip(_batches(last), theirs, strict=False):
+            if "error_message" in batch and other.get("error_message") is None:
+                batch["error_message"] = None
         if isinstance(last, dict) and "api_keys" in last:
             rows = [row for row in last["api_keys"] if row["api_key"] in SERVED.by_key]
             last = last | {"api_keys": rows}
         kept.append([*front, last])
     return kept
+
+
+def _batches(answer: Any) -> list[dict[str, Any]]:
+    """Return what is said of each partition, if it is an answer to Produce."""
+    topics = answer.get("responses", ()) if isinstance(answer, dict) else ()
+    return [partition for topic in topics for partition in topic.get("partition_responses", ())]
 
 
 def has_silence(events: list[Event]) -> bool:

@@ -848,6 +848,20 @@ def test_a_group_that_was_to_be_downgraded_goes_on_as_a_consumer_group_when_the_
     assert [*world.members()] == ["m1"]
 
 
+def test_who_waits_in_a_group_that_could_not_be_downgraded_hears_so_at_once() -> None:
+    world = ConsumerWorld(consumer_session_timeout_ms=60_000)
+    members = mixed(world, None, None, None)
+    world.hold = True
+    world.heartbeat_later("m1", -1)
+    waiting = [world.join(member, **CLASSIC) for member in members[:2]]
+    assert all(joining.is_parked for joining in waiting)
+    world.fail_log()
+    world.hold = False
+    world.tick()
+    assert [joining.error for joining in waiting] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert [*world.members()] == ["m1", *members]
+
+
 def test_what_a_downgraded_member_has_is_written_for_it_to_read() -> None:
     world = ConsumerWorld()
     world.enter_consumer("m1", "a", instance_id="i")
@@ -857,5 +871,7 @@ def test_what_a_downgraded_member_has_is_written_for_it_to_read() -> None:
     assert (back.error_code, group.generation, group.state.value) == (0, back.generation_id, "Stable")
     got = world.sync(back.member_id, back.generation_id, instance="i")
     assert got.answer.assignment == assignment("a", 0, 1, 2)
+    assert group.is_subscribed_to("a")
+    assert not group.is_subscribed_to("b")
     again = world.restart()
     assert {*again.group().members} == {back.member_id}

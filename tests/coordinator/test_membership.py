@@ -68,6 +68,21 @@ def test_an_expired_leader_is_replaced() -> None:
     assert world.join(follower).answer.leader == follower
 
 
+def test_a_rebalance_that_no_static_member_has_joined_goes_on() -> None:
+    world = World()
+    leader, other = world.stable(instances=("a", "b"), rebalance_ms=5_000, session_ms=60_000)
+    newcomer = world.join(rebalance_ms=5_000).answer.member_id
+    assert world.join(newcomer, rebalance_ms=5_000).is_parked
+    world.leave(newcomer)
+    world.advance(6_000)
+    assert (world.group().state.value, world.group().generation) == ("PreparingRebalance", 2)
+    first = world.join(leader, "a", rebalance_ms=5_000, session_ms=60_000)
+    assert first.is_parked
+    world.advance(5_000)
+    assert first.answer.generation_id == 3
+    assert [*world.group().members] == [leader, other]
+
+
 # Leaving
 
 

@@ -126,6 +126,21 @@ def test_members_that_never_sync_are_removed_after_the_rebalance_timeout() -> No
     assert world.beat(leader, 2) == E.REBALANCE_IN_PROGRESS
 
 
+def test_a_static_member_that_starts_again_before_it_has_synced_must_sync_all_the_same() -> None:
+    world = World()
+    leader = world.join(instance="a", rebalance_ms=5_000).answer.member_id
+    world.join(instance="b", rebalance_ms=5_000)
+    world.join(leader, "a", rebalance_ms=5_000)
+    world.sync(leader, 2, {leader: b"L"}, instance="a")
+    again = world.join(instance="b", rebalance_ms=5_000).answer
+    assert again.generation_id == 2
+    world.advance(4_999)
+    assert world.beat(again.member_id, 2, "b") == 0
+    world.advance(1)
+    assert world.beat(again.member_id, 2, "b") == E.UNKNOWN_MEMBER_ID
+    assert world.beat(leader, 2, "a") == E.REBALANCE_IN_PROGRESS
+
+
 def test_a_leader_that_never_syncs_is_removed_and_the_others_are_sent_back() -> None:
     world = World()
     leader, follower = completing(world, rebalance_ms=5_000)

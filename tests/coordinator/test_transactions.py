@@ -10,6 +10,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import transaction_records, transactions
 from kafka_offsets.coordinator.transactions import (
     LAST_EPOCH,
+    NO_EPOCH,
     Decision,
     State,
     Transaction,
@@ -89,6 +90,16 @@ def test_a_recovery_needs_the_present_epoch_or_the_one_whose_answer_was_lost(
     decided = init_producer_id(begun(last_producer_epoch=2), 1000, expected, ids(), NOW)
     assert decided.error is error
     assert (decided.transaction and decided.transaction.producer_epoch) == epoch
+
+
+@pytest.mark.parametrize(("expected", "last"), [(None, NO_EPOCH), ((7, LAST_EPOCH), LAST_EPOCH)])
+def test_a_producer_whose_epochs_are_used_up_gets_another_id(
+    expected: tuple[int, int] | None, last: int
+) -> None:
+    error, made = init_producer_id(begun(producer_epoch=LAST_EPOCH), 1000, expected, ids(9), NOW)
+    assert (error, made and made.producer_id, made and made.producer_epoch) == (ErrorCode.NONE, 9, 0)
+    assert made is not None
+    assert (made.last_producer_epoch, made.previous_producer_id) == (last, 7)
 
 
 def test_partitions_that_are_there_already_change_nothing() -> None:

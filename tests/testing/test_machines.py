@@ -37,16 +37,17 @@ class Machine(ConsumerMachine):
         self.books.append(record.value)
         self.commit(record)
 
-    def commit(self, record) -> None:
-        """Commit as a client, whom faults strike, and not as the broker's own `commit`."""
+    def commit(self, record) -> bool:
+        """Commit as a client, whom faults strike, and not as the broker's own `commit`; say whether it is known."""
         request = commits.request(self.group, {(record.topic, record.partition): record.offset + 1}, {})
         try:
             answer = self.broker._wait_for(
                 lambda server: embedded.Server.exchange(server, request, commits.VERSION)
             )
             commits.check(self.group, answer, {})
-        except (CommitRefusedError, RuntimeError):
-            pass  # a fault
+        except (CommitRefusedError, RuntimeError):  # a fault
+            return False
+        return True
 
 
 class Hasty(Machine):
@@ -66,12 +67,17 @@ class Forgetful(Machine):
 class Repeating(Machine):
     guarantee = Guarantee.EXACTLY_ONCE
 
-    def commit(self, record) -> None:
+    def commit(self, record) -> bool:
         """Leave the records to whoever comes next."""
+        return False
 
 
-class Careless(Hasty):
+class Careless(Machine):
     guarantee = Guarantee.AT_MOST_ONCE
+
+    def bill(self, record) -> None:
+        if self.commit(record):
+            self.books.append(record.value)
 
 
 class OnThree(Machine):

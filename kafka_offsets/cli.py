@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print an object a line")
     compact = commands.add_parser(
         "compact",
-        help="compact the logs of a data directory, or the folder of one partition, that no broker uses",
+        help="compact the logs of a data directory, or of one partition's folder, that no broker uses",
         epilog="Exit code: 0 done, 1 when a partition was left as it is, 2 when it cannot be read or a broker uses it.",
     )
     compact.add_argument("directory", type=_directory, metavar="DIR")

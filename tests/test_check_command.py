@@ -161,6 +161,15 @@ def test_what_holds_no_log_is_refused(
     assert line.endswith(("no such directory", "no partition of a topic is in it"))
 
 
+def test_the_directory_of_a_broker_that_nobody_has_used_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_core(DiskFiles(tmp_path / "new")).close()
+    code, lines = run(capsys, tmp_path / "new")
+    assert (code, len(lines)) == (0, 1)
+    assert lines[0].startswith("0 partitions")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_directory_that_is_mounted_read_only_can_be_checked(directory: Path) -> None:
     script = (

@@ -157,6 +157,16 @@ def test_the_folder_of_one_partition_is_compacted_alone(
     assert committed(directory) == [{("kept", 0): 29}] * 2
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--include-active"]])
+def test_the_folder_of_a_partition_whose_topic_is_not_compacted_is_left_as_it_is(
+    directory: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    before = contents(directory / "kept-0")
+    line = refusal(capsys, *options, directory / "kept-0")
+    assert line == "kafka-offsets: kept-0: its topic is not compacted: cleanup.policy is delete"
+    assert contents(directory / "kept-0") == before
+
+
 def test_a_folder_of_kafkas_is_compacted_and_loads_as_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import Record
 from kafka_offsets.storage.checking import Checker, Finding, Kind
-from kafka_offsets.storage.data_directory import LOCK, partition_folders
+from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, partition_folders
 from kafka_offsets.storage.files import ReadOnlyFiles
 from kafka_offsets.storage.folder_facts import Facts, batch_before
 from kafka_offsets.storage.loading import PARTITION_METADATA
@@ -119,7 +119,7 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
         for finding in findings:
             found[finding.kind] += 1
             yield _line(finding, as_json=as_json), finding.kind is not Kind.ADVICE
-        if not is_folder and not checker.counts.partitions:
+        if not is_folder and not checker.counts.partitions and not files.exists(META_PROPERTIES):
             raise StorageError("no partition of a topic is in it", str(directory))
         yield _summary(checker, found, as_json=as_json), False
     finally:

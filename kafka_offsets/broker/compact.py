@@ -29,7 +29,9 @@ _NOTHING = "no partition of a topic that is compacted is in it"
 def compact_directory(
     directory: Path, config: Config, now: Now, *, dry_run: bool = False, include_active: bool = False
 ) -> Iterator[Compacted]:
-    """Compact every topic of a data directory whose policy says so, or the folder of one partition, whatever it says.
+    """Compact every topic of a data directory whose policy says so, or the folder of one partition of such a topic.
+
+    A folder that stands in no data directory, as a copy of one does, has no policy and is compacted.
 
     include_active  begin a new segment in each log before, so that the active one is not spared
     Gives what became of each partition that holds something, then the sum. Raises StorageError when the directory
@@ -83,7 +85,11 @@ class _Run(NamedTuple):
             logged = {f"{topic}-{index}" for topic, index in directory.unopened()}
             topics = Topics(directory, config)
             for topic in topics.all():
-                if folder is None and "compact" not in cleanup_policy(topic):
+                policy = cleanup_policy(topic)
+                if "compact" not in policy:
+                    if folder is not None and folder.rpartition("-")[0] == topic.name:
+                        message = f"its topic is not compacted: cleanup.policy is {','.join(sorted(policy))}"
+                        raise StorageError(message, folder)
                     continue
                 rules = compaction_config(config, topic.config)
                 for index in range(topic.partition_count):

@@ -493,9 +493,10 @@ class Broker:
         """Commit offsets of a group that has no members, by (topic, partition); returns when they are committed.
 
         expected  the offsets that must be committed now, None for none: then all of `offsets` are committed or nothing
-        CommitRefusedError says which were not, and what is committed in place of what was expected. ValueError for an
-        offset or a partition that the protocol has no room for, TypeError for one that is no int. RuntimeError when
-        the broker is not running, or when this is the thread of its loop, which has to answer.
+        CommitRefusedError says which were not, and what is committed in place of what was expected. ValueError for a
+        negative offset, and for an offset or a partition that the protocol has no room for, TypeError for one that is
+        no int. RuntimeError when the broker is not running, or when this is the thread of its loop, which has to
+        answer.
         """
         request = commits.request(group, offsets, expected or {})
         answer = self._wait_for(lambda server: server.exchange(request, commits.VERSION))

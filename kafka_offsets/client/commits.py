@@ -24,11 +24,13 @@ def request(
     """Return the request that commits `offsets`, for partitions in `expected` on condition.
 
     metadata  a text that is kept with each offset
-    ValueError for an expected offset of a partition that is not to be committed, and for an offset or a partition that
-    the protocol has no room for; TypeError for one that is no int.
+    ValueError for an expected offset of a partition that is not to be committed, for a negative offset, and for an
+    offset or a partition that the protocol has no room for; TypeError for one that is no int.
     """
     for place, offset in offsets.items():
         _check_numbers(place, offset, "offset")
+        if offset < 0:
+            raise ValueError(f"{place[0]}-{place[1]}: the offset is {offset}, and offsets begin at 0")
     for place, wanted_offset in expected.items():
         if wanted_offset is not None:
             _check_numbers(place, wanted_offset, "expected offset")

@@ -187,7 +187,8 @@ class Broker(embedded.Broker):
     def assert_lag(self, group: str, expected: int | Mapping[Place, int]) -> None:
         """Fail unless a group lags behind by so many offsets, in all or by (topic, partition).
 
-        In all is: of the topics that it has committed an offset of. The AssertionError shows each partition.
+        In all is: of the topics that it has committed an offset of, none of them beyond the end of its partition, where
+        the lag is negative. The AssertionError shows each partition.
         TypeError for what is neither a number nor names partitions.
         """
         __tracebackhide__ = True
@@ -199,8 +200,9 @@ class Broker(embedded.Broker):
                 raise AssertionError(
                     f"nothing is committed by group {group!r}, expected a lag of {expected} in all"
                 )
-            wrong = lines if total != expected else []
-            self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}")
+            wrong = lines if total != expected or min(behind.values()) < 0 else []
+            beyond = " and no offset beyond an end" if total == expected else ""
+            self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}{beyond}")
             return
         _check_places(expected, "lag")
         found = self.lag(group, {topic for topic, _ in expected})

@@ -154,6 +154,8 @@ def test_numbers_that_no_request_has_room_for_are_named(broker: Broker) -> None:
         broker.commit("billing", {("orders", 2**31): 1})
     with pytest.raises(ValueError, match="orders-0: the expected offset is "):
         broker.commit("billing", {("orders", 0): 1}, expected={("orders", 0): 2**63})
+    with pytest.raises(ValueError, match="orders-0: the offset is -1, and offsets begin at 0"):
+        broker.commit("billing", {("orders", 0): -1})
     with pytest.raises(TypeError, match="orders-0: the offset is '1', not an int"):
         broker.commit("billing", {("orders", 0): "1"})  # type: ignore[dict-item]
     assert offsets_of(broker) == {}

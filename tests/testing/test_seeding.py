@@ -179,6 +179,19 @@ def test_assertions_explain_themselves(broker: Broker) -> None:
     assert str(failed.value) == "nothing is committed by group 'nobody', expected a lag of 0 in all"
 
 
+def test_a_lag_of_all_is_not_made_up_by_an_offset_beyond_an_end(broker: Broker) -> None:
+    broker.create_topic("two", 2)
+    broker.produce("two", [b"a"], partition=1)
+    broker.commit("ahead", {("two", 0): 1, ("two", 1): 0})
+    assert broker.lag("ahead") == {("two", 0): -1, ("two", 1): 1}
+    broker.assert_lag("ahead", {("two", 0): -1, ("two", 1): 1})
+    with pytest.raises(
+        AssertionError, match="lags by 0 in all, expected 0 and no offset beyond an end"
+    ) as caught:
+        broker.assert_lag("ahead", 0)
+    assert "two-0: lag -1" in str(caught.value)
+
+
 @pytest.mark.parametrize("wrong", [{"orders": 1}, {("orders", "0"): 1}, [("orders", 0)], None])
 def test_assertions_say_which_shape_they_expect(broker: Broker, wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"a dict \{\(topic, partition\): offset\} is expected"):

@@ -76,7 +76,10 @@ class CommitRefusedError(KafkaOffsetsError):
         self.found = dict(found)
         parts = []
         for place, error in self.errors.items():
-            current = f", offset {found[place]} is committed" if place in found else ""
+            current = ""
+            if place in found:
+                now = "nothing" if found[place] < 0 else f"offset {found[place]}"
+                current = f", {now} is committed"
             parts.append(f"{place[0]}-{place[1]} {error.name} ({errors[place]}){current}")
         super().__init__(f"commit of group {group}: {'; '.join(parts)}")
 

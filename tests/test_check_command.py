@@ -152,6 +152,11 @@ def test_two_checks_share_a_directory_and_give_it_free(directory: Path) -> None:
     DataDirectory(DiskFiles(directory)).close()
 
 
+def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert refusal(capsys, tmp_path / "file") == f"kafka-offsets: {tmp_path}/file: not a directory"
+
+
 @pytest.mark.parametrize("make", [lambda path: path / "missing", lambda path: path], ids=["missing", "empty"])
 def test_what_holds_no_log_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], make: object

@@ -203,6 +203,8 @@ def test_what_cannot_be_compacted_is_told_in_one_line(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "no such directory" in refusal(capsys, tmp_path / "none")
+    (tmp_path / "file").touch()
+    assert "file: not a directory" in refusal(capsys, tmp_path / "file")
     assert "no partition of a topic" in refusal(capsys, "--dry-run", tmp_path)
     user = DataDirectory(DiskFiles(directory))
     for options in ([], ["--dry-run"]):

@@ -105,7 +105,7 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     """
     directory = directory.resolve()
     if not directory.is_dir():
-        raise StorageError("no such directory", str(directory))
+        raise StorageError("not a directory" if directory.exists() else "no such directory", str(directory))
     is_folder = is_partition_folder(directory)
     files = ReadOnlyFiles(directory.parent if is_folder else directory)
     lock = files.lock(LOCK)

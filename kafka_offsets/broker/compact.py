@@ -39,7 +39,7 @@ def compact_directory(
     """
     directory = directory.resolve()
     if not directory.is_dir():
-        raise StorageError("no such directory", str(directory))
+        raise StorageError("not a directory" if directory.exists() else "no such directory", str(directory))
     is_folder = is_partition_folder(directory)
     root = directory.parent if is_folder else directory
     if not is_folder and not _is_data_directory(root):

@@ -287,7 +287,7 @@ class DiskFiles(Files):
         try:
             os.makedirs(self._absolute(path), exist_ok=True)
         except OSError as error:
-            raise _refused(error, "make the directory", path) from error
+            raise _refused(error, "make the directory", path or self.root) from error
 
     def remove(self, path: str) -> None:
         """Remove a file."""

@@ -143,6 +143,10 @@ def test_the_broker_in_this_process_commits(broker: Broker) -> None:
         ("orders", 2): ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
     assert refused.value.found == {("orders", 0): 5}
+    with pytest.raises(
+        CommitRefusedError, match=r"orders-2 COMMITTED_OFFSET_MISMATCH .*, nothing is committed$"
+    ):
+        broker.commit("billing", {("orders", 2): 6}, expected={("orders", 2): 2})
     with pytest.raises(ValueError, match="none is committed for: orders-1"):
         broker.commit("billing", {("orders", 0): 6}, expected={("orders", 1): 2})
 

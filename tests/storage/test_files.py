@@ -110,6 +110,12 @@ def test_a_refusal_names_the_path(files: Files, action: object) -> None:
     assert caught.value.path in ("missing/file", "missing")
 
 
+def test_a_root_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=f"^{tmp_path}/file: cannot make the directory"):
+        DiskFiles(tmp_path / "file").make_directory("")
+
+
 def test_a_short_write_goes_on_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))

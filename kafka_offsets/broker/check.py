@@ -97,15 +97,21 @@ def is_partition_folder(directory: Path) -> bool:
     return (directory / PARTITION_METADATA).exists() or any(directory.glob(f"*{LOG_SUFFIX}"))
 
 
+def existing_directory(path: Path) -> Path:
+    """Return the absolute path of a directory. Raises StorageError when it is none."""
+    path = path.resolve()
+    if not path.is_dir():
+        raise StorageError("not a directory" if path.exists() else "no such directory", str(path))
+    return path
+
+
 def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     """Check a directory; give a line for each finding and one for all, and whether it speaks of damage.
 
     as_json  an object a line
     Raises StorageError when it cannot be read or a broker uses it.
     """
-    directory = directory.resolve()
-    if not directory.is_dir():
-        raise StorageError("not a directory" if directory.exists() else "no such directory", str(directory))
+    directory = existing_directory(directory)
     is_folder = is_partition_folder(directory)
     files = ReadOnlyFiles(directory.parent if is_folder else directory)
     lock = files.lock(LOCK)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_offsets.broker.check import is_partition_folder
+from kafka_offsets.broker.check import existing_directory, is_partition_folder
 from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.maintenance import adopted_configs, cleanup_policy, compaction_config
@@ -37,9 +37,7 @@ def compact_directory(
     Gives what became of each partition that holds something, then the sum. Raises StorageError when the directory
     cannot be used.
     """
-    directory = directory.resolve()
-    if not directory.is_dir():
-        raise StorageError("not a directory" if directory.exists() else "no such directory", str(directory))
+    directory = existing_directory(directory)
     is_folder = is_partition_folder(directory)
     root = directory.parent if is_folder else directory
     if not is_folder and not _is_data_directory(root):
@@ -84,10 +82,11 @@ class _Run(NamedTuple):
             closing.callback(directory.close)
             logged = {f"{topic}-{index}" for topic, index in directory.unopened()}
             topics = Topics(directory, config)
+            wanted = None if folder is None else folder.rpartition("-")[0]
             for topic in topics.all():
                 policy = cleanup_policy(topic)
                 if "compact" not in policy:
-                    if folder is not None and folder.rpartition("-")[0] == topic.name:
+                    if wanted == topic.name:
                         message = f"its topic is not compacted: cleanup.policy is {','.join(sorted(policy))}"
                         raise StorageError(message, folder)
                     continue

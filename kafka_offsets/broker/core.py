@@ -505,23 +505,20 @@ class BrokerCore:
                 return
             if not unanswered:
                 frame = next_frame()
-                if frame is None:
-                    return
+            elif (
+                (key := connection.pipelined_key) is None
+                or len(unanswered) >= _UNANSWERED
+                or connection.decided_bytes >= _DECIDED_BYTES
+            ):
+                frame = None
             else:
-                pipelined_key = connection.pipelined_key
-                may_follow = (
-                    pipelined_key is not None
-                    and len(unanswered) < _UNANSWERED
-                    and connection.decided_bytes < _DECIDED_BYTES
-                )
-                frame = next_frame(pipelined_key) if may_follow else None
-                if frame is None:
-                    if not self._answered:
-                        return
+                frame = next_frame(key)
+            if frame is None:
+                if unanswered and self._answered:
                     self._release_answered()
-                    if unanswered:
-                        return
-                    continue
+                    if not unanswered:
+                        continue
+                return
             self._decide(connection, frame, now)
             if len(unanswered) >= _ANSWERED_TOGETHER and self._answered:
                 self._release_answered()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from kafka_offsets.broker.record_scan import NO_DELTAS, scan
+from kafka_offsets.broker.record_scan import NO_DELTAS, Items, scan
 from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError
@@ -43,9 +43,10 @@ _SWOLLEN_BYTES_A_BYTE = 16  # and a request as much more for each of its bytes
 _SWOLLEN_ITEMS = 100_000  # records and headers in all the compressed batches of a request
 _SWOLLEN_ITEMS_A_BYTE = 2  # zstd packs tiny records, all the same, into less than a byte each
 
-_SHOWN_RECORD_ERRORS = 3
 _MOST_RECORD_ERRORS = 100
 """How many records are named to a client: an answer must not be many times as large as its request."""
+_SHOWN_RECORD_ERRORS = 3
+"""How many of them the message says in words."""
 
 _ZSTD_SINCE = 7
 """The first version of Produce that may carry zstd (KIP-110)."""
@@ -174,14 +175,14 @@ class Allowance:
         self._items -= count
 
 
-class _Unbounded(Allowance):
+class _Unbounded:
     """What is not compressed has no more in it than its bytes."""
 
     def take_items(self, count: int) -> None:
         """Do nothing."""
 
 
-_ENOUGH = _Unbounded(0)
+_ENOUGH = _Unbounded()
 
 
 def check_batch(
@@ -325,15 +326,16 @@ def _scan_batch(
     body: bytes | bytearray | None = None
     data: bytes | bytearray = records
     position, limit = HEADER_BYTES, header.size
+    items: Items = allowance
     if header.attributes & 7:
         data = body = allowance.decompress(header.compression, records[HEADER_BYTES : header.size], config)
         position, limit = 0, len(body)
     else:
-        allowance = _ENOUGH
+        items = _ENOUGH
     if count * _LEAST_RECORD_BYTES > limit - position:
         raise ProtocolError(f"{count} records in {limit - position} bytes", position)
-    allowance.take_items(count)
-    low, high = scan(data, position, limit, count, faults, allowance)
+    items.take_items(count)
+    low, high = scan(data, position, limit, count, faults, items)
     base = header.base_timestamp
     if not _LEAST_TIMESTAMP <= base + low <= base + high <= _MAX_TIMESTAMP:
         raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)

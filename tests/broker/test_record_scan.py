@@ -53,7 +53,7 @@ def one_by_one(data: bytes, position: int, limit: int, count: int, noted: Noted)
             if data[position] == 0:
                 position += 1
             else:
-                position = record_scan._skip_headers(data, position, end, noted)
+                position = record_scan._skip_headers(data, position, min(end, limit), noted)
             if position != end or end > limit:
                 raise ProtocolError(f"record {index} does not have the size that it announces", position)
     except IndexError:
@@ -104,6 +104,15 @@ def changed(data: bytes, rng: random.Random) -> bytes:
     else:
         out[at] = rng.choice((0, 1, 2, 127, 128, 129, out[at] ^ 1, out[at] ^ 128, rng.randrange(256)))
     return bytes(out)
+
+
+def test_no_header_is_looked_for_behind_the_batch() -> None:
+    headers = encode_varint(1000) + b"\x02k\x01" * 1000
+    record = encode_varint(len(headers) + 5) + b"\x00\x00\x00\x01\x01" + headers
+    noted = Noted(*record_scan.NO_DELTAS[::-1], False)
+    with pytest.raises(ProtocolError, match="1000 headers in 20 bytes"):
+        scan(record, 0, len(record) - len(headers) + 2 + 20, 1, noted, noted)
+    assert noted.noted == []
 
 
 @pytest.mark.parametrize("seed", range(40))

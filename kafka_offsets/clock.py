@@ -47,6 +47,14 @@ class Driver(Protocol):
         """
 
 
+def _whole(ms: float) -> int:
+    """Round to whole milliseconds: records, deadlines and requests have no fractions of them."""
+    try:
+        return round(ms)
+    except (ValueError, OverflowError):
+        raise ValueError(f"a time is a finite number of milliseconds, not {ms}") from None
+
+
 class ManualClock:
     """A clock that moves only when told to, for tests and simulation.
 
@@ -55,8 +63,8 @@ class ManualClock:
     a time may move it; any may read it.
     """
 
-    def __init__(self, wall_ms: int = 1_700_000_000_000, mono_ms: int = 0) -> None:
-        self._now = Now(wall_ms, mono_ms)
+    def __init__(self, wall_ms: float = 1_700_000_000_000, mono_ms: float = 0) -> None:
+        self._now = Now(_whole(wall_ms), _whole(mono_ms))
         self._drivers: list[Driver] = []
         self._moving = threading.Lock()
 
@@ -73,17 +81,25 @@ class ManualClock:
         self._drivers.remove(driver)
 
     def advance(
-        self, ms: int = 0, *, seconds: int = 0, minutes: int = 0, hours: int = 0, days: int = 0
+        self,
+        ms: float = 0,
+        *,
+        seconds: float = 0,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
     ) -> Now:
         """Move both clocks forward by so many milliseconds, or by what else is named, and return the new time.
 
+        The sum is rounded to a whole number of milliseconds. ValueError when it is negative, infinite or no number.
         RuntimeError in the thread of a broker's loop, which has to do it: `await asyncio.to_thread(clock.advance, ms)`.
         """
         ms += 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         if ms < 0:
             raise ValueError(f"time does not go back: advance({ms})")
+        whole_ms = _whole(ms)
         with self._moving:
-            until_ms = self._now.mono_ms + ms
+            until_ms = self._now.mono_ms + whole_ms
             if len(self._drivers) == 1:
                 self._drivers[0].run(until_ms, self._move_to)
             else:
@@ -96,9 +112,9 @@ class ManualClock:
         """Have done what is due now, and finished what has begun, without moving; return the time."""
         return self.advance(0)
 
-    def set_wall(self, wall_ms: int) -> None:
+    def set_wall(self, wall_ms: float) -> None:
         """Let the wall clock jump, as an operator or NTP does; monotonic time goes on as it was."""
-        self._now = self._now._replace(wall_ms=wall_ms)
+        self._now = self._now._replace(wall_ms=_whole(wall_ms))
 
     def _run_due(self) -> int | None:
         """Have every broker do what is due now; return the next deadline of them all."""

@@ -14,5 +14,5 @@ class ManualClock(clock.ManualClock):
     wall_ms  where it begins instead, in milliseconds since the epoch
     """
 
-    def __init__(self, wall_ms: int | None = None) -> None:
+    def __init__(self, wall_ms: float | None = None) -> None:
         super().__init__(time.time_ns() // 1_000_000 if wall_ms is None else wall_ms)

@@ -1,13 +1,14 @@
 """`Broker(clock=ManualClock())`: time is the test's, also for clients at the other end of a socket."""
 
 import asyncio
+import math
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafka_offsets import Broker
+from kafka_offsets import Broker, testing
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing.clock import ManualClock
@@ -212,6 +213,34 @@ def test_two_brokers_follow_one_clock() -> None:
 
 def test_time_may_be_told_in_days_hours_minutes_and_seconds() -> None:
     assert ManualClock().advance(7, seconds=1, minutes=1, hours=1, days=1).mono_ms == 90_061_007
+
+
+def test_fractions_of_a_time_become_whole_milliseconds() -> None:
+    # advance(seconds=1.5) made the time a float: then produce raised TypeError, a join had UNKNOWN_SERVER_ERROR.
+    clock = ManualClock(wall_ms=1e12 + 0.4)
+    assert clock.now() == (10**12, 0)
+    assert clock.advance(0.6, seconds=1.5, days=0.1) == (10**12 + 8_641_501, 8_641_501)
+    assert clock.advance(0.4).mono_ms == 8_641_501
+    clock.set_wall(2e12)
+    assert all(type(ms) is int for ms in clock.now())
+    with testing.Broker(clock=clock) as broker:
+        clock.advance(minutes=0.001)
+        assert broker.produce("t", [b"v"]) == {("t", 0): 1}
+        client = connect(broker)
+        assert heartbeat(client, join(client)) == 0
+        client.close()
+
+
+@pytest.mark.parametrize("ms", [math.nan, math.inf])
+def test_a_time_that_is_no_number_is_refused(ms: float) -> None:
+    clock = ManualClock(5)
+    for move in (clock.advance, clock.set_wall, ManualClock):
+        with pytest.raises(ValueError, match=f"a time is a finite number of milliseconds, not {ms}"):
+            move(ms)
+    for back in (-math.inf, -0.4):
+        with pytest.raises(ValueError, match="time does not go back"):
+            clock.advance(back)
+    assert clock.now() == (5, 0)
 
 
 def test_time_does_not_go_back_and_is_not_waited_for_in_the_brokers_own_thread() -> None:

@@ -2,6 +2,7 @@
 
 `scram-credentials` has a line for each user and mechanism, with what Kafka keeps as well (RFC 5802): the salt, and the
 two keys that are derived from the salted password, in base64. The password is in none of them, nor is it ever sent.
+Only the owner of the file may read it.
 
     {"version": 1, "credentials": 1} 7c85f8de
     {"user": "alice", "mechanism": 1, "iterations": 4096, "salt": "c2FsdA==", "stored_key": "…", "server_key": "…"} …
@@ -61,7 +62,7 @@ class ClientSettings:
 
     def __init__(self, files: Files, names: Container[str]) -> None:
         """Read what is stored."""
-        self._credentials = KeptFile(files, CREDENTIALS, exists=CREDENTIALS in names)
+        self._credentials = KeptFile(files, CREDENTIALS, exists=CREDENTIALS in names, private=True)
         self._quotas = KeptFile(files, QUOTAS, exists=QUOTAS in names)
         self.credentials: Credentials = MappingProxyType({})
         self.quotas: Quotas = MappingProxyType({})

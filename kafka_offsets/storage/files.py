@@ -18,6 +18,7 @@ from contextlib import suppress
 from kafka_offsets.errors import StorageError
 
 TEMPORARY_SUFFIX = ".tmp"
+_PRIVATE = 0o600
 
 
 class File(ABC):
@@ -85,6 +86,10 @@ class Files(ABC):
     def open(self, path: str, create: bool = False) -> File:
         """Open a file for appending and reading; `create` makes an empty one when there is none."""
 
+    def open_private(self, path: str) -> File:
+        """Open a file, made when there is none, that only its owner may read; one that exists gets that mode."""
+        return self.open(path, create=True)
+
     @abstractmethod
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory of that name is there."""
@@ -125,16 +130,17 @@ class Files(ABC):
     def lock(self, path: str) -> Lock:
         """Take the lock that the file `path` stands for, or raise StorageError at once if another holds it."""
 
-    def replace_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
+    def replace_atomically(self, path: str, data: bytes, *, sync: bool = True, private: bool = False) -> None:
         """Give a file new content such that a crash leaves the old or the new, never a mixture.
 
-        sync  False for what can be made again from other files: after a power failure the content may then be
-              torn, after the death of the process alone it is whole
+        sync     False for what can be made again from other files: after a power failure the content may then be
+                 torn, after the death of the process alone it is whole
+        private  only the owner may read it
         The temporary file beside it has the same name and `.tmp`; readers of a directory skip or remove those.
         """
         temporary = path + TEMPORARY_SUFFIX
         try:
-            file = self.open(temporary, create=True)
+            file = self.open_private(temporary) if private else self.open(temporary, create=True)
             try:
                 if file.size:
                     file.truncate(0)  # left by a crash
@@ -256,12 +262,20 @@ class DiskFiles(Files):
 
     def open(self, path: str, create: bool = False) -> File:
         """Open a file for appending and reading; `create` makes an empty one when there is none."""
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return self._open(path, os.O_CREAT if create else 0, 0o644)
+
+    def open_private(self, path: str) -> File:
+        """Open a file, made when there is none, that only its owner may read; one that exists gets that mode."""
+        return self._open(path, os.O_CREAT, _PRIVATE)
+
+    def _open(self, path: str, flags: int, mode: int) -> File:
         try:
-            descriptor = os.open(self._absolute(path), flags, 0o644)
+            descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CLOEXEC | flags, mode)
         except OSError as error:
             raise _refused(error, "open", path) from error
         try:
+            if mode == _PRIVATE:
+                os.fchmod(descriptor, mode)
             return DiskFile(path, os.fstat(descriptor).st_size, descriptor)
         except OSError as error:
             os.close(descriptor)
@@ -354,6 +368,10 @@ class ReadOnlyFiles(DiskFiles):
         except OSError as error:
             raise _refused(error, "open", path) from error
         return ReadOnlyFile(path, os.fstat(descriptor).st_size, descriptor)
+
+    def open_private(self, path: str) -> File:
+        """Raise StorageError."""
+        raise self._read_only(path)
 
     def make_directory(self, path: str) -> None:
         """Raise StorageError."""

@@ -10,17 +10,21 @@ class KeptFile:
     """One file at the top of a data directory.
 
     content  what counts, None when there is no such file
+    private  only the owner of the directory may read it
 
     A disk that refuses a sync may have given the name to the new content already: what is refused must not be in
     force after a restart, and what comes next may be what was there before. So the old content is put back at once,
     or, when the disk refuses that too, by the next call.
     """
 
-    def __init__(self, files: Files, path: str, *, exists: bool) -> None:
+    def __init__(self, files: Files, path: str, *, exists: bool, private: bool = False) -> None:
         """Read it. Raises StorageError."""
         self._files = files
+        self._private = private
         self._path = path
         self._is_uncertain = False
+        if exists and private:
+            files.open_private(path).close()  # what others could read so far they cannot from now on
         self.content = files.read_all(path) if exists else None
 
     def replace(self, content: bytes) -> None:
@@ -28,7 +32,7 @@ class KeptFile:
         if content == self.content and not self._is_uncertain:
             return
         try:
-            self._files.replace_atomically(self._path, content)
+            self._files.replace_atomically(self._path, content, private=self._private)
         except StorageError:
             self._is_uncertain = True
             with suppress(StorageError):  # the next call tries again
@@ -41,7 +45,7 @@ class KeptFile:
         if not self._is_uncertain:
             return
         if self.content is not None:
-            self._files.replace_atomically(self._path, self.content)
+            self._files.replace_atomically(self._path, self.content, private=self._private)
         elif self._files.exists(self._path):
             self._files.remove(self._path)
             self._files.sync_directory("")

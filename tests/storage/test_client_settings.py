@@ -2,7 +2,10 @@
 
 import hashlib
 import hmac
+import os
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,7 +24,7 @@ from kafka_offsets.storage.client_settings import (
     encode_quotas,
 )
 from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from tests.conftest import REPOSITORY
 from tests.storage.batches import write
 from tests.storage.faults import Crash, FaultyFiles
@@ -93,6 +96,53 @@ def test_the_page_shows_the_files_as_they_are_written() -> None:
         {entity: {"consumer_byte_rate": 1000.0}}
     )
     assert [line for line in lines.decode().splitlines() if f"    {line}\n" not in page] == []
+
+
+class SeenModes(DiskFiles):
+    """Notes with what mode each file gets its name."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.modes: dict[str, int] = {}
+
+    def rename(self, source: str, target: str) -> None:
+        self.modes[source] = mode(Path(self.root, source))
+        super().rename(source, target)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_only_the_owner_reads_credentials(tmp_path: Path) -> None:
+    """They were written with the mode of every other file, 0644."""
+    umask = os.umask(0o022)
+    try:
+        files = SeenModes(tmp_path)
+        directory = DataDirectory(files)
+        (tmp_path / f"{CREDENTIALS}.tmp").touch(0o644)  # what could not be removed
+        directory.clients.set_credentials(ALICE)
+        directory.clients.set_quotas(FEW)
+        directory.close()
+        modes = [mode(tmp_path / name) for name in (CREDENTIALS, QUOTAS)]
+    finally:
+        os.umask(umask)
+    assert files.modes[f"{CREDENTIALS}.tmp"] == 0o600
+    assert modes == [0o600, 0o644]
+
+
+def test_credentials_that_others_could_read_are_closed_to_them_by_a_start_and_by_a_change(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / CREDENTIALS
+    path.write_bytes(encode_credentials(ALICE))
+    path.chmod(0o644)
+    directory = DataDirectory(DiskFiles(tmp_path))
+    assert mode(path) == 0o600
+    path.chmod(0o644)
+    directory.clients.set_credentials(BOTH)
+    directory.close()
+    assert mode(path) == 0o600
 
 
 def test_no_secret_is_shown() -> None:

@@ -188,6 +188,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     from kafka_offsets.broker.config import Config
 
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     config = Config.load(dict(options.set), options.config)
     from kafka_offsets.broker.serving import serve  # after the configuration: a mistake is told at once
 
@@ -195,7 +196,6 @@ def _serve(options: argparse.Namespace) -> int:
     host = options.host if options.host is not None else listener.host
     port = options.port if options.port is not None else listener.port
     data_directory = options.data_dir if options.data_dir is not None else config.data_directory()
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
         serve(config, host, port, data_directory, options.metrics_port)
     except StorageError as error:  # names files as they are called below the data directory

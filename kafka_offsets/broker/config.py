@@ -1,10 +1,12 @@
 """The configuration of a broker: Kafka's keys, their defaults here, and where their values come from.
 
-The fields of :class:`Config` are the table of keys; `docs/configuration.md` is printed from it. A key stands here when
-something follows it, and only then. Where a default differs from Kafka's, `kafka_default` says so and
+The fields of :class:`Config` are the table of keys; `docs/configuration.md` is printed from it. A key is in it when
+something follows it, and only then; the other keys of Kafka are in `unfollowed_keys`.
+Where a default differs from Kafka's, `kafka_default` says so and
 ``profile="kafka"`` restores it.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile
@@ -14,6 +16,8 @@ from typing import Any, NamedTuple, Self
 from kafka_offsets.broker.config_keys import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
 from kafka_offsets.broker.properties import read_properties
 from kafka_offsets.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 PROFILES = ("test", "kafka")
 _INT_MAX = 2_147_483_647
@@ -462,7 +466,8 @@ class Config:
 
         overrides  Kafka's keys to texts or to values of the right Python type
         profile    wins over the file's key `profile`, not over the one in `overrides`
-        Raises ConfigError: an unknown key, a value out of range, a file that cannot be read.
+        Raises ConfigError: an unknown key, a value out of range, a file that cannot be read. Keys of Kafka that are
+        not followed get a warning in the log.
         """
         values: dict[str, Any] = {}
         if properties_file is not None:
@@ -556,7 +561,16 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
 def _put(values: dict[str, Any], name: str, value: object, where: str) -> None:
     key = KEYS.get(_ALIASES.get(name, name))
     if key is None:
-        raise ConfigError(f"{where}unknown configuration key {name}{nearest_name(name, [*KEYS, *_ALIASES])}")
+        from kafka_offsets.broker.unfollowed_keys import (
+            UNFOLLOWED,
+        )  # late: most configurations need none of it
+
+        if name not in UNFOLLOWED:
+            raise ConfigError(
+                f"{where}unknown configuration key {name}{nearest_name(name, [*KEYS, *_ALIASES])}"
+            )
+        logger.warning("%s%s is not followed: setting it has no effect", where, name)
+        return
     try:
         values[name] = key.parse(value)
     except ConfigError as error:

@@ -10,6 +10,7 @@ import pytest
 from kafka_offsets.broker.config import KEYS, Config, Listener, config_table, parse_listener
 from kafka_offsets.broker.config_keys import Key, Kind, Source, Synonym, text_of
 from kafka_offsets.broker.properties import read_properties
+from kafka_offsets.broker.unfollowed_keys import UNFOLLOWED
 from kafka_offsets.errors import ConfigError
 from tests.conftest import DATA, GeneratedPart
 
@@ -252,6 +253,24 @@ def test_only_plain_decimal_digits_are_a_number(digits: str) -> None:
 )
 def test_an_unknown_key_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
     assert refusal({name: "1"}) == f"unknown configuration key {name}{nearest}"
+
+
+def test_every_key_of_kafka_is_followed_or_known_as_one_that_is_not() -> None:
+    assert set(KAFKA) - set(KEYS) - {"broker.id", "log.dir"} == UNFOLLOWED
+    assert len(UNFOLLOWED) == 289
+
+
+def test_a_key_of_kafka_that_is_not_followed_gets_a_warning_that_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was an "unknown configuration key", so that no server.properties of Kafka was taken."""
+    path = written(tmp_path, "num.partitions=3\n\nnum.network.threads=many\n")
+    loaded = Config.load({"process.roles": "broker"}, path)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"{path} line 3: num.network.threads is not followed: setting it has no effect"),
+        ("WARNING", "process.roles is not followed: setting it has no effect"),
+    ]
+    assert (loaded.num_partitions, loaded.given) == (3, {"num.partitions"})
 
 
 def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:

@@ -65,6 +65,18 @@ class Connection:
         self.last_used_ms = 0
         self.owner = owner
 
+    def release(self) -> None:
+        """Close, and keep nothing: a parked request may refer to this connection for minutes.
+
+        The owner refers to it as well. A cycle would wait for Python's garbage collector, which comes rarely.
+        """
+        self.closing = True
+        self.unanswered.clear()
+        self.output.clear()
+        self.output_bytes = self.decided_bytes = 0
+        self.reader.clear()
+        self.owner = None
+
     def take_output(self) -> list[bytes | bytearray]:
         """Take the answers to be sent, in few pieces: large records by themselves, all else joined."""
         pieces: list[bytes | bytearray] = []

@@ -209,11 +209,10 @@ class BrokerCore:
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a connection; its answers, should there be any, go nowhere."""
-        connection.closing = True
+        connection.release()
         self.connections.discard(connection)
-        self._writable.pop(connection, None)
-        self._resumable.pop(connection, None)
-        connection.unanswered.clear()
+        for waiting in (self._answered, self._writable, self._resumable):
+            waiting.pop(connection, None)
         fetch.cancel(self, connection)
 
     def receive(self, connection: Connection, data: bytes) -> None:
@@ -399,7 +398,8 @@ class BrokerCore:
     def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
         """Let an answer go that is encoded already; b"" is none, as acks=0 asks for."""
         context.answer = answer
-        self._answered[context.connection] = None
+        if not context.connection.closing:
+            self._answered[context.connection] = None
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         """Answer once `logs` are as durable as the `fsync` policy says."""

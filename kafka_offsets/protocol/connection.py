@@ -59,6 +59,12 @@ class FrameReader:
         else:
             self._buffer = data
 
+    def clear(self) -> None:
+        """Forget the bytes that wait."""
+        self._buffer, self._position = b"", 0
+        self._later.clear()
+        self._later_bytes = 0
+
     def next_frame(self, api_key: int | None = None) -> bytes | None:
         """Return the next complete frame without its size, or None when more bytes are needed.
 

@@ -62,6 +62,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def start(self, assignors: tuple[str, ...]) -> None:
         self.clock = ManualClock()
         self.topics = Topics()
+        self.ids = itertools.count()  # as the broker's UUIDs: two members never get one id
         self.settings = GroupSettings(
             group_initial_rebalance_delay_ms=0,
             consumer_assignors=assignors,
@@ -79,7 +80,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     def load(self, snapshot: tuple[int, bytes] | None) -> Shard:
         """Bring up the shard from its log, all of it or what is behind a snapshot."""
-        shard = Shard(0, self.settings, lambda prefix: f"{prefix}-made", self.topics)
+        shard = Shard(0, self.settings, lambda prefix: f"{prefix}-{next(self.ids)}", self.topics)
         start = 0
         if snapshot is not None:
             start, data = snapshot
@@ -328,3 +329,14 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
 
 TestConsumerGroups = ConsumerGroupMachine.TestCase
+
+
+def test_two_static_members_of_the_machine_get_two_ids() -> None:
+    # Both had the same one, so the second replaced the first, and a rare schedule broke an invariant.
+    machine = ConsumerGroupMachine()
+    machine.start(("uniform", "range"))
+    machine.join("m0", {"a"}, None, None, None)
+    machine.join_classic("x", {"a"})
+    machine.join_classic("y", {"a"})
+    assert machine.group is not None
+    assert machine.group.static_members.keys() == {"static-x", "static-y"}

@@ -435,6 +435,14 @@ class Config:
         at_least=0,
         is_ours=True,
     )
+    queued_max_response_bytes: int = setting(
+        Kind.LONG,
+        268_435_456,
+        "How much memory the responses to Fetch may take that clients have not read yet, all connections together. The "
+        "less of it is free, the less one Fetch returns; it always returns a batch.",
+        at_least=0,
+        is_ours=True,
+    )
     auto_create_topics_delay_ms: int = setting(
         Kind.INT,
         0,

@@ -28,6 +28,7 @@ class Connection:
 
     peer           for log lines, host the address as group members show it
     output         answers to be sent, `output_bytes` of them
+    held_bytes     of large answers in memory, as `ResponseBudget` counts them
     decided_bytes  of the requests in `unanswered`
     pipelined_key  API key of the last of them, if further ones of its kind need not wait for it
     known_header   of its last request
@@ -37,6 +38,7 @@ class Connection:
     __slots__ = (
         "closing",
         "decided_bytes",
+        "held_bytes",
         "host",
         "is_blocked",
         "known_header",
@@ -57,6 +59,7 @@ class Connection:
         self.unanswered: deque[RequestContext] = deque()
         self.output: list[bytes | bytearray | Parts] = []
         self.output_bytes = 0
+        self.held_bytes = 0
         self.decided_bytes = 0
         self.pipelined_key: int | None = None
         self.known_header: KnownHeader | None = None

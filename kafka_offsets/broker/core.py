@@ -23,11 +23,13 @@ from kafka_offsets.broker.expiry import Expiry
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.gather import Part
 from kafka_offsets.broker.group_config import GroupConfigs
+from kafka_offsets.broker.idle_connections import IdleConnections
 from kafka_offsets.broker.log_opener import LogOpener
 from kafka_offsets.broker.maintenance import Maintenance, adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.metrics import Metrics
 from kafka_offsets.broker.partitions import Partition, Topics
 from kafka_offsets.broker.recovery_points import RecoveryPoints
+from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.runtime import (
     CoordinatorRuntime,
     HostedShard,
@@ -68,9 +70,6 @@ _ANSWERED_TOGETHER = 8
 
 _ROUNDS = 8
 """How often one turn goes round for requests that its own answers let through, before other connections' turn."""
-
-_IDLE_CHECK_MS = 1000
-"""Idle connections are looked for at most this often."""
 
 _LONGEST_GROUP_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
@@ -121,8 +120,9 @@ class BrokerCore:
         self._answered: dict[Connection, None] = {}
         self._resumable: dict[Connection, None] = {}
         self._writable: dict[Connection, None] = {}
-        self._idle_deadline: Deadline | None = None
         self.connections: set[Connection] = set()
+        self._idle_connections = IdleConnections(self)
+        self.responses = ResponseBudget(config.queued_max_response_bytes)
         self.directory = DataDirectory(
             files if files is not None else MemoryFiles(),
             node_id=config.node_id if "node.id" in config.given else None,
@@ -204,12 +204,13 @@ class BrokerCore:
         now = self.clock.now()
         connection.last_used_ms = now.mono_ms
         self.connections.add(connection)
-        self._watch_idle(now)
+        self._idle_connections.watch(now)
         return connection
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a connection; its answers, should there be any, go nowhere."""
         connection.release()
+        self.responses.hold(connection, 0)
         self.connections.discard(connection)
         for waiting in (self._answered, self._writable, self._resumable):
             waiting.pop(connection, None)
@@ -261,8 +262,13 @@ class BrokerCore:
         return b"".join(self.drain_pieces(connection))
 
     def drain_pieces(self, connection: Connection) -> list[bytes | bytearray]:
-        """As `drain`, in pieces; records come as they were read, and nothing else is a piece of its own."""
+        """As `drain`, in pieces; records come as they were read, and nothing else is a piece of its own.
+
+        Whoever cannot send them yet says so to `responses`.
+        """
         pieces = connection.take_output()
+        if connection.held_bytes:
+            self.responses.hold(connection, 0)
         self.unblock(connection)
         return pieces
 
@@ -398,8 +404,11 @@ class BrokerCore:
     def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
         """Let an answer go that is encoded already; b"" is none, as acks=0 asks for."""
         context.answer = answer
-        if not context.connection.closing:
-            self._answered[context.connection] = None
+        connection = context.connection
+        if not connection.closing:
+            self._answered[connection] = None
+            if isinstance(answer, Parts) and not isinstance(context, Held):
+                self.responses.hold(connection, connection.held_bytes + len(answer))
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         """Answer once `logs` are as durable as the `fsync` policy says."""
@@ -630,23 +639,6 @@ class BrokerCore:
             hosted = found
         hosted.decide(api.handle(hosted.shard, request, context, now))
         self._dirty_shards[hosted] = None
-
-    def _watch_idle(self, now: Now) -> None:
-        """See to it that connections on which no request completes for too long are closed."""
-        limit = self.config.connections_max_idle_ms
-        if limit < 0 or self._idle_deadline is not None or not self.connections:
-            return
-        earliest = min(connection.last_used_ms for connection in self.connections) + limit
-        self._idle_deadline = self.at(max(earliest, now.mono_ms + _IDLE_CHECK_MS), self._close_idle)
-
-    def _close_idle(self, now: Now) -> None:
-        self._idle_deadline = None
-        oldest = now.mono_ms - self.config.connections_max_idle_ms
-        for connection in self.connections:
-            if connection.last_used_ms <= oldest and not connection.unanswered and not connection.closing:
-                logger.info("%s: connection closed, idle for too long", connection.peer)
-                self.close_connection(connection)
-        self._watch_idle(now)
 
     def _schedule_shard(self, hosted: HostedShard, due_ms: int) -> None:
         """Have a shard's tick called at its next deadline; one that moved later is found out when it is due."""

@@ -165,7 +165,7 @@ def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
 
 
 def _most_bytes(core: BrokerCore, request: messages.FetchRequest) -> int:
-    return min(request.max_bytes, core.config.fetch_max_bytes)
+    return min(request.max_bytes, core.config.fetch_max_bytes, core.responses.fetch_bytes)
 
 
 def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:

@@ -109,7 +109,11 @@ class Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Note that the peer reads again."""
         self._writer.proceed()
-        if self.connection is not None and not self._writer.is_holding:
+        if self.connection is None:
+            return
+        is_holding = self._writer.is_holding
+        self._server.core.responses.hold(self.connection, self._writer.unsent_bytes if is_holding else 0)
+        if not is_holding:
             self.connection.is_blocked = False
             self._server.core.unblock(self.connection)
             self._server.request_turn()
@@ -141,6 +145,8 @@ class Peer(asyncio.Protocol):
         assert self._transport is not None and self.connection is not None
         if self.connection.output:
             self._writer.write(self._server.core.drain_pieces(self.connection))
+            if self.connection.is_blocked:
+                self._server.core.responses.hold(self.connection, self._writer.unsent_bytes)
         if not self.connection.closing:
             self.resume()
         elif self._aborting is None:

@@ -55,6 +55,15 @@ class Writer:
         """Whether anything is held back."""
         return bool(self._held)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The memory of what is not sent yet; a piece is freed when all of it is sent."""
+        held = self._held
+        unsent = sum(map(len, held)) + self._transport.get_write_buffer_size()
+        if held and isinstance(held[0], memoryview):
+            unsent += len(held[0].obj) - len(held[0])  # type: ignore[arg-type]
+        return unsent
+
     def write(self, pieces: list[bytes | bytearray]) -> None:
         """Write pieces one behind the other."""
         if len(pieces) == 1 and not self._held:

@@ -8,6 +8,7 @@ from kafka_offsets.broker.apis import SERVED
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.fetch_sessions import FetchSessions
 from kafka_offsets.broker.partitions import Partition, Topics
+from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.transactions import TransactionCoordinator
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -52,6 +53,7 @@ class PartitionCore:
         self.directory = DataDirectory(self.files)
         self.topics = Topics(self.directory, self.config)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+        self.responses = ResponseBudget(self.config.queued_max_response_bytes)
         self.answers: list[tuple[RequestContext, Any]] = []
         self.closed: list[Any] = []
         self.silent = 0

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageError
-from kafka_offsets.storage.log import Log, StoredBatch
+from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.producer_state import forget_producer_state, saved_producer_state
+from kafka_offsets.storage.stored_batches import StoredBatch
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,8 @@ from kafka_offsets.protocol.records import (
     read_batch_header,
     read_records,
 )
-from kafka_offsets.storage.log import Log, StoredBatch
+from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.stored_batches import StoredBatch
 
 _KEY = re.compile(rb"(?=\x00[\x00-\x1f][\x00-\x7f])")
 """Where a key may begin: an int16 below 32, its type, and a string, the group."""

@@ -111,9 +111,8 @@ class Snapshots:
             hosted.log.verify()
             return None
         try:
-            data = self._files.read_all(path)
             with _garbage_left_alone():
-                snapshot = Snapshot(data)
+                snapshot = _read(self._files, path)
                 behind_bytes = self._check(snapshot, hosted)
                 snapshot.restore(hosted.shard)
         except (UnusableSnapshotError, StorageError) as problem:
@@ -123,7 +122,7 @@ class Snapshots:
                 with suppress(StorageError):  # then it is ignored once more
                     self._files.remove(path)
             return None
-        self._covered[hosted] = _Covered(hosted.log.size - behind_bytes, len(data))
+        self._covered[hosted] = _Covered(hosted.log.size - behind_bytes, snapshot.size)
         logger.info("%s is used, the log is read from offset %d on", path, snapshot.head.replay_from)
         return snapshot.head.replay_from
 
@@ -437,6 +436,15 @@ def _last_batch(log: Log, end_offset: int) -> SnapshotTail | None:
     """
     last = batch_ending_at(log, end_offset)
     return None if last is None else SnapshotTail(end_offset, last.base_offset, last.crc, last.leader_epoch)
+
+
+def _read(files: Files, path: str) -> Snapshot:
+    """Read a snapshot up to where something is wrong. Raises UnusableSnapshotError, StorageError."""
+    file = files.open(path)
+    try:
+        return Snapshot.read(file.size, file.read)
+    finally:
+        file.close()
 
 
 def _check_complete(log: Log, offset: int) -> int:

@@ -40,9 +40,9 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import google_crc32c
 
@@ -338,11 +338,28 @@ class _PageColumns:
 
 
 class Snapshot:
-    """A snapshot whose every byte is as it was written; `restore` takes it apart."""
+    """A snapshot whose every byte is as it was written; `restore` takes it apart.
+
+    size  bytes
+    """
 
     def __init__(self, data: bytes) -> None:
         """Check version and checksums; UnusableSnapshotError says what is wrong."""
-        self._sections = _split(data)
+        self._take(len(data), lambda position, size: data[position : position + size])
+
+    @classmethod
+    def read(cls, size: int, read: Callable[[int, int], bytes]) -> Self:
+        """Read a file up to where something is wrong, section by section; UnusableSnapshotError says what.
+
+        read  (position, size): the bytes there
+        """
+        snapshot = cls.__new__(cls)
+        snapshot._take(size, read)
+        return snapshot
+
+    def _take(self, size: int, read: Callable[[int, int], bytes]) -> None:
+        self.size = size
+        self._sections = _split(size, read)
         self.head = self._read_head()
         self.tail, self._groups, self._entries = self._read_tail()
 
@@ -389,39 +406,39 @@ class Snapshot:
 _TAGS = frozenset((b"HEAD", b"OPEN", b"GRPS", b"CGRP", b"PAGE", b"TAIL"))
 
 
-def _split(data: bytes) -> list[tuple[bytes, memoryview]]:
+def _split(size: int, read: Callable[[int, int], bytes]) -> list[tuple[bytes, memoryview]]:
     """Return tag and payload of each section; the last is the tail."""
-    if len(data) < _PROLOGUE.size or not data.startswith(_MAGIC):
+    prologue = read(0, _PROLOGUE.size)
+    if len(prologue) < _PROLOGUE.size or not prologue.startswith(_MAGIC):
         raise UnusableSnapshotError("it does not begin as a snapshot")
-    _, version, order = _PROLOGUE.unpack_from(data)
+    _, version, order = _PROLOGUE.unpack(prologue)
     if order != _ORDER:
         raise UnusableSnapshotError("it was written on a machine of another byte order")
     if version != FORMAT_VERSION:
         raise UnusableSnapshotError(f"it has format version {version}, only {FORMAT_VERSION} is read")
-    view = memoryview(data)
-    crc = google_crc32c.value(data[: _PROLOGUE.size])
+    crc = google_crc32c.value(prologue)
     sections: list[tuple[bytes, memoryview]] = []
     at = _PROLOGUE.size
     tag = b""
-    while at < len(data):
+    while at < size:
         start = at + _SECTION.size + _CRC.size
-        if start > len(data):
+        if start > size:
             raise UnusableSnapshotError(f"it ends within a section, at byte {at}")
-        tag, length = _SECTION.unpack_from(data, at)
-        if start + length > len(data):
+        head = read(at, start - at)
+        tag, length = _SECTION.unpack_from(head)
+        if start + length > size:
             raise UnusableSnapshotError(f"it ends within a section, at byte {at}")
-        payload = view[start : start + length]
-        # The checksum takes bytes alone; a section is small.
-        crc = google_crc32c.extend(google_crc32c.extend(crc, data[at : at + _SECTION.size]), bytes(payload))
-        if crc != _CRC.unpack_from(data, start - _CRC.size)[0]:
+        payload = read(start, length)
+        crc = google_crc32c.extend(google_crc32c.extend(crc, head[: _SECTION.size]), payload)
+        if crc != _CRC.unpack_from(head, _SECTION.size)[0]:
             raise UnusableSnapshotError(f"the checksum of its section at byte {at} is wrong")
         if tag not in _TAGS or (tag == b"HEAD") != (not sections):
             raise UnusableSnapshotError(f"it has a section {tag!r} that is not known here, at byte {at}")
-        sections.append((tag, payload))
+        sections.append((tag, memoryview(payload)))
         at = start + length
         if tag == b"TAIL":
             break
-    if tag != b"TAIL" or at != len(data):
+    if tag != b"TAIL" or at != size:
         raise UnusableSnapshotError(f"it does not end with its tail, at byte {at}")
     return sections
 

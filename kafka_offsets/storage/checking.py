@@ -296,7 +296,7 @@ class Checker:
             if name in names:
                 path = join(facts.folder, name)
                 try:
-                    problem = check(self._files.read_all(path), facts)
+                    problem = check(self._files.read_large(path), facts)
                 except StorageError as error:
                     problem = str(error)
                 if problem is not None:

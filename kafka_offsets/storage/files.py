@@ -19,6 +19,8 @@ from kafka_offsets.errors import StorageError
 
 TEMPORARY_SUFFIX = ".tmp"
 _PRIVATE = 0o600
+SMALL_FILE_BYTES = 64 << 20
+"""What is read in one piece is not larger: checkpoints of two million partitions, say."""
 
 
 class File(ABC):
@@ -124,7 +126,28 @@ class Files(ABC):
 
     @abstractmethod
     def read_all(self, path: str) -> bytes:
-        """Return the whole content of a file."""
+        """Return the whole content of a small file; StorageError for one of more than SMALL_FILE_BYTES, which none has.
+
+        A file of another program, or a damaged one, is not read into memory to find out that it is neither.
+        """
+
+    def read_large(self, path: str) -> bytes:
+        """Return the whole content of a file, however large it is."""
+        file = self.open(path)
+        try:
+            return file.read(0, file.size)
+        finally:
+            file.close()
+
+    def holds(self, path: str, content: bytes) -> bool:
+        """Tell whether a file is there and has this content; one of another size is not read."""
+        if not self.exists(path):
+            return False
+        file = self.open(path)
+        try:
+            return file.size == len(content) and file.read(0, file.size) == content
+        finally:
+            file.close()
 
     @abstractmethod
     def lock(self, path: str) -> Lock:
@@ -166,6 +189,14 @@ def parent(path: str) -> str:
 def join(directory: str, name: str) -> str:
     """Return the path of `name` in `directory`, which may be the root ""."""
     return f"{directory}/{name}" if directory else name
+
+
+def check_small(path: str, size: int) -> None:
+    """Raise StorageError, with the position, for a file that is larger than any that is read in one piece."""
+    if size > SMALL_FILE_BYTES:
+        raise StorageError(
+            f"the file has {size} bytes, at most {SMALL_FILE_BYTES} are possible", path, SMALL_FILE_BYTES
+        )
 
 
 def _refused(error: OSError, action: str, path: str) -> StorageError:
@@ -336,9 +367,10 @@ class DiskFiles(Files):
             raise _refused(error, "sync the directory", path) from error
 
     def read_all(self, path: str) -> bytes:
-        """Return the whole content of a file."""
+        """Return the whole content of a small file; see :meth:`Files.read_all`."""
         try:
             with open(self._absolute(path), "rb") as file:
+                check_small(path, os.fstat(file.fileno()).st_size)
                 return file.read()
         except OSError as error:
             raise _refused(error, "read", path) from error
@@ -586,7 +618,8 @@ class MemoryFiles(Files):
         self._names(path, "sync")
 
     def read_all(self, path: str) -> bytes:
-        """Return the whole content of a file."""
+        """Return the whole content of a small file."""
+        check_small(path, len(self._content(path, "read")))
         return bytes(self._content(path, "read"))
 
     def lock(self, path: str) -> Lock:

@@ -8,7 +8,7 @@ Sources: OffsetIndex, TimeIndex, TransactionIndex and AbortedTxn of Kafka 4.3.
 import struct
 from collections.abc import Iterator
 
-from kafka_offsets.errors import ProtocolError
+from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import read_batch_header, read_marker, read_records
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.salvage import WholeBatch
@@ -29,7 +29,13 @@ class _EntryCheck:
         self.base_offset = base_offset
         self.found: list[Problem] = []
         self.next = 0
-        data = files.read_all(path) if files.exists(path) else b""
+        try:
+            data = files.read_all(path) if files.exists(path) else b""
+        except StorageError as error:
+            if error.position is None:  # refused by the system, and not too large
+                raise
+            self.found.append((path, error.position, "the file is larger than an index can be"))
+            data = b""
         size = self.entry.size
         if len(data) % size:
             self.wrong(len(data) // size, "the file ends within an entry")

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.files import Files, check_small
 
 
 class KeptFile:
@@ -31,6 +31,7 @@ class KeptFile:
         """Replace the content: a sync, or nothing where it is that already. Raises StorageError: it is as before."""
         if content == self.content and not self._is_uncertain:
             return
+        check_small(self._path, len(content))  # the next start would not read it
         try:
             self._files.replace_atomically(self._path, content, private=self._private)
         except StorageError:

@@ -19,15 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageError
-from kafka_offsets.protocol.records import (
-    BatchHeader,
-    read_batch_header,
-    read_records,
-    verify_crc,
-)
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.storage.checkpoints import decode_epochs, encode_epochs
-from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join
+from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.leader_epochs import EpochRun, LeaderEpochs
 from kafka_offsets.storage.loading import (
     Loaded,
@@ -46,12 +40,11 @@ from kafka_offsets.storage.segment import (
     MAX_RELATIVE_OFFSET,
     NAME_DIGITS,
     NEW_SUFFIX,
-    BatchAt,
     Recovery,
     Segment,
-    segment_name,
     walk,
 )
+from kafka_offsets.storage.stored_batches import StoredBatch, batches_of, timestamps_of
 from kafka_offsets.storage.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
 from kafka_offsets.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from kafka_offsets.storage.syncing import Unsynced, name_segments
@@ -75,20 +68,6 @@ class LogConfig(NamedTuple):
 
     segment_bytes: int = 1 << 30
     index_interval_bytes: int = 4096
-
-
-class StoredBatch(NamedTuple):
-    """A batch and where it stands.
-
-    segment   name of the segment file
-    position  of its first byte in that file
-    data      all of its bytes
-    """
-
-    segment: str
-    position: int
-    header: BatchHeader
-    data: bytes
 
 
 class Log:
@@ -338,14 +317,17 @@ class Log:
         """Take the epochs from the checkpoint if the batches agree with it, else from the batches.
 
         The checkpoint knows more only where compaction removed all batches of an epoch. It is written without
-        a sync, so after a power failure it may be anything.
+        a sync, so after a power failure it may be anything: damaged, it is as good as absent.
         """
         path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
-        stored = self._files.read_all(path) if exists else b""
+        stored = b""
         runs = [run for segment in self._segments for run in segment.epoch_runs]
         try:
+            stored = self._files.read_all(path) if exists else b""
             self._epochs = LeaderEpochs(decode_epochs(stored, path))
-        except StorageError:  # damaged: as good as absent
+        except StorageError as error:
+            if error.position is None:
+                raise
             self._epochs = LeaderEpochs()
         self._epochs.truncate_end(self.log_end_offset + 1)
         if not self._epochs.agrees_with(runs):
@@ -361,7 +343,7 @@ class Log:
     def set_aside(self) -> list[tuple[int, bytes]]:
         """Return the damaged bytes that any opening took out, each with the first offset that they may hold."""
         found = damaged_files(self._files.list_directory(self.directory))
-        return [(first, self._files.read_all(join(self.directory, name))) for first, name in found]
+        return [(first, self._files.read_large(join(self.directory, name))) for first, name in found]
 
     # --- writing
 
@@ -604,20 +586,7 @@ class Log:
         """
         offset = self.log_start_offset if start_offset is None else start_offset
         for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
-            yield from self._segment_batches(segment, offset, stop, verify)
-
-    def _segment_batches(
-        self, segment: Segment, offset: int, stop: int, verify: bool
-    ) -> Iterator[StoredBatch]:
-        name = segment_name(segment.base_offset)
-        file = segment.open_again()
-        try:
-            position = segment.position_of(offset, file) if offset > segment.base_offset else 0
-            for batch, buffer, at in walk(file, position, stop):
-                data = buffer[at : at + batch.size]
-                yield StoredBatch(name, batch.position, _header(data, file, batch, verify), data)
-        finally:
-            file.close()
+            yield from batches_of(segment, offset, stop, verify=verify)
 
     def columns(self, start_offset: int | None = None, *, verify: bool = True) -> "Iterator[RecordColumns]":
         """Give the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
@@ -651,7 +620,7 @@ class Log:
             position = max(start, segment.position_of_timestamp(timestamp))
             for batch, buffer, at in walk(file, position, segment.size):
                 if batch.max_timestamp >= timestamp:
-                    for found in _timestamps(buffer[at : at + batch.size], file, batch):
+                    for found in timestamps_of(buffer[at : at + batch.size], file, batch):
                         if found[0] >= timestamp and found[1] >= self.log_start_offset:
                             return found
         finally:
@@ -678,21 +647,3 @@ class Log:
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return epoch and end offset as OffsetForLeaderEpoch answers them; (-1, -1) for an unknown epoch."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
-
-
-def _header(data: bytes, file: File, batch: BatchAt, verify: bool) -> BatchHeader:
-    try:
-        header = read_batch_header(data)
-        if verify:
-            verify_crc(data, 0, header)
-    except ProtocolError as error:
-        raise StorageError(f"damaged batch: {error}", file.path, batch.position) from error
-    return header
-
-
-def _timestamps(data: bytes, file: File, batch: BatchAt) -> list[tuple[int, int]]:
-    """Return timestamp and offset of each record of a batch."""
-    try:
-        return [(record.timestamp, record.offset) for record in read_records(data)]
-    except ProtocolError as error:
-        raise StorageError(f"damaged batch: {error}", file.path, batch.position) from error

@@ -4,7 +4,7 @@ For a dry run of what opens, repairs and compacts logs. Batches are never append
 """
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import File, Files, Lock, MemoryFiles, join, parent
+from kafka_offsets.storage.files import File, Files, Lock, MemoryFiles, check_small, join, parent
 
 
 class OverlayFile(File):
@@ -158,9 +158,10 @@ class OverlayFiles(Files):
         """Do nothing: nothing was written."""
 
     def read_all(self, path: str) -> bytes:
-        """Return the whole content of a file."""
+        """Return the whole content of a small file."""
         file = self.open(path)
         try:
+            check_small(path, file.size)
             return file.read(0, file.size)
         finally:
             file.close()

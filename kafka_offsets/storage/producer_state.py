@@ -234,5 +234,5 @@ def batch_ending_at(log: Log, end_offset: int) -> BatchHeader | None:
 
 
 def _write(files: Files, path: str, content: bytes) -> None:
-    if not files.exists(path) or files.read_all(path) != content:
+    if not files.holds(path, content):
         files.replace_atomically(path, content, sync=False)

@@ -207,7 +207,7 @@ def _set_aside(files: Files, file: File, damage: Damage) -> str:
         path = join(parent(file.path), name + DAMAGED_SUFFIX)
         if not files.exists(path):
             break
-        if files.read_all(path) == data:  # from an attempt that a crash ended
+        if files.holds(path, data):  # from an attempt that a crash ended
             return path
         number += 1
     files.replace_atomically(path, data)

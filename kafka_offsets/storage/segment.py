@@ -676,7 +676,7 @@ class Segment:
         contents = (self.encode_index(), self.encode_time_index())
         for suffix, content in zip(INDEX_SUFFIXES, contents, strict=True):
             path = join(self.directory, segment_name(self.base_offset, suffix))
-            if not self._files.exists(path) or self._files.read_all(path) != content:
+            if not self._files.holds(path, content):
                 self._files.replace_atomically(path, content, sync=False)
 
     def remove(self) -> None:

@@ -142,7 +142,7 @@ def summarized_segments(
 
     names  of all segments that there are, in order
     """
-    found = decode_summary(files.read_all(join(directory, SEGMENTS_SUMMARY)))
+    found = _read_summary(files, directory, names)
     if found is None:
         remove_summary(files, directory)
         return {}
@@ -162,6 +162,22 @@ def summarized_segments(
         if is_as_summarized(segment.open_again(), summary):
             believed[name.base_offset] = segment
     return believed
+
+
+def _read_summary(files: Files, directory: str, names: Sequence[Name]) -> list[SegmentSummary] | None:
+    """Return what the file in `directory` says; one that is larger than its segments can make it is not read.
+
+    Of a batch, of HEADER_BYTES at least, there are at most one entry of 20 bytes and one run of 24.
+    """
+    most = _HEAD.size + _CRC.size
+    for name in names:
+        segment = Segment(files, directory, name.base_offset, 0, is_new=name.is_new)
+        most += _SEGMENT.size + segment.file_size()
+    file = files.open(join(directory, SEGMENTS_SUMMARY))
+    try:
+        return None if file.size > most else decode_summary(file.read(0, file.size))
+    finally:
+        file.close()
 
 
 def is_as_summarized(file: File, summary: SegmentSummary) -> bool:

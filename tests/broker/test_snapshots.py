@@ -427,15 +427,30 @@ def test_a_snapshot_is_ignored_where_damage_stood_behind_it(told: Callable[[], l
 
 def test_a_snapshot_that_cannot_be_read_is_ignored(told: Callable[[], list[str]]) -> None:
     files = written()
-    files.only = lambda operation, path: path == PATH and operation == "read_all"
+    files.only = lambda operation, path: path == PATH and operation == "read"
     files.fail_at = 1
     told()
     core = start(files)
-    assert "cannot read_all" in told()[0]
+    assert "cannot read" in told()[0]
     assert contents(core) == contents_after_start(files, 0)
 
 
 # ---- a large log ---------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_read_up_to_where_it_is_wrong() -> None:
+    """A file of a gibibyte was read as a whole before its first byte was looked at."""
+    valid = written().read_all(PATH)
+    for start in (b"", valid[:12], valid):
+        asked: list[int] = []
+
+        def read(position: int, size: int, start: bytes = start, asked: list[int] = asked) -> bytes:
+            asked.append(size)
+            return start[position : position + size].ljust(size, b"\0")
+
+        with pytest.raises(coordinator_snapshot.UnusableSnapshotError):
+            coordinator_snapshot.Snapshot.read(1 << 30, read)
+        assert sum(asked) <= len(valid) + 24
 
 
 def test_a_large_log_with_a_snapshot_is_opened_without_reading_it(

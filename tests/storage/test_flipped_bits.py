@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kafka_offsets.storage import log as log_module
+from kafka_offsets.storage import stored_batches
 from tests.storage.flipped_bits import Campaign, run
 from tests.storage.flipped_segments import FULL_EACH
 
@@ -35,6 +35,6 @@ def test_a_log_that_checks_no_checksum_is_convicted_by_it(
 ) -> None:
     campaign = Campaign(100_000, clean=True, seed=rng.randrange(1 << 32))
     numbers = [number for number in rng.sample(range(campaign.size), 200) if is_of_a_log(campaign, number)]
-    monkeypatch.setattr(log_module, "verify_crc", lambda *_: None)
+    monkeypatch.setattr(stored_batches, "verify_crc", lambda *_: None)
     with pytest.raises(AssertionError, match="another batch"):
         run(campaign, numbers, affected=True)

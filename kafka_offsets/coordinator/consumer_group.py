@@ -27,7 +27,7 @@ from kafka_offsets.coordinator.consumer_records import (
     Target,
     TargetEpoch,
 )
-from kafka_offsets.coordinator.java_order import hash_order, string_hash, timeline_order
+from kafka_offsets.coordinator.java_order import OrderedByHash, string_hash, timeline_order
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.timers import Timers
 from kafka_offsets.errors import ErrorCode
@@ -232,13 +232,22 @@ class ConsumerGroup:
         return _most(self.assignors, timeline_order(list(self.assignors)))
 
     def next_assignor(self, leaving: str | None, coming: str | None) -> str | None:
-        """Return what `preferred_assignor` will be once a member that chose `leaving` chooses `coming`."""
+        """Return what most members choose once one that chose `leaving` chooses `coming`.
+
+        Ties are broken as in the copy of its map that Kafka counts in: that has few buckets, in which a new name comes
+        first. Source: ConsumerGroup.computePreferredServerAssignor of Kafka 4.3.1.
+        """
         counts = Counter(self.assignors)
+        order = OrderedByHash.copy(timeline_order(list(counts)), string_hash)
         if leaving is not None and counts[leaving]:
-            counts[leaving] -= 1
+            _count(counts, leaving, -1)
+            if leaving not in counts:
+                order.remove(leaving)
         if coming is not None:
+            if coming not in counts:
+                order.prepend(coming)
             counts[coming] += 1
-        return _most(counts, hash_order(timeline_order([*counts]), string_hash))
+        return _most(counts, order)
 
     # ---- changes -------------------------------------------------------------------------------------------------
 
@@ -516,7 +525,7 @@ def _since(assignment: Assignment, topic_id: bytes, partition: int) -> int | Non
     return assignment.get(topic_id, {}).get(partition)
 
 
-def _most(counts: Counter[str], order: list[str]) -> str | None:
+def _most(counts: Counter[str], order: Iterable[str]) -> str | None:
     return max((name for name in order if counts[name] > 0), key=counts.__getitem__, default=None)
 
 

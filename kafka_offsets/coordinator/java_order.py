@@ -76,7 +76,7 @@ def timeline_order(items: Collection[str], hash_of: Callable[[str], int] = strin
 class OrderedByHash(Generic[T]):
     """The keys of a Java HashMap, in its order.
 
-    A key that is put goes behind the others of its bucket, one that is computed because it is absent before them.
+    A key that is put comes after the others of its bucket, one that is computed because it is absent before them.
     """
 
     def __init__(self, hash_of: Callable[[T], int], expected: int) -> None:
@@ -87,6 +87,14 @@ class OrderedByHash(Generic[T]):
         self._hash_of = hash_of
         self._buckets: list[list[T]] = [[] for _ in range(size)]
         self._count = 0
+
+    @classmethod
+    def copy(cls, keys: Collection[T], hash_of: Callable[[T], int]) -> OrderedByHash[T]:
+        """Return the keys of a HashMap that was made as a copy of another map, whose order `keys` has."""
+        copied = cls(hash_of, int(len(keys) / _LOAD_FACTOR) + 1 if keys else _SMALLEST_TABLE)
+        for key in keys:
+            copied.append(key)
+        return copied
 
     def __iter__(self) -> Iterator[T]:
         """Give the keys."""
@@ -106,6 +114,11 @@ class OrderedByHash(Generic[T]):
             self._grow()
         self._bucket(key).insert(0, key)
         self._count += 1
+
+    def remove(self, key: T) -> None:
+        """Remove a key that is there."""
+        self._bucket(key).remove(key)
+        self._count -= 1
 
     @property
     def _threshold(self) -> int:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafka_offsets.coordinator import consumer_records
 from kafka_offsets.coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
+from kafka_offsets.coordinator.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.java_order import OrderedByHash, hash_order, string_hash, timeline_order
 from tests.conftest import DATA
 
@@ -76,3 +78,32 @@ def test_a_name_is_hashed_by_its_utf_16_units() -> None:
 @pytest.mark.parametrize("name", ASSIGNORS)
 def test_a_group_without_members_is_assigned_nothing(name: str) -> None:
     assert ASSIGNORS[name](GroupSpec({}, True, {})) == {}
+
+
+@pytest.mark.parametrize(
+    ("votes", "leaving", "coming", "winner"),
+    [
+        ("", None, None, None),
+        ("", None, "range", "range"),
+        ("uniform", None, "range", "range"),
+        ("range", None, "uniform", "uniform"),
+        ("uniform uniform", "uniform", "range", "range"),
+        ("uniform range", None, None, "uniform"),
+        ("uniform range", "range", "range", "range"),
+        ("uniform range", "range", None, "uniform"),
+        ("uniform uniform range", None, "range", "uniform"),
+        ("uniform uniform range", "uniform", None, "uniform"),
+        ("range range uniform", None, "uniform", "uniform"),
+        ("range range uniform", "uniform", "uniform", "range"),
+        ("range range uniform", "range", "uniform", "uniform"),
+    ],
+)
+def test_a_tie_of_votes_for_an_assignor_is_broken_as_kafka_breaks_it(
+    votes: str, leaving: str | None, coming: str | None, winner: str | None
+) -> None:
+    # Answers of ConsumerGroup.computePreferredServerAssignor of Kafka 4.3.1. We counted in a map of 16 buckets, in
+    # which "uniform" always comes first.
+    group = ConsumerGroup("g")
+    for member_id, vote in enumerate(votes.split()):
+        group.put(consumer_records.MEMBER, str(member_id), consumer_records.Subscription(assignor=vote))
+    assert group.next_assignor(leaving, coming) == winner

@@ -187,7 +187,7 @@ tools: $(VENV)/python.stamp
 	jars() { \
 		if ls "$$1"/$$2-*.jar >/dev/null 2>&1; then return; fi; \
 		if ! command -v mvn >/dev/null; then absent $$2.jar "$(APT) maven"; \
-		elif ! mvn -q -B -f $$3 dependency:copy-dependencies -DoutputDirectory="$$1"; then \
+		elif ! bash benchmarks/peers/jars.sh $$3 "$$1"; then \
 			absent $$2.jar "make tools, where Maven can load it"; \
 		fi; \
 	}; \

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.interop.broker_process import REPOSITORY
+
 VERSION = os.environ.get("KAFKA_PEER_VERSION", "4.3.1")
 HOME = Path(os.environ.get("KAFKA_PEER_HOME", Path.home() / ".cache" / f"kafka-peer-{VERSION}"))
 OUR_OWN_KEYS = {"fsync", "recovery"}
@@ -20,7 +22,7 @@ DEADLINE_S = 60.0
 
 def java(*arguments: str) -> list[str]:
     """The command line of one of Kafka's programs."""
-    logging = f"-Dlog4j2.configurationFile={HOME / 'log4j2.yaml'}"
+    logging = f"-Dlog4j2.configurationFile={REPOSITORY / 'benchmarks/peers/kafka/log4j2.yaml'}"
     return ["java", "-Xms256M", "-Xmx768M", "-cp", f"{HOME / 'libs'}/*", logging, *arguments]
 
 

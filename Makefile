@@ -1,5 +1,6 @@
-# run    a broker on 127.0.0.1:9092, its data in ./data
+# run    a broker on 127.0.0.1:9092 (`make run PORT=…` for another), its data in ./data
 # test   everything that must be green: lint, types, tests
+# fresh  `make run` and `make test` of HEAD as on a machine where nobody has run them: a clone, with empty caches
 # lint   style and types alone
 # bench  the benchmarks, beside their peers
 # stress the long forms of the tests that crash, mutate and search
@@ -29,6 +30,7 @@
 
 SHELL := /bin/sh
 VENV := .venv
+PORT := 9092
 BIN := $(VENV)/bin
 APT := apt-get install -y
 CHECKED := kafka_offsets
@@ -40,11 +42,11 @@ WORKERS := logical --maxprocesses 4
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
+.PHONY: run test fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
 .DEFAULT_GOAL := test
 
 run: $(VENV)/run.stamp
-	$(BIN)/kafka-offsets serve --port 9092 --data-dir ./data
+	$(BIN)/kafka-offsets serve --port $(PORT) --data-dir ./data
 
 # All steps run, also when one fails, so that one look shows everything; the tests come last and end with their summary.
 test: $(VENV)/test.stamp tools
@@ -54,6 +56,9 @@ test: $(VENV)/test.stamp tools
 	echo "--- pytest"; $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
 	echo "make test: all is well"
+
+fresh:
+	bash tests/fresh.sh
 
 lint: $(VENV)/test.stamp
 	@failed=0; \

@@ -16,6 +16,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.inspect import command
 from tests.conftest import REPOSITORY, GeneratedPart
+from tests.documents import pages
 from tests.interop import matrix
 from tests.test_examples import WARNINGS
 
@@ -40,6 +41,10 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
+def is_test(code: str) -> bool:
+    return "def test_" in code
+
+
 def client_of(code: str) -> str:
     found = re.search(r"(?:from|import) (\w+)", code.replace("import asyncio", ""))
     assert found is not None
@@ -47,7 +52,7 @@ def client_of(code: str) -> str:
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("code", blocks("python"), ids=client_of)
+@pytest.mark.parametrize("code", [code for code in blocks("python") if not is_test(code)], ids=client_of)
 def test_a_snippet_prints_what_stands_beside_it(code: str, broker: Broker) -> None:
     done = subprocess.run(
         [sys.executable, *WARNINGS, "-c", code.replace(ADDRESS, broker.bootstrap_servers)],
@@ -58,6 +63,12 @@ def test_a_snippet_prints_what_stands_beside_it(code: str, broker: Broker) -> No
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == _PRINTED.findall(code)
+
+
+@pytest.mark.interop
+def test_the_test_in_the_readme_passes(tmp_path: Path) -> None:
+    (code,) = filter(is_test, blocks("python"))
+    assert pages.run_as_tests([code], tmp_path) == 1
 
 
 def test_every_client_has_its_snippet() -> None:

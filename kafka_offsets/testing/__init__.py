@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafka_offsets.testing.cluster import Cluster
     from kafka_offsets.testing.events import (
         Event,
+        caught_up,
         committed,
         group_empty,
         group_stable,
@@ -39,6 +40,7 @@ _HOMES = {
     "faults": ("Faults",),
     "events": (
         "Event",
+        "caught_up",
         "committed",
         "group_empty",
         "group_stable",
@@ -64,6 +66,7 @@ __all__ = [
     "RecordedRequest",
     "Requests",
     "Snapshot",
+    "caught_up",
     "committed",
     "group_empty",
     "group_stable",

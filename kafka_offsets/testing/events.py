@@ -6,11 +6,11 @@ An :class:`Event` is a question about the state of a broker, so one that has com
 sleeps or polls: as long as somebody waits, the broker's own thread asks behind each of its turns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.testing.groups import GroupView, MemberView, Place, group_view, log_ends
+from kafka_offsets.testing.groups import GroupView, MemberView, Place, group_view, lag, log_ends
 
 
 class Event(NamedTuple):
@@ -76,6 +76,31 @@ def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event:
 
     wanted = "an offset" if offsets is None else _names(offsets)
     return Event(f"group {group!r} has committed {wanted}", look, lambda core: _names(_offsets(core, group)))
+
+
+def caught_up(group: str, topics: Iterable[str] | None = None) -> Event:
+    """A group has committed the end of each partition, so that its lag is 0; gives the committed offsets.
+
+    topics  of these; of all topics that the group has committed an offset of when not given
+    A partition without records needs no offset. As long as nothing is committed the group has not caught up, unless
+    topics are named and hold nothing. The offsets are by (topic, partition).
+    """
+    named = None if topics is None else dict.fromkeys(topics)
+
+    def look(core: BrokerCore) -> dict[Place, int] | None:
+        found = lag(core, group, named)
+        return _offsets(core, group) if found and not any(found.values()) else None
+
+    def tell(core: BrokerCore) -> str:
+        late = ", ".join(
+            f"{topic}-{index} with a lag of {count}"
+            for (topic, index), count in lag(core, group, named).items()
+            if count
+        )
+        return late or _names(_offsets(core, group))
+
+    where = "" if named is None else f" in {', '.join(named)}"
+    return Event(f"group {group!r} has caught up{where}", look, tell)
 
 
 def record_produced(topic: str, partition: int | None = None, *, count: int = 1) -> Event:

@@ -11,6 +11,7 @@ from kafka_offsets import ConfigError
 from kafka_offsets.testing import (
     Broker,
     Event,
+    caught_up,
     committed,
     group_empty,
     group_stable,
@@ -62,6 +63,8 @@ def test_what_is_the_case_already_is_not_waited_for(broker: Broker) -> None:
     assert broker.wait_for(record_produced("orders", 1), 0) == 1
     assert broker.wait_for(committed("billing"), 0) == {("orders", 0): 1}
     assert broker.wait_for(committed("billing", {("orders", 0): 0}), 0) == {("orders", 0): 1}
+    broker.create_topic("empty")
+    assert broker.wait_for(caught_up("nobody", ["empty"]), 0) == {}
     assert broker.wait_for(group_empty("billing"), 0).state == "Empty"
 
 
@@ -70,13 +73,17 @@ def test_what_is_the_case_already_is_not_waited_for(broker: Broker) -> None:
     [
         (topic_created("orders"), lambda broker: broker.create_topic("orders", 2), 2),
         (record_produced("t", count=3), lambda broker: broker.produce("t", ["a", "b", "c"]), 3),
+        (caught_up("h"), lambda broker: broker.commit("h", {("u", 1): 2}), {("u", 0): 0, ("u", 1): 2}),
         (committed("g", {("t", 0): 5}), lambda broker: broker.commit("g", {("t", 0): 5}), {("t", 0): 5}),
     ],
-    ids=["topic", "record", "commit"],
+    ids=["topic", "record", "lag", "commit"],
 )
 def test_who_waits_is_woken_by_what_comes_about(broker: Broker, event: Event, cause, given) -> None:
     broker.produce("t", [])
     broker.create_topic("t")
+    broker.create_topic("u", 3)
+    broker.produce("u", ["a", "b"], partition=1)
+    broker.commit("h", {("u", 0): 0})
     outcome = waiting(broker, event)
     broker.create_topic("unrelated")
     cause(broker)
@@ -128,12 +135,16 @@ def test_a_group_comes_together_and_parts(broker: Broker) -> None:
 def test_who_waits_in_vain_hears_what_is_the_case(broker: Broker) -> None:
     broker.produce("orders", ["a"])
     broker.commit("billing", {("orders", 0): 1})
+    broker.commit("beyond", {("orders", 0): 2})
     for event, said in [
         (group_stable("nobody"), "group 'nobody' is stable; it is: there is no such group"),
         (group_stable("billing", members=1), "with 1 member; it is: Empty in generation 0 with 0 members"),
         (committed("billing", {("orders", 0): 9}), "has committed orders-0 at 9; it is: orders-0 at 1"),
         (committed("nobody"), "has committed an offset; it is: no offset"),
         (record_produced("orders", 0, count=2), "orders-0 holds 2 records; it is: 1"),
+        (caught_up("nobody"), "has caught up; it is: no offset"),
+        (caught_up("nobody", ["orders"]), "has caught up in orders; it is: orders-0 with a lag of 1"),
+        (caught_up("beyond"), "has caught up; it is: orders-0 with a lag of -1"),
         (topic_created("x"), "topic x is there; it is: the topics __consumer_offsets, orders"),
         (member_joined("billing", client_id="c"), "has a member with the client id 'c'; it is: Empty"),
     ]:

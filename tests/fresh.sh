@@ -10,7 +10,7 @@ broker=
 stop() {
   [ -n "$broker" ] || return 0
   kill -TERM -- "-$broker" 2>/dev/null || true
-  wait "$broker" || true # make ends with an error, since its command was ended
+  wait "$broker" 2>/dev/null || true # make ends with an error, since its command was ended
   broker=
 }
 trap 'stop; rm -rf "$fresh"' EXIT

@@ -11,7 +11,6 @@ that is not there does not keep the others from waiting.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,8 +45,6 @@ _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 _ASIDE_BYTES = 1 << 15
 """So many records of a partition are not copied into the answer."""
-
-logger = logging.getLogger(__name__)
 
 
 class ParkedFetch:
@@ -316,7 +313,7 @@ class _Reader:
         except NotOpenYetError:
             return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         except StorageError as error:
-            logger.error("Fetch from %s-%d: %s", topic.name, asked.partition, error)
+            self.core.topics.report(topic.name, asked.partition, error)
             return self._refusal(asked, _storage_error(self.version))
 
     def _read_log(

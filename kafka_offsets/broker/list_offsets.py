@@ -5,7 +5,6 @@ Every answer was asked of Kafka 4.3.1.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -42,8 +41,6 @@ HIGH_WATERMARK = -1
 
 _NO_EPOCH = -1
 _Answer = TypeVar("_Answer")
-
-logger = logging.getLogger(__name__)
 
 
 class _Found(NamedTuple):
@@ -151,7 +148,7 @@ def _at_partition(
     except NotOpenYetError:
         return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
-        logger.error("%s-%d: %s", topic, index, error)
+        core.topics.report(topic, index, error)
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
 
 

@@ -219,6 +219,6 @@ class LogOpener:
             self._refused[opening.key] = StorageError(f"it cannot be opened: {problem!r}", f"{name}-{index}")
 
     def _refuse(self, key: Key, error: StorageError) -> None:
-        logger.error("%s-%d cannot be opened: %s", *key, error)
+        self._core.topics.report(*key, error)
         if error.position is not None:  # damaged, and not only refused by the system for now
             self._refused[key] = error

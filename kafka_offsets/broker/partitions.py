@@ -312,6 +312,7 @@ class Topics:
         self._producer_ids = iter(range(0))
         self.opener: LogOpener | None = None
         self.version = self.created_version = 0
+        self._reported: dict[tuple[str, int], tuple[str, int | None]] = {}
 
     def names(self) -> list[str]:
         """Return the names of all topics, sorted."""
@@ -409,7 +410,22 @@ class Topics:
         partition = topic.partitions[index] = Partition(
             topic.name, topic.topic_id, index, log, opened.known, self._read_later
         )
+        self._reported.pop((topic.name, index), None)
         return partition
+
+    def report(self, name: str, index: int, error: StorageError) -> None:
+        """Log why a partition cannot be used: once, as long as its log and the error stay as they are.
+
+        Clients try again many times a second.
+        """
+        topic = self._by_name.get(name)
+        partition = None
+        if topic is not None and index < topic.partition_count:
+            partition = topic.partitions[index]
+        state = str(error), None if partition is None else partition.log.log_end_offset
+        if self._reported.get((name, index)) != state:
+            self._reported[name, index] = state
+            logger.error("%s-%d: %s", name, index, error)
 
     def _read_later(self, partition: Partition) -> bool:
         """Have a long log that is served read for its producers, if the broker is up."""
@@ -472,6 +488,8 @@ class Topics:
             for topic in topics:
                 if topic.name not in self.directory.topics:
                     del self._by_name[topic.name], self._by_id[topic.topic_id]
+                    for key in [key for key in self._reported if key[0] == topic.name]:
+                        del self._reported[key]
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give one topic more partitions, `total` in all, as `grow_several` does."""

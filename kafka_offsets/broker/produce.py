@@ -178,7 +178,7 @@ def _produce_one(
     except NotOpenYetError:
         return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as storage_error:
-        logger.error("Produce to %s-%d: %s", topic.name, data.index, storage_error)
+        core.topics.report(topic.name, data.index, storage_error)
         return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 

@@ -6,7 +6,6 @@ asked of Kafka 4.3.1.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
 
 _NOT_HERE = "This server does not host this topic-partition."
-
-logger = logging.getLogger(__name__)
 
 
 # -- transactional ids
@@ -134,7 +131,7 @@ def _describe_partition(
     except NotOpenYetError:
         return answer.PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
-        logger.error("%s-%d: %s", topic, index, error)
+        core.topics.report(topic, index, error)
         return answer.PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -233,7 +230,7 @@ def _write_marker(
     except NotOpenYetError:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     except StorageError as problem:
-        logger.error("marker for %s-%d: %s", *place, problem)
+        core.topics.report(*place, problem)
         return ErrorCode.KAFKA_STORAGE_ERROR
     else:
         return error

@@ -299,7 +299,7 @@ class _Ending:
                 else:
                     self._write_to_partition(each, now)
             except StorageError as error:
-                logger.error("marker of %s for %s-%d: %s", self._name, topic, index, error)
+                self._core.topics.report(topic, index, error)
         self._settle()
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:

@@ -119,6 +119,35 @@ def test_a_damaged_log_is_refused_without_being_read_again(root: Path, late: Lat
     client.core.close()
 
 
+@pytest.mark.parametrize("long_bytes", [1, 1 << 20], ids=["long", "short"])
+def test_a_damaged_log_is_logged_once_and_not_at_each_request(
+    root: Path,
+    late: LateBackground,
+    long_bytes: int,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that tried again filled the log with one line."""
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", long_bytes)
+    path = root / "t-0" / "00000000000000000000.log"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"?")
+    client = started(root, late)
+    for ask in ASK * 2:
+        ask(client, 0)
+        late.run(client.core)
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 1 and errors[0].startswith("t-0: t-0/00000000000000000000.log at byte ")
+    if long_bytes > 1:  # each try opens it
+        path.write_bytes(whole[:10] + b"?" + whole[11:])
+        assert [ask(client, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
+        assert sum(record.levelname == "ERROR" for record in caplog.records) == 2, "another damage"
+        path.write_bytes(whole)
+        assert [ask(client, 0) for ask in ASK] == [0] * len(ASK)
+    client.core.topics.delete("t")
+    client.core.close()
+
+
 def test_a_log_that_the_system_refused_is_tried_again(
     root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

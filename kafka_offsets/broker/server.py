@@ -21,6 +21,7 @@ from kafka_offsets.broker.compacted import Compacted
 from kafka_offsets.broker.config import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.due_timer import DueTimer
 from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.giving_way import giving_way
 from kafka_offsets.broker.inner_peer import InnerPeer
@@ -175,8 +176,7 @@ class Server:
         self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due_ms: int | None = None
+        self._timer = DueTimer(self._loop, self._clock, self._run_due)
         self._listeners: dict[int, asyncio.Server] = {}
         self._closed = asyncio.Event()
         self._stopping = False
@@ -258,9 +258,9 @@ class Server:
                 listener.close()
             self._worker.shutdown(wait=True)
             self._writer.shutdown(wait=True)
-            for handle in (self._turn, self._timer):
-                if handle is not None:
-                    handle.cancel()
+            self._timer.cancel()
+            if self._turn is not None:
+                self._turn.cancel()
             self.core.close()
 
     def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -359,21 +359,10 @@ class Server:
         self._schedule_timer()
 
     def _schedule_timer(self) -> None:
-        """Keep one timer of the loop set to the core's next deadline."""
-        due = self.core.next_deadline_ms
-        if due == self._timer_due_ms:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_due_ms = due
-        if due is not None:
-            delay = max(0, due - self._clock.now().mono_ms) / 1000
-            if self._stepper is None or not delay:
-                self._timer = self._loop.call_later(delay, self._run_due)
+        """Keep the timer set to the core's next deadline."""
+        self._timer.set(self.core.next_deadline_ms)
 
     def _run_due(self) -> None:
-        self._timer = self._timer_due_ms = None
         self.core.run_due()
         self.end_turn_now()
 

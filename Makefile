@@ -1,32 +1,5 @@
-# run    a broker on 127.0.0.1:9092 (`make run PORT=…` for another), its data in ./data
-# test   everything that must be green: lint, types, tests
-# fresh  `make run` and `make test` of HEAD as on a machine where nobody has run them: a clone, with empty caches
-# lint   style and types alone
-# bench  the benchmarks, beside their peers
-# stress the long forms of the tests that crash, mutate and search
-# kill-loop     kill -9 under load, 1,000 times for each policy of fsync; goes on where it stopped, in .crash;
-#               CRASH_ARGS=--compacting: 1,000 times while all is compacted every 50 ms, and compared with replays
-# exactly-once  kill -9 of broker and copier in the middle of transactions, 100 times for each policy; goes on where it stopped, in .crash
-# kfake-loss    the proof that the test of torn tails can fail: it finds that kfake loses commits; needs Go
-# crash-states  a million states that crashes leave on the disk; goes on where it stopped, in .crash
-# torn-tails    the log cut at each of its last 65,536 bytes, four fillings behind; goes on where it stopped, in .crash
-# flipped-bits  a bit flipped in every byte of a directory of 100 KiB; goes on where it stopped, in .crash;
-#               CRASH_ARGS="--large 100000": in so many bytes of 100 MiB
-# linearizability  1,000 histories of offsets under 16 clients, each checked whether it is that of a register
-# simulation    100,000 seeds of 200 steps of clients, crashes and clocks beside an oracle; goes on where it stopped, in .crash
-# spark-logs    the state of 1,000 logs by Spark, beside the coordinator's, before and after compaction and rewriting
-# disk-errors   every call for files refused in turn, full disks, no descriptors, 100 locks left behind
-# fuzz   10,000,000 executions of the decoders with atheris; goes on where it stopped, in .fuzz
-# mutation      12,000 changes to coordinator/, by mutmut: does a test see each of them? goes on where it stopped, in .crash
-# suites        other people's test suites, with our broker and a real Kafka; Go, Java 17, Maven; port 9092
-# differential  plays tests/differential with a real Kafka and keeps its answers; Java 17 and Maven
-# docs   the pages of docs/ as HTML in build/docs, with the API from the docstrings; a link within them that leads nowhere is an error
-# linkcheck     asks for every page that docs/ links to outside
-# stub   makes protocol/messages.pyi again from the schemas
-# clean  removes what the others made, but not ./data
-#
-# Each makes its own environment in .venv. Missing tools are named with the command that installs them; tests that need
-# them are skipped on a developer's machine and fail where CI=true.
+# `make help` lists the targets. Each creates its own environment in .venv. Missing tools are named with the command that
+# installs them. Tests that need them are skipped on a developer's machine and fail where CI=true.
 
 SHELL := /bin/sh
 VENV := .venv
@@ -42,13 +15,20 @@ WORKERS := logical --maxprocesses 4
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: run test fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
+.PHONY: help run test fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
 .DEFAULT_GOAL := test
 
+## This list.
+help:
+	@awk '/^## / { text = text (text == "" ? "" : "\n                 ") substr($$0, 4); next } \
+		/^[a-z-]+:/ && text != "" { split($$0, name, ":"); printf "%-16s %s\n", name[1], text } { text = "" }' Makefile
+
+## A broker on 127.0.0.1:9092 (PORT=… for another port), its data in ./data.
 run: $(VENV)/run.stamp
 	$(BIN)/kafka-offsets serve --port $(PORT) --data-dir ./data
 
 # All steps run, also when one fails, so that one look shows everything; the tests come last and end with their summary.
+## Everything that must be green: style, types, pages, tests.
 test: $(VENV)/test.stamp tools
 	@failed=; \
 	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
@@ -57,9 +37,11 @@ test: $(VENV)/test.stamp tools
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
 	echo "make test: all is well"
 
+## `make run` and `make test` of HEAD as on a new machine: a clone, with empty caches.
 fresh:
 	bash tests/fresh.sh
 
+## Style and types only.
 lint: $(VENV)/test.stamp
 	@failed=0; \
 	for step in "ruff check ." "ruff format --check ." "mypy --strict $(CHECKED)"; do \
@@ -67,6 +49,7 @@ lint: $(VENV)/test.stamp
 	done; exit $$failed
 
 # All are run, also when one fails, say for want of a tool. `make bench PEERS=` measures our broker alone.
+## The benchmarks, beside their peers (PEERS= for our broker alone).
 bench: $(VENV)/test.stamp
 	@failed=; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check kio; \
@@ -83,70 +66,91 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/compaction.py $(BESIDE_SERVING) || failed="$$failed beside-serving"; \
 	if [ -n "$$failed" ]; then echo "make bench: failed:$$failed" >&2; exit 1; fi
 
+## The long forms of the tests: 100 times kill -9, 100,000 mutated frames, long searches.
 stress: $(VENV)/test.stamp tools
 	KAFKA_OFFSETS_COMPACTION_ROUNDS=1000 KAFKA_OFFSETS_KILL_ROUNDS=100 KAFKA_OFFSETS_COPY_ROUNDS=20 KAFKA_OFFSETS_FUZZ_FRAMES=100000 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest --timeout=7200 $(PYTEST_ARGS)
 
+## kill -9 under load, 1,000 times for each fsync policy; resumes, in .crash.
+## CRASH_ARGS=--compacting: with compaction every 50 ms, compared with replays.
 kill-loop: $(VENV)/test.stamp
 	$(BIN)/python -m tests.interop.kill_loop $(CRASH_ARGS)
 
+## kill -9 of broker and copier during transactions, 100 times for each policy; resumes, in .crash.
 exactly-once: $(VENV)/test.stamp
 	$(BIN)/python -m tests.interop.exactly_once $(CRASH_ARGS)
 
+## Proof that the test of torn tails can fail: it finds that kfake loses commits. Needs Go.
 kfake-loss: $(VENV)/test.stamp
 	@command -v go >/dev/null || { echo "make: Go is missing; install it from https://go.dev/dl" >&2; exit 1; }
 	cd benchmarks/peers/kfake && go build -o $(CURDIR)/$(VENV)/kfake .
 	KAFKA_OFFSETS_KFAKE=$(CURDIR)/$(VENV)/kfake $(BIN)/python -m pytest -rA tests/interop/test_torn_tail.py
 
+## The log cut at each of its last 65,536 bytes, with four fillings; resumes, in .crash.
 torn-tails: $(VENV)/test.stamp
 	$(BIN)/python -m tests.storage.torn_tails $(CRASH_ARGS)
 
+## A bit flipped in every byte of a directory of 100 KiB; resumes, in .crash.
+## CRASH_ARGS="--large 100000": in that many bytes of 100 MiB.
 flipped-bits: $(VENV)/test.stamp
 	$(BIN)/python -m tests.storage.flipped_bits $(CRASH_ARGS)
 
+## 1,000 histories of offsets under 16 clients, each checked against a register.
 linearizability: $(VENV)/test.stamp
 	$(BIN)/python -m tests.properties.linearizability $(CRASH_ARGS)
 
+## 100,000 seeds of 200 steps of clients, crashes and clocks beside an oracle; resumes, in .crash.
 simulation: $(VENV)/test.stamp
 	$(BIN)/python -m tests.simulation.campaign $(CRASH_ARGS)
 
+## The state of 1,000 logs by Spark and by the coordinator, before and after compaction.
 spark-logs: $(VENV)/test.stamp tools
 	KAFKA_OFFSETS_SPARK_LOGS=1000 $(BIN)/python -m pytest --timeout=7200 tests/spark/test_state.py tests/spark/test_expiring.py
 
+## Every file operation refused in turn, full disks, no descriptors, 100 stale locks.
 disk-errors: $(VENV)/test.stamp
 	KAFKA_OFFSETS_DISK_ERRORS=all KAFKA_OFFSETS_LOCK_ROUNDS=100 $(BIN)/python -m pytest -rs \
 		tests/broker/test_disk_errors.py tests/interop/test_limits_of_the_system.py tests/interop/test_lock.py
 
+## A million states that a crash leaves on the disk; resumes, in .crash.
 crash-states: $(VENV)/test.stamp
 	$(BIN)/python -m tests.storage.crash_states $(CRASH_ARGS)
 
+## 10,000,000 executions of the decoders with atheris; resumes, in .fuzz.
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	$(BIN)/python benchmarks/fuzz_codecs.py
 
+## 12,000 changes to coordinator/ by mutmut: does a test see each of them? Resumes, in .crash.
 mutation: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut ~= 3.8.1'
 	$(BIN)/python -m tests.mutation $(MUTATION_ARGS)
 
+## Test suites of other projects, with our broker and a real Kafka. Needs Go, Java 17, Maven and port 9092.
 suites: $(VENV)/test.stamp
 	@for tool in go java mvn; do \
 		command -v $$tool >/dev/null || { echo "make: $$tool is missing; the suites need Go, Java 17 and Maven" >&2; exit 1; }; \
 	done
 	$(BIN)/python -m tests.suites $(SUITES_ARGS)
 
+## Plays tests/differential on a real Kafka and records its answers. Needs Java 17 and Maven.
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential.record $(DIFFERENTIAL_ARGS)
 
+## The pages of docs/ as HTML in build/docs, with the API from the docstrings. A broken link is an error.
 docs: $(VENV)/docs.stamp
 	$(SPHINX) -b html docs build/docs
 
+## Requests every outside page that docs/ links to.
 linkcheck: $(VENV)/docs.stamp
 	$(SPHINX) -b linkcheck docs build/linkcheck
 
+## Writes protocol/messages.pyi from the schemas.
 stub: $(VENV)/run.stamp
 	$(BIN)/python -m kafka_offsets.protocol.stub > $(VENV)/messages.pyi
 	mv $(VENV)/messages.pyi kafka_offsets/protocol/messages.pyi
 
+## Removes what the others made, but not ./data.
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -184,6 +188,7 @@ $(VENV)/docs.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
 	@touch $@
 
 # What the tests use beside Python. A tool that is missing is said here, before the tests and not in the middle of them.
+## Names the tools that the tests use and that are missing.
 tools: $(VENV)/python.stamp
 	@missing=; \
 	absent() { echo "make: $$1 is missing: its tests are skipped; install it by: $$2" >&2; missing=1; }; \

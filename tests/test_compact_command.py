@@ -241,7 +241,7 @@ def test_a_directory_of_no_broker_is_left_as_it_is(
     assert contents(tmp_path) == {str(tmp_path / "a.txt"): b"a", str(tmp_path / "photos-2024"): None}
 
 
-def test_the_example_of_the_readme_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (REPOSITORY / "README.md").read_text()
+def test_the_example_of_the_page_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (REPOSITORY / "docs" / "directories.md").read_text()
     _, lines = run(capsys, "--dry-run", KAFKAS / "__consumer_offsets-0")
-    assert "\n".join(lines) in readme
+    assert "\n".join(lines) in page

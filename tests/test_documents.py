@@ -14,25 +14,34 @@ from kafka_offsets import Broker
 from kafka_offsets.broker.apis import SERVED, Api
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
-from kafka_offsets.inspect import command
 from tests.conftest import REPOSITORY, GeneratedPart
 from tests.documents import pages
 from tests.interop import matrix
 from tests.test_examples import WARNINGS
 
 README = REPOSITORY / "README.md"
+CLIENTS_PAGE = REPOSITORY / "docs" / "clients.md"
+WITH_SNIPPETS = [README, CLIENTS_PAGE, REPOSITORY / "docs" / "embedding.md"]
 ADDRESS = "127.0.0.1:9092"
-PAGES = [README, REPOSITORY / "CHANGES.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [
+    README,
+    REPOSITORY / "CHANGES.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+]
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PRINTED = re.compile(r"print\(.*\)  # (.*)")
 _LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
-REAL_SEGMENT = "tests/data/logs/compact-before/__consumer_offsets-0/00000000000000000482.log"
-
 
 def blocks(language: str) -> list[str]:
-    return [code for name, code in _BLOCK.findall(README.read_text(encoding="utf-8")) if name == language]
+    return [
+        code
+        for page in WITH_SNIPPETS
+        for name, code in _BLOCK.findall(page.read_text(encoding="utf-8"))
+        if name == language
+    ]
 
 
 @pytest.fixture
@@ -99,12 +108,22 @@ def test_the_lines_for_kcat_print_what_stands_below_them(broker: Broker) -> None
     assert printed == expected
 
 
-def test_the_make_targets_that_are_named_exist() -> None:
-    targets = set(
-        re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    )
-    named = set(re.findall(r"^\$ make ([\w-]+)", README.read_text(encoding="utf-8"), re.MULTILINE))
-    assert {"run", "test", "stress", "bench"} <= named <= targets
+def test_make_help_lists_every_target() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    printed = subprocess.run(
+        ["make", "help"], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    ).stdout
+    listed = [line.split()[0] for line in printed.splitlines() if line and not line.startswith(" ")]
+    assert sorted(listed) == sorted(phony.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_make_targets_that_are_named_exist(page: Path) -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"(?:^\$ |`)make ([a-z][\w-]*)", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named <= targets
 
 
 def served_versions(api: Api) -> str:
@@ -117,29 +136,14 @@ def served_versions(api: Api) -> str:
 def test_the_table_of_apis_is_that_of_the_code(generated: GeneratedPart) -> None:
     rows = ["| key | API | versions |", "|---|---|---|"]
     rows += [f"| {api.key} | {api.name} | {served_versions(api)} |" for api in SERVED]
-    generated.check("README.md", "apis", "\n".join(rows))
+    generated.check("docs/apis.md", "apis", "\n".join(rows))
 
 
 def test_the_table_of_clients_has_a_test_or_a_reason_for_each_cell(generated: GeneratedPart) -> None:
     cells = matrix.shown(REPOSITORY / "tests").keys()
     expected = {(client, feature) for client in matrix.CLIENTS for feature in matrix.FEATURES}
     assert expected - matrix.ABSENT.keys() == cells, "a cell has lost its test, or a mark names no cell"
-    generated.check("README.md", "clients", matrix.table(set(cells)))
-
-
-def test_the_excerpt_of_the_inspector_is_what_it_prints(
-    generated: GeneratedPart, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(REPOSITORY)
-    assert command.main([REAL_SEGMENT]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    first = next(number for number, line in enumerate(lines) if " records_count " in line)
-    last = next(number for number, line in enumerate(lines) if " commit_timestamp " in line)
-    shown = [*lines[:2], "     …", *lines[first : last + 1]]
-    excerpt = "\n".join(line.rstrip() for line in shown)
-    generated.check(
-        "README.md", "inspector", f"```console\n$ kafka-offsets inspect {REAL_SEGMENT}\n{excerpt}\n```"
-    )
+    generated.check("docs/clients.md", "clients", matrix.table(set(cells)))
 
 
 def anchors(page: Path) -> set[str]:

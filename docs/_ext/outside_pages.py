@@ -1,8 +1,8 @@
-"""README.md and CHANGES.md as pages, and links to files of the source that are no pages.
+"""README.md, CONTRIBUTING.md and CHANGES.md as pages, and links to files of the source that are no pages.
 
-Both stand at the top of the project and are read there by most; `readme.md` and `changes.md` in this folder only say
-where they belong among the pages. A link to a file that is no page, such as a test, becomes the path of the file: the
-pages may be read where the source is not. That there is such a file is what tests/test_documents.py looks at.
+They are at the top of the project, where most people read them. `readme.md`, `contributing.md` and `changes.md` in this
+folder only give them a place among the pages. A link to a file that is not a page, such as a test, becomes the path
+of the file, since the pages may be read without the source. tests/test_documents.py checks that the file exists.
 """
 
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parents[2]
-PAGES = {"README.md": "readme.md", "CHANGES.md": "changes.md"}
+PAGES = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGES.md": "changes.md"}
 
 _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
 

@@ -14,16 +14,27 @@ PACKAGE = REPOSITORY / "kafka_offsets"
 MAY_IMPORT = {
     "errors": set(),
     "clock": set(),
+    "logs": set(),
     "memory": set(),
     "schema_files": set(),
     "protocol": {"errors", "clock", "schema_files"},
-    "storage": {"errors", "clock", "protocol"},
-    "coordinator": {"errors", "clock", "protocol"},
+    "storage": {"errors", "clock", "logs", "protocol"},
+    "coordinator": {"errors", "clock", "logs", "protocol"},
     "client": {"errors", "clock", "protocol"},
     "inspect": {"errors", "clock", "protocol"},
-    "broker": {"errors", "clock", "memory", "protocol", "storage", "coordinator", "client"},
-    "testing": {"errors", "clock", "protocol", "storage", "coordinator", "client", "broker", "__init__"},
-    "spark": {"errors", "clock", "memory", "protocol", "storage", "coordinator", "client"},
+    "broker": {"errors", "clock", "logs", "memory", "protocol", "storage", "coordinator", "client"},
+    "testing": {
+        "errors",
+        "clock",
+        "logs",
+        "protocol",
+        "storage",
+        "coordinator",
+        "client",
+        "broker",
+        "__init__",
+    },
+    "spark": {"errors", "clock", "logs", "memory", "protocol", "storage", "coordinator", "client"},
 }
 """What each part may import of the others. `cli` and the package's own `__init__` may import everything."""
 
@@ -97,6 +108,16 @@ def test_a_module_imports_only_what_stands_below_it() -> None:
         if part not in MAY_IMPORT[found.part]:
             offending.append(found)
     assert not offending, report(offending)
+
+
+def test_every_logger_escapes_what_clients_choose() -> None:
+    making = [
+        f"{path.relative_to(REPOSITORY)}:{node.lineno}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "getLogger" and path.name != "logs.py"
+    ]
+    assert not making, "\n".join(making)
 
 
 def test_every_part_of_the_package_has_its_place_in_the_layers() -> None:

@@ -9,7 +9,6 @@ tests/broker/admin_situations.py lists the few where we answer otherwise.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, NewTopic
 
@@ -49,7 +49,7 @@ _TOO_FEW_BROKERS = (
     "have all their log directories cordoned."
 )
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 Refusal = tuple[ErrorCode, str | None]
 _FINE: Refusal = (ErrorCode.NONE, None)

@@ -9,7 +9,6 @@ otherwise.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -23,6 +22,7 @@ from kafka_offsets.broker.topic_names import invalid_topic_name
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _MALFORMED = (
     "incompatible broker. See the broker logs for more details."
 )
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class _RefusedError(Exception):

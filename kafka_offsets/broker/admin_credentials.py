@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.client_settings import Credentials, ScramCredential
 
@@ -40,7 +40,7 @@ _TWICE = "A user credential cannot be altered twice in the same request"
 
 Error = tuple[ErrorCode, str | None]
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 def describe_user_scram_credentials(

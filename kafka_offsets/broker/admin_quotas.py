@@ -7,7 +7,6 @@ Sources: ClientQuotaControlManager, ClientQuotasImage of Kafka 4.3, whose answer
 from __future__ import annotations
 
 import ipaddress
-import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import IntEnum
@@ -17,6 +16,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.java_order import OrderedByHash, string_hash
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.client_settings import Entity
 
@@ -61,7 +61,7 @@ _IP_KEYS = {"connection_creation_rate": "an INT"}
 
 _NOT_FRACTIONAL = 1e-6
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class _RefusedError(Exception):

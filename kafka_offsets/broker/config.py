@@ -6,7 +6,6 @@ Where a default differs from Kafka's, `kafka_default` says so and
 ``profile="kafka"`` restores it.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile
@@ -16,8 +15,9 @@ from typing import Any, NamedTuple, Self
 from kafka_offsets.broker.config_keys import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
 from kafka_offsets.broker.properties import read_properties
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 PROFILES = ("test", "kafka")
 _INT_MAX = 2_147_483_647

@@ -6,7 +6,6 @@ durable, lets answers go and wakes what waited. Whoever owns the sockets calls `
 `clock`, and nothing waits.
 """
 
-import logging
 import struct
 import uuid
 from collections.abc import Callable, Iterable
@@ -45,6 +44,7 @@ from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Closing, Held, RequestContext, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.connection import (
     Parts,
@@ -82,7 +82,7 @@ _REMEMBERED_HEADER_BYTES = 256
 Standing = Callable[[int, Deadline, bool], None]
 """(ms, deadline, whether it is a pause in work): told of what must not wait for a clock that stands still."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class BrokerCore:

@@ -1,15 +1,15 @@
 """What is to happen at some time: callbacks in the order of their deadlines. Who drives the broker has the clock."""
 
 import heapq
-import logging
 from collections.abc import Callable
 
 from kafka_offsets.clock import Now
+from kafka_offsets.logs import new_logger
 
 _FEWEST = 1024
 """Cancelled deadlines are swept out when there are more than this many, and twice those that are left."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class Deadline:

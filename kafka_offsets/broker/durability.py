@@ -6,13 +6,13 @@ policy `fsync`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log import Log
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.deadlines import Deadline
     from kafka_offsets.broker.runtime import HostedShard
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 Sync = Callable[[list[Log], Callable[[dict[Log, StorageError]], None]], None]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
+from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _CHECK_MS = 1000
 """Idle connections are looked for at most this often."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class IdleConnections:

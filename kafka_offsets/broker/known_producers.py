@@ -4,17 +4,17 @@ Opening a log does that at once. The producers of the offsets topic are asked fo
 read in steps, while it is served.
 """
 
-import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kafka_offsets.broker.producers import Producers
 from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.producer_state import forget_producer_state, saved_producer_state
 from kafka_offsets.storage.stored_batches import StoredBatch
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 _STEP_BATCHES = 500
 _STEP_BYTES = 4 << 20

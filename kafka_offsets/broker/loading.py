@@ -7,7 +7,6 @@ is wrong.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -19,6 +18,7 @@ from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.records import HEADER_BYTES, BatchHeader, read_records
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 from kafka_offsets.storage.log import Log
@@ -53,7 +53,7 @@ _SHORTEST_RUN = 3
 _LONGEST_RUN = 64
 """Offset deltas have one byte so far."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class _Shape(NamedTuple):

@@ -9,7 +9,6 @@ that retention and compaction reach them, and so that a clean stop can speak for
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Container
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.partitions import NotOpenYetError
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
+from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -39,7 +39,7 @@ _PAUSE_SHARE = 6
 
 Key = tuple[str, int]
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class _Opening:

@@ -8,7 +8,6 @@ Sources: LogCleaner, LogCleanerManager.grabFilthiestCompactedLog, LogManager.cle
 and LocalLog.roll of Kafka 4.3.
 """
 
-import logging
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.compaction import (
     Cleanable,
     Compaction,
@@ -47,7 +47,7 @@ _SMALLEST_SEGMENT_BYTES = 1 << 20
 _POSTPONED_ROUNDS = 10
 """A log that an open transaction or a full disk keeps from being cleaned is looked at again after so many backoffs."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 def compaction_config(config: Config, topic: TopicConfig) -> CompactionConfig:

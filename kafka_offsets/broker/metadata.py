@@ -7,7 +7,6 @@ lists the few where we answer otherwise.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.checkpoints import decode_epochs
 from kafka_offsets.storage.data_directory import NewTopic
@@ -53,7 +53,7 @@ _FEATURES = {"group.version": 1, "transaction.version": 2}
 """Kafka's features that are served, each from version 0, none, to this one, which is in force: KIP-848 groups, and
 transactions of KIP-890, by which clients get an epoch for each transaction."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 def metadata(

@@ -6,12 +6,12 @@ works this way says what of its answer belongs together. Requests that take one 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -22,7 +22,7 @@ Response = TypeVar("Response")
 Steps = Generator[None, None, Response | None]
 """Yields behind each step; returns the response, or None when it comes by other ways."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 def paced(

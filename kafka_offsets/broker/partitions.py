@@ -4,7 +4,6 @@ The catalogue of topics is the data directory's; a partition's log is opened whe
 with thousands of partitions starts at once. This module knows no requests: produce, fetch and the topic APIs do.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.records import encode_marker, read_batch_header
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.data_directory import Topic as TopicEntry
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.fetch import ParkedFetch
     from kafka_offsets.broker.log_opener import LogOpener
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
 """Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""

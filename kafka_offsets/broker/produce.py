@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.partitions import NotOpenYetError, Partition, Topic
@@ -13,6 +12,7 @@ from kafka_offsets.broker.writing import KEPT_BYTES
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader
@@ -34,7 +34,7 @@ _ACKS = (0, 1, -1)
 _LARGE_BYTES = 32 << 10
 """Requests of this size are worth keeping the memory for that they take."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 def produce(core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:

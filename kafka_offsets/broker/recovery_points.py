@@ -9,7 +9,6 @@ sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, 
 Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as often and for the same reason.
 """
 
-import logging
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.partitions import Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log import Log
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class RecoveryPoints:

@@ -10,7 +10,6 @@ Source: "Offset API proposal", phase 2: after a partial write, recommit the corr
 
 from __future__ import annotations
 
-import logging
 import re
 import struct
 from collections.abc import Container, Iterable, Iterator
@@ -24,6 +23,7 @@ from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression, decompress
 from kafka_offsets.protocol.records import (
@@ -46,7 +46,7 @@ _MOST_STRINGS = 2
 _SHORTEST_KEY_BYTES = 5
 _LONGEST_KEY_BYTES = 3 * 32_769 + 6
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class _Last(NamedTuple):

@@ -6,7 +6,6 @@ replies leave only when that batch is as durable as the `fsync` policy says. Thi
 clock only tells how long a log takes to load.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -20,6 +19,7 @@ from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.result import Record, RequestContext, Result, TransactionalResult
 from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch, encode_keyed_batch, encode_marker
 from kafka_offsets.storage.log import Log
@@ -36,7 +36,7 @@ _REMEMBERED_GROUPS = 1 << 16
 _RECORD_OVERHEAD = 40
 """An upper bound of what a record adds to its key and value."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 def partition_for(group_id: str, partition_count: int) -> int:

@@ -6,7 +6,6 @@ appends and answers; one write a connection carries all its answers. fsync runs 
 
 import asyncio
 import errno
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +31,7 @@ from kafka_offsets.client import commits
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles, Files
 from kafka_offsets.storage.log import Log
@@ -55,7 +55,7 @@ _ROUNDS_OF_ACCEPTING = 2
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class Peer(asyncio.Protocol):

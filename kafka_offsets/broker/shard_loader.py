@@ -9,13 +9,13 @@ Source: GroupCoordinatorService and CoordinatorRuntime of Kafka 4.3; inbuilt off
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.broker.apis import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _OFFSET_COMMIT = 8
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class ShardLoader:

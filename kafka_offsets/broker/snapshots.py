@@ -12,7 +12,6 @@ as a whole, and a later snapshot replaces the file. It can make a start quick or
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +25,7 @@ from kafka_offsets.coordinator.snapshot import (
     UnusableSnapshotError,
 )
 from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join, parent
 from kafka_offsets.storage.log import Log
 from kafka_offsets.storage.producer_state import batch_ending_at
@@ -54,7 +54,7 @@ _LARGE_LOG_BYTES = 8 << 20
 _STOP_MS = 500
 """A clean stop begins no snapshot, and goes on with none, after this time."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 Work = Callable[[], None]
 Done = Callable[[StorageError | None], None]

@@ -10,7 +10,6 @@ Source: TransactionStateManager, TransactionMarkerChannelManager and Transaction
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from kafka_offsets.coordinator import transaction_records, transactions
 from kafka_offsets.coordinator.result import TransactionalResult
 from kafka_offsets.coordinator.transactions import Decision, TopicPartition, Transaction
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.records import encode_batch, read_records
 from kafka_offsets.storage.log import Log
 
@@ -37,7 +37,7 @@ _RETRY_MS = 1000
 
 _SMALLEST_SEGMENT_BYTES = 1 << 20
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 Decide = Callable[[Transaction | None], Decision]
 

@@ -4,7 +4,6 @@ Durable state changes in :meth:`Shard.replay` alone, the same call when a record
 log is loaded. The shard knows no log: it hands out records in Results and is handed them back.
 """
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,13 +17,14 @@ from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import Record, Reply, Result
 from kafka_offsets.coordinator.timers import Timer, Timers
+from kafka_offsets.logs import new_logger
 
 _TELL_TIMER = "tell"
 """The kind of the timer that lets answers go which a decision that was taken back has left over."""
 
 Group = ClassicGroup | ConsumerGroup
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,10 @@ from kafka_offsets.errors import (
     ProtocolError,
     RefusedError,
 )
+from kafka_offsets.logs import new_logger
 from kafka_offsets.spark.checkpoint import merge_offsets, parse_offsets, read_checkpoint
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 CONFLICT = "PARTITION_OF_ANOTHER_QUERY"
 """What is counted when two queries would commit the same partition to one group."""

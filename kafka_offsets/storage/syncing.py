@@ -19,11 +19,11 @@ Kafka syncs the segment that has ended in the background as well (UnifiedLog.rol
 wherever it is.
 """
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.segment import Segment
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafka_offsets.storage.log import Log
 
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class Unsynced:

@@ -8,7 +8,6 @@ order of its connection.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,6 +20,7 @@ from kafka_offsets.broker.server import Peer
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.testing import placing
 
@@ -42,7 +42,7 @@ _OF_SESSIONS = (
 )
 """Errors of a Fetch as a whole; all others stand at its partitions."""
 
-logger = logging.getLogger(__name__)
+logger = new_logger(__name__)
 
 
 class Call:

@@ -94,7 +94,7 @@ class BrokerProcess:
 
     def assert_clean_log(self) -> None:
         """No exception reached the log."""
-        assert not any(line.startswith("Traceback") for line in self.log), self.log_text()
+        assert not any(line.lstrip().startswith("Traceback") for line in self.log), self.log_text()
 
     def log_text(self) -> str:
         """The last lines of its log."""

@@ -1,7 +1,8 @@
 """How far each log is known to be on the disk, written down while the broker serves.
 
-Beside it goes what is known of the segments before that point, of large logs whose content a snapshot has, and what is
-known of the producers of logs that have grown much: a start after a crash need not read these.
+Logs that somebody has removed are looked for before that. Beside it goes what is known of the segments before that
+point, of large logs whose content a snapshot has, and what is known of the producers of logs that have grown much: a
+start after a crash need not read these.
 
 After a crash a start verifies what lies behind that point, and takes nothing before it for a torn tail. Only what a
 sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, with `never` what has ended of it.
@@ -71,8 +72,10 @@ class RecoveryPoints:
             return
         write_points = self._core.directory.recovery_points_writer()
         logs = self._core.snapshots.large_logs()
+        open_logs = list(self._core.directory.logs.values())
 
         def write() -> None:
+            _check_present(open_logs)
             write_points()
             for log in logs:
                 try:
@@ -86,6 +89,7 @@ class RecoveryPoints:
     def _written(self, error: StorageError | None) -> None:
         if error is not None:
             logger.error("the recovery points are not written: %s", error)
+        self._core.runtime.give_up_failed()
         now = self._core.clock.now()
         self.start(now)
         self._write_producers([*self._core.topics.open_partitions()], now)
@@ -109,6 +113,18 @@ class RecoveryPoints:
         if error is not None:
             _tell_unwritten(partition, error)
         self._core.pause(1, partial(self._write_producers, others))
+
+
+def _check_present(logs: Iterable[Log]) -> None:
+    """Look for logs that somebody has removed: without a sync nothing else says so."""
+    removed = []
+    for log in logs:
+        try:
+            log.check_present()
+        except StorageError as error:
+            removed.append(error)
+    if removed:
+        logger.error("%d logs take no more writes, such as %s", len(removed), removed[0])
 
 
 def _tell_unwritten(partition: Partition, error: StorageError) -> None:

@@ -58,8 +58,13 @@ class File(ABC):
 
         A failure is final: the system may have dropped the bytes that it could not write, and a second call
         would then succeed without them. The caller must not take the file for durable again before it has
-        been closed, opened and verified.
+        been closed, opened and verified. A file that somebody has removed is such a failure as well.
         """
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the file has no name any more: no start will find it. Raises StorageError."""
+        return False
 
     @abstractmethod
     def close(self) -> None:
@@ -106,7 +111,7 @@ class Files(ABC):
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that exists is left as it is."""
+        """Make a directory and those above it, up to the root; one that exists is left as it is."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
@@ -257,6 +262,16 @@ class DiskFile(File):
             os.fsync(self._descriptor)
         except OSError as error:
             raise _refused(error, "sync", self.path) from error
+        if self.is_removed:
+            raise StorageError("cannot sync: the file was removed", self.path)
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the file has no name any more: no start will find it."""
+        try:
+            return os.fstat(self._descriptor).st_nlink == 0
+        except OSError as error:
+            raise _refused(error, "examine", self.path) from error
 
     def close(self) -> None:
         """Give the descriptor back; a second call does nothing."""
@@ -330,6 +345,10 @@ class DiskFiles(Files):
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it; one that exists is left as it is."""
         try:
+            if path and not os.path.isdir(
+                self.root
+            ):  # removed: what is made anew would lack all that was in it
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             os.makedirs(self._absolute(path), exist_ok=True)
         except OSError as error:
             raise _refused(error, "make the directory", path or self.root) from error

@@ -467,6 +467,19 @@ class Log:
             self._failure = self._failure or error
             raise
 
+    def check_present(self) -> None:
+        """Raise StorageError, which is final as one of `sync`, when somebody has removed the active segment.
+
+        What is appended to it no start would find. Any thread may call it.
+        """
+        with self._file_lock:
+            if self._failure is None:
+                try:
+                    self._segments[-1].check_present()
+                except StorageError as error:
+                    self._failure = error
+                    raise
+
     def close(self, *, sync: bool = True) -> None:
         """Write the index files, sync unless told not to, and give all descriptors back. Again: nothing."""
         if self._closed:

@@ -402,11 +402,23 @@ class Segment:
             file = self._in_sync = self._file
         try:
             file.sync()
+        except StorageError:
+            if not self._is_removed:
+                raise
         finally:
             with self._opening:
                 self._in_sync = None
                 if self._file is not file:
                     file.close()
+
+    def check_present(self) -> None:
+        """Raise StorageError when somebody else has removed the file."""
+        with self._opening:
+            file = self._file
+            if not (
+                self._is_removed or (self._files.exists(self.path) if file is None else not file.is_removed)
+            ):
+                raise StorageError("the file was removed", self.path)
 
     def open_again(self) -> File:
         """Open the file once more, for the caller alone. Safe while another thread gives it its name."""

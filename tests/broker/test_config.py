@@ -12,7 +12,7 @@ from kafka_offsets.broker.config_keys import Key, Kind, Source, Synonym, text_of
 from kafka_offsets.broker.properties import read_properties
 from kafka_offsets.broker.unfollowed_keys import UNFOLLOWED
 from kafka_offsets.errors import ConfigError
-from tests.conftest import DATA, GeneratedPart
+from tests.conftest import DATA, REPOSITORY, GeneratedPart
 
 RECORDED = [json.loads(line) for line in (DATA / "config" / "kafka_keys.jsonl").read_text().splitlines()]
 KAFKA = {row["name"]: row for row in RECORDED if row["scope"] == "broker"}
@@ -415,6 +415,17 @@ def test_the_page_of_keys_is_printed_from_the_table(generated: GeneratedPart) ->
             f"| {key.range_text} | {key.doc} |"
         )
     generated.check("docs/configuration.md", "broker keys", "\n".join(rows))
+
+
+def test_the_page_of_keys_lists_every_default_that_the_profile_restores() -> None:
+    page = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+    profiles = page.partition("## Profiles")[2].partition("\n## ")[0]
+    listed = [tuple(row.split(" | ")[:3]) for row in profiles.splitlines() if row.startswith("| `")]
+    assert sorted(listed) == sorted(
+        (f"| `{key.name}`", text_of(key.default), text_of(key.kafka_default))
+        for key in config_table()
+        if key.default != key.kafka_default
+    )
 
 
 def cell(value: Any) -> str:

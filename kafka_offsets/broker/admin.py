@@ -64,6 +64,16 @@ _TOO_MANY_RECORDS: Refusal = (
 _TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
+def is_too_late(timeout_ms: int) -> bool:
+    """Return whether the time of a request is over when it arrives: Kafka's controller then does nothing."""
+    return timeout_ms <= 0
+
+
+def _once(keys: Iterable[object]) -> bool:
+    """Return whether there is a key that comes once. What is named twice is refused before its time is looked at."""
+    return 1 in Counter(keys).values()
+
+
 def check_new_topic(
     core: BrokerCore,
     name: str,
@@ -136,6 +146,9 @@ def create_topics(
     core: BrokerCore, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
 ) -> messages.CreateTopicsResponse:
     """Create topics, each for itself; all names are looked at before the first is created."""
+    names = (topic.name for topic in request.topics if topic.name != CLUSTER_METADATA_TOPIC)
+    if is_too_late(request.timeout_ms) and _once(names):
+        return fail_create_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     plans = _plans(core, request.topics)
     accepted = _accepted(plans)
     if not request.validate_only:
@@ -337,10 +350,20 @@ def delete_topics(
         knows = context.api_version >= _DISABLED_SINCE
         error = ErrorCode.TOPIC_DELETION_DISABLED if knows else ErrorCode.INVALID_REQUEST
         return fail_delete_topics(request, error, context.api_version)
+    keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
+    if is_too_late(request.timeout_ms) and _once(keys):
+        return fail_delete_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     doomed, results = _doomed(core, request)
     for topic, (error, message) in zip(doomed, _delete(core, doomed), strict=True):
         results.append(_deleted(topic.name, topic.topic_id, error, message))
     return messages.DeleteTopicsResponse(responses=results)
+
+
+def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes | None:
+    """Return the name or the id of a topic; None where both are given or neither is."""
+    if wanted.name is not None:
+        return None if any(wanted.topic_id) else wanted.name
+    return wanted.topic_id if any(wanted.topic_id) else None
 
 
 def _doomed(
@@ -430,6 +453,8 @@ def create_partitions(
     """Give topics more partitions, each for itself."""
     answer = messages.CreatePartitionsResponse
     times = Counter(topic.name for topic in request.topics)
+    if is_too_late(request.timeout_ms) and _once(topic.name for topic in request.topics):
+        return fail_create_partitions(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     results = []
     totals: dict[str, int] = {}
     room = _MOST_PARTITIONS

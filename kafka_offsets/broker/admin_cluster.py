@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.admin import is_too_late
 from kafka_offsets.broker.admin_configs import Resource
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 _NO_AUTHORIZER = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
 _LOG_DIRS_ERROR_SINCE = 3
+
+_PREFERRED, _UNCLEAN = 0, 1
+"""The types of an election."""
 
 
 # -- access rules -------------------------------------------------------------------------------------------------
@@ -126,12 +130,21 @@ def elect_leaders(
 ) -> messages.ElectLeadersResponse:
     """Answer that every partition has its leader. Asked about all, it answers topics without partitions, as Kafka."""
     answer = messages.ElectLeadersResponse
-    if request.topic_partitions is None:
+    wanted = request.topic_partitions
+    if wanted != [] and is_too_late(request.timeout_ms):
+        return fail_elect_leaders(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+    if wanted != [] and request.election_type not in (_PREFERRED, _UNCLEAN):
+        refused = fail_elect_leaders(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        for result in refused.replica_election_results:
+            for partition in result.partition_result:
+                partition.error_message = f"Unknown election type {request.election_type}"
+        return refused
+    if wanted is None:
         return answer(
             replica_election_results=[answer.ReplicaElectionResult(name, []) for name in core.topics.names()]
         )
     results = []
-    for asked in request.topic_partitions:
+    for asked in wanted:
         partitions = []
         for index in asked.partitions:
             error, message = _election(core, asked.topic, index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.admin import Refusal, check_replicas
+from kafka_offsets.broker.admin import Refusal, check_replicas, is_too_late
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
@@ -38,6 +38,9 @@ def alter_partition_reassignments(
     now: Now,
 ) -> messages.AlterPartitionReassignmentsResponse:
     """Take a partition's replicas to be what they are, and refuse anything else (KIP-455)."""
+    if request.topics and is_too_late(request.timeout_ms):
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return fail_alter_partition_reassignments(request, timed_out, context.api_version)
     answer = messages.AlterPartitionReassignmentsResponse
     responses = []
     for topic in request.topics:
@@ -70,6 +73,7 @@ def fail_alter_partition_reassignments(
     """Answer `error`, and every partition with it."""
     answer = messages.AlterPartitionReassignmentsResponse
     return answer(
+        allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=error,
         error_message=None,
         responses=[

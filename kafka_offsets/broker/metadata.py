@@ -242,6 +242,8 @@ def describe_topic_partitions(
     names = sorted(name for name in (named or core.topics.names()) if name >= first)
     if cursor is not None and ((named and first not in named) or cursor.partition_index < 0):
         return fail_describe_topic_partitions(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    if "" in names:  # upon which Kafka fails to ask what may be done with it
+        return fail_describe_topic_partitions(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     answer = messages.DescribeTopicPartitionsResponse
     remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
     response = answer()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from kafka_offsets.broker.admin import is_too_late
 from kafka_offsets.broker.apis import Api, Apis, Route
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.fetch import Refuses
@@ -394,6 +395,10 @@ class ClusterRows:
     ) -> Any:
         """Have preferred replicas lead again, those that are asked for or all."""
         response = row.handle(core, request, context, now)
+        if response.error_code or is_too_late(
+            request.timeout_ms
+        ):  # the first versions have no error of the whole
+            return response
         answered = {each.topic: each for each in response.replica_election_results}
         for topic, index in self._asked_elections(core, request):
             if not self._placement.elect_preferred(core, topic, index):

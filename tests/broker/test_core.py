@@ -554,7 +554,7 @@ def test_deleting_the_offsets_topic_does_not_make_it_anew(core: BrokerCore) -> N
     client = CoreClient(core)
     client.commit("g", {("t", 0): 1})
     topics = [messages.DeleteTopicsRequest.DeleteTopicState(OFFSETS_TOPIC)]
-    client.call(messages.DeleteTopicsRequest(topics), 6)
+    client.call(messages.DeleteTopicsRequest(topics, timeout_ms=1000), 6)
     assert core.topics.get(OFFSETS_TOPIC) is None
     assert core.committed("g") == {}
     assert client.commit("g", {("t", 0): 2}) == {("t", 0): 0}

@@ -50,7 +50,7 @@ def after(core: BrokerCore, ms: int) -> None:
 
 
 def delete_topic(client: CoreClient, name: str) -> None:
-    answer = client.call(messages.DeleteTopicsRequest(topic_names=[name]), 5)
+    answer = client.call(messages.DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
     assert [each.error_code for each in answer.responses] == [0]
 
 
@@ -262,7 +262,7 @@ def test_a_deletion_and_a_new_topic_in_one_turn_keep_what_was_committed_behind_t
     client = fill(core, 2, 2)
     others = [CoreClient(core) for _ in range(4)]
     others[0].send((commit("g-0", 0, 7), 8))
-    others[1].send((messages.DeleteTopicsRequest(topic_names=["t"]), 5))
+    others[1].send((messages.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5))
     create = messages.CreateTopicsRequest
     others[2].send((create([create.CreatableTopic("t", 2, 1)]), 5))
     others[3].send((commit("g-0", 1, 8), 8))
@@ -279,7 +279,7 @@ def test_a_commit_that_waits_for_the_disk_goes_with_its_topic() -> None:
     client, admin = CoreClient(core), CoreClient(core)
     client.send((commit("g", 0, 1), 8))
     core.end_turn()
-    admin.send((messages.DeleteTopicsRequest(topic_names=["t"]), 5))
+    admin.send((messages.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5))
     core.end_turn()
     sync.end(core)
     assert core.committed("g") != {}

@@ -287,7 +287,7 @@ def test_the_offsets_topic_may_be_deleted_meanwhile() -> None:
     core = starting(stopped_files(), background)
     client = CoreClient(core)
     topics = [messages.DeleteTopicsRequest.DeleteTopicState("__consumer_offsets")]
-    assert client.call(messages.DeleteTopicsRequest(topics), 6).responses[0].error_code == 0
+    assert client.call(messages.DeleteTopicsRequest(topics, timeout_ms=1000), 6).responses[0].error_code == 0
     background.run(core)
     assert client.committed("s") == {}
     assert client.commit("s", {("t", 0): 1}) == {("t", 0): 0}
@@ -298,7 +298,7 @@ def test_a_topic_that_is_deleted_meanwhile_takes_its_offsets_along() -> None:
     core = starting(stopped_files(), background)
     client = CoreClient(core)
     topics = [messages.DeleteTopicsRequest.DeleteTopicState("t")]
-    assert client.call(messages.DeleteTopicsRequest(topics), 6).responses[0].error_code == 0
+    assert client.call(messages.DeleteTopicsRequest(topics, timeout_ms=1000), 6).responses[0].error_code == 0
     background.run(core)
     for _ in range(3):
         turn(core)

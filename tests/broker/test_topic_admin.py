@@ -38,7 +38,7 @@ def metadata(client: CoreClient, *names: str, version: int = 13) -> list[Any]:
 
 def delete(client: CoreClient, *names: str) -> list[Any]:
     request = messages.DeleteTopicsRequest
-    answer = client.call(request([request.DeleteTopicState(name) for name in names]), 6)
+    answer = client.call(request([request.DeleteTopicState(name) for name in names], timeout_ms=1000), 6)
     results: list[Any] = answer.responses
     return results
 
@@ -157,7 +157,7 @@ def test_topics_partitions_and_configurations_outlive_the_broker() -> None:
     client = CoreClient(core)
     (created,) = create(client, "t", partitions=2, retention_ms="5")
     request = messages.CreatePartitionsRequest
-    client.call(request([request.CreatePartitionsTopic("t", 4, None)]), 3)
+    client.call(request([request.CreatePartitionsTopic("t", 4, None)], 1000), 3)
     alter(client, "t", "segment.ms", "6")
     core.close()
     client = CoreClient(make_core(files))
@@ -251,7 +251,7 @@ def test_topics_of_one_request_come_grow_and_go_with_one_sync_of_the_catalogue(
     assert {result.error_code for result in create(client, *names)} == {0}
     assert replacements == ["topics"]
     request = messages.CreatePartitionsRequest
-    grown = client.call(request([request.CreatePartitionsTopic(name, 2, None) for name in names]), 3)
+    grown = client.call(request([request.CreatePartitionsTopic(name, 2, None) for name in names], 1000), 3)
     assert {result.error_code for result in grown.results} == {0}
     assert replacements == ["topics"] * 2
     assert {result.error_code for result in delete(client, *names)} == {0}
@@ -333,7 +333,7 @@ def test_partitions_and_configurations_are_as_before_when_the_disk_refuses(
     refuse(core, "grow_several", monkeypatch)
     refuse(core, "set_configs", monkeypatch)
     request = messages.CreatePartitionsRequest
-    (grown,) = client.call(request([request.CreatePartitionsTopic("t", 4, None)]), 3).results
+    (grown,) = client.call(request([request.CreatePartitionsTopic("t", 4, None)], 1000), 3).results
     assert grown.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert alter(client, "t", "retention.ms", "5")[0] == ErrorCode.KAFKA_STORAGE_ERROR
     topic = core.topics.get("t")
@@ -346,13 +346,14 @@ def naming(api: str, version: int) -> Any:
     if api == "CreateTopics":
         return request([request.CreatableTopic("t", 1, 1)])
     if api == "DeleteTopics" and version < 6:
-        return request(topic_names=["t"])
+        return request(topic_names=["t"], timeout_ms=1000)
     if api == "DeleteTopics":
-        return request([request.DeleteTopicState("t"), request.DeleteTopicState(None, b"\1" * 16)])
+        topics = [request.DeleteTopicState("t"), request.DeleteTopicState(None, b"\1" * 16)]
+        return request(topics, timeout_ms=1000)
     if api == "Metadata":
         return request([request.Topic(name="t")])
     if api == "CreatePartitions":
-        return request([request.CreatePartitionsTopic("t", 2, None)])
+        return request([request.CreatePartitionsTopic("t", 2, None)], 1000)
     if api == "DescribeConfigs":
         return request([request.DescribeConfigsResource(TOPIC, "t", None)])
     if api == "IncrementalAlterConfigs":

@@ -32,6 +32,7 @@ PARTS = (
     "quotas_and_passwords",
     "group_configs",
     "creations",
+    "deadlines",
     "expiry",
     "consumer_groups",
     "transactions",

@@ -405,6 +405,15 @@ def test_partitions_are_reassigned_and_leaders_elected(cluster: Cluster) -> None
     cluster.move_leader("orders", 0)
     assert cluster.leader("orders", 0) == 2
     election = messages.ElectLeadersRequest
+    topics = [election.TopicPartitions("orders", [0, 1])]
+    for refused in (election(7, topics, 1000), election(0, topics, 0), election(0, None, 0)):
+        for version in (1, 2):
+            assert ask(cluster, 1, refused, version).error_code
+    assert [
+        each.error_code
+        for each in ask(cluster, 1, election(0, topics, 0), 0).replica_election_results[0].partition_result
+    ] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    assert cluster.leader("orders", 0) == 2
     results = ask(cluster, 1, election(0, [election.TopicPartitions("orders", [0, 1])], 1000), 2)
     found = {
         each.partition_id: each.error_code for each in results.replica_election_results[0].partition_result

@@ -229,3 +229,16 @@ def passwords(w: Play) -> None:
         [{"name": ""}],
     ):
         a.ask("DescribeUserScramCredentials", 0, users=users)
+
+
+@situation("leaders are elected in an unknown way", (1, 2))
+def elected_oddly(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(2)
+    for kind in (2, -1, 127, -128):
+        for wanted in (
+            [{"topic": name, "partitions": [0, 1]}],
+            [{"topic": "nothing", "partitions": [0]}],
+            [],
+            None,
+        ):
+            a.ask("ElectLeaders", version, election_type=kind, topic_partitions=wanted, timeout_ms=5000)

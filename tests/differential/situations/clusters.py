@@ -1,5 +1,7 @@
 """Metadata, as clients of groups need it."""
 
+from typing import Any
+
 from tests.differential.play import Play
 from tests.differential.printed import UNKNOWN_ID
 from tests.differential.table import situation
@@ -48,3 +50,27 @@ def grown(w: Play) -> None:
     a.ask("Metadata", 12, topics=[{"name": name}])
     a.commit((name, 1, 5), (name, 2, 6), (name, 3, 7))
     a.fetch(everything=True)
+
+
+@situation("topics with an invalid name are described")
+def described_oddly(w: Play) -> None:
+    a = w.client("a")
+
+    def describe(*names: str, **fields: Any) -> None:
+        a.ask("DescribeTopicPartitions", 0, topics=[{"name": name} for name in names], **fields)
+
+    for name in ("a b", "..", ".", "x" * 250, "x" * 249, ""):
+        describe(name)
+    describe("orders", "a b", "nothing", "é")
+    describe("orders", "", "nothing")
+    describe("orders", "", cursor={"topic_name": "orders", "partition_index": 1})
+    describe("orders", "a b", "pages", cursor={"topic_name": "a b", "partition_index": 0})
+
+
+@situation("topics with an invalid name are asked for", (1, 8, 10, 12, 13))
+def asked_for_oddly(w: Play, version: int) -> None:
+    a = w.client("a")
+    for names in (["a b"], [""], ["orders", "", ".."]):
+        for operations in (False, True):
+            topics = [{"name": name} for name in names]
+            a.ask("Metadata", version, topics=topics, include_topic_authorized_operations=operations)

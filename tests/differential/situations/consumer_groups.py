@@ -144,6 +144,46 @@ def no_topics(w: Play) -> None:
     describe(a)
 
 
+@situation("members with an empty list of topics beside others", (0, 1), setting="modern")
+def empty_lists(w: Play, version: int) -> None:
+    a, b, c = w.clients("abc")
+    enter(a, version, subscribed_topic_names=[])
+    describe(a)
+    enter(b, version)
+    describe(a)
+    beat(a, version)
+    beat(a, version, subscribed_topic_names=["pages"])
+    beat(a, version, subscribed_topic_names=[])
+    describe(a)
+    enter(c, version, subscribed_topic_names=[])
+    beat(b, version, subscribed_topic_names=[])
+    describe(a)
+
+
+@situation("a member with an empty list of topics that enters again", setting="modern")
+def empty_again(w: Play) -> None:
+    a = w.client("a", instance="one")
+    enter(a, subscribed_topic_names=[])
+    own(a, enter(a, subscribed_topic_names=[]))
+    beat(a, member_epoch=-2)
+    enter(a, subscribed_topic_names=[])
+    beat(a, member_epoch=-1)
+    describe(a)
+    enter(a, subscribed_topic_names=[])
+    describe(a)
+
+
+@situation("a member with an empty list of topics and a pattern", setting="modern")
+def empty_and_pattern(w: Play) -> None:
+    a, b = w.clients("ab")
+    enter(a, subscribed_topic_names=[], subscribed_topic_regex="")
+    describe(a)
+    enter(b, subscribed_topic_names=[], subscribed_topic_regex="ord.*")
+    w.pause(200)
+    beat(b)
+    describe(b)
+
+
 @situation("unknown topics are subscribed to, and assigned once they are there", setting="modern")
 def unknown_topics(w: Play) -> None:
     a = w.client("a")

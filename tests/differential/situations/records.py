@@ -17,9 +17,15 @@ def batch(*values: str, first_ms: int = FIRST_MS) -> bytes:
     )
 
 
+def produced_to(topic: str, *data: tuple[int, Any]) -> list[dict[str, Any]]:
+    """What is produced to partitions of one topic."""
+    partitions = [{"index": index, "records": records} for index, records in data]
+    return [{"name": topic, "topic_id": topic, "partition_data": partitions}]
+
+
 def produce(a: Client, topic: str, data: Any, version: int = 9, partition: int = 0, acks: int = -1) -> Any:
     """Produce one batch."""
-    topics = [{"name": topic, "topic_id": topic, "partition_data": [{"index": partition, "records": data}]}]
+    topics = produced_to(topic, (partition, data))
     return a.ask("Produce", version, acks=acks, timeout_ms=5000, topic_data=topics)
 
 

@@ -267,3 +267,13 @@ def precedence(w: Play) -> None:
     b.sync(member_id=a.member_id, generation_id=9)
     b.commit(("orders", 0, 1), member_id=a.member_id, generation_id_or_member_epoch=9)
     b.commit(("orders", 0, 1), generation_id_or_member_epoch=9)
+
+
+@situation("a static member of a classic group changes its instance", (5, 9))
+def classic_instance_changes(w: Play, version: int) -> None:
+    a = w.client("a", instance="one")
+    w.stable(a, version=version)
+    a.join(version, group_instance_id="two")
+    a.join(version, group_instance_id=None)
+    a.join(version)
+    a.describe()

@@ -184,11 +184,15 @@ def _version() -> str:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    import logging
+    from kafka_offsets.broker.log_writer import logging_to_standard_error
 
+    with logging_to_standard_error():
+        return _serve_and_log(options)
+
+
+def _serve_and_log(options: argparse.Namespace) -> int:
     from kafka_offsets.broker.config import Config
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     config = Config.load(dict(options.set), options.config)
     from kafka_offsets.broker.serving import serve  # after the configuration: a mistake is told at once
 

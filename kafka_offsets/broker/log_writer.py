@@ -1,0 +1,182 @@
+"""The log of a broker process: written to standard error by a thread of its own, so that the broker never waits for it.
+
+When standard error is a pipe that is not read, lines wait in a bounded memory; others are dropped and counted.
+Lines that repeat are limited: a client that is refused a thousand times a second must not fill a disk.
+"""
+
+import logging
+import os
+import select
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_HELD_BYTES = 1 << 20
+"""So much waits for standard error."""
+
+_WINDOW_SECONDS = 10.0
+_LINES_OF_ONE, _LINES_OF_ALL = 10, 100
+"""How often a message is written in a window: about one client, file or group, and about all of them together."""
+
+_CLOSING_SECONDS = 1.0
+"""How long the end of the process waits for the rest to be written."""
+
+
+class LineLimit:
+    """Decides which lines are written, and counts the others.
+
+    A message is what the program says (`%s: connection closed: %s`); whom it is about is its first argument, a client
+    without its port.
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[str, str], int] = {}
+        self._of_message: dict[str, int] = {}
+        self._left_out: dict[tuple[str, str], tuple[int, str]] = {}
+
+    @property
+    def has_left_out(self) -> bool:
+        """Whether a line was not written in this window."""
+        return bool(self._left_out)
+
+    def admits(self, record: logging.LogRecord, line: str) -> bool:
+        """Return whether a line is written; one that is not is counted."""
+        message = str(record.msg)
+        first = record.args[0] if isinstance(record.args, tuple) and record.args else ""
+        key = message, first.rpartition(":")[0] or first if isinstance(first, str) else str(first)
+        of_one, of_all = self._written.get(key, 0), self._of_message.get(message, 0)
+        if of_one < _LINES_OF_ONE and of_all < _LINES_OF_ALL:
+            self._written[key] = of_one + 1
+            self._of_message[message] = of_all + 1
+            return True
+        if key not in self._written:  # whom it is about is one of too many
+            key = message, ""
+        count, _ = self._left_out.get(key, (0, ""))
+        self._left_out[key] = count + 1, line
+        return False
+
+    def end_window(self) -> list[str]:
+        """Begin the next window; return a line for each message that was left out in the last one."""
+        lines = [
+            f"{line} ({count} such lines in {_WINDOW_SECONDS:g} s)" for count, line in self._left_out.values()
+        ]
+        for counts in (self._written, self._of_message, self._left_out):
+            counts.clear()
+        return lines
+
+
+class LogWriter(logging.Handler):
+    """Writes lines to a file descriptor in a thread of its own.
+
+    monotonic        the time in seconds
+    closing_seconds  how long `close` waits for the rest to be written
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        monotonic: Callable[[], float] = time.monotonic,
+        closing_seconds: float = _CLOSING_SECONDS,
+    ) -> None:
+        super().__init__()
+        self._closing_seconds = closing_seconds
+        self._descriptor = descriptor
+        self._monotonic = monotonic
+        self._limit = LineLimit()
+        self._window_end = monotonic() + _WINDOW_SECONDS
+        self._changed = threading.Condition()
+        self._lines: deque[bytes] = deque()
+        self._held_bytes = 0
+        self._dropped = 0
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="kafka-offsets-log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand a line to the thread, or count it."""
+        line = self.format(record)
+        with self._changed:
+            self._end_window_when_due()
+            if self._limit.admits(record, line):
+                self._put(line)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Write the rest, unless nobody reads it."""
+        with self._changed:
+            for line in self._limit.end_window():
+                self._put(line)
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(self._closing_seconds)
+        super().close()
+
+    def _put(self, line: str) -> None:
+        data = f"{line}\n".encode(errors="backslashreplace")
+        if self._held_bytes + len(data) > _HELD_BYTES:
+            self._dropped += 1
+        else:
+            self._lines.append(data)
+            self._held_bytes += len(data)
+
+    def _end_window_when_due(self) -> None:
+        now = self._monotonic()
+        if now >= self._window_end:
+            self._window_end = now + _WINDOW_SECONDS
+            for line in self._limit.end_window():
+                self._put(line)
+
+    def _run(self) -> None:
+        while (data := self._next()) is not None:
+            try:
+                self._write(data)
+            except OSError:  # it was closed: there is nowhere left to report that
+                return
+
+    def _next(self) -> bytes | None:
+        """Wait for lines; None when there are no more. How many were dropped follows what was not."""
+        with self._changed:
+            while not (self._lines or self._closed):
+                left = self._window_end - self._monotonic() if self._limit.has_left_out else None
+                if left is not None and left <= 0:
+                    self._end_window_when_due()
+                else:
+                    self._changed.wait(left)
+            if not self._lines:
+                return None
+            data = self._lines.popleft()
+            self._held_bytes -= len(data)
+            if not self._lines and self._dropped:
+                text = f"{self._dropped} lines of the log were dropped: standard error was not read\n"
+                self._lines.append(text.encode())
+                self._held_bytes += len(text)
+                self._dropped = 0
+            return data
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:  # whoever started us made it so
+                select.select([], [self._descriptor], [])
+
+
+@contextmanager
+def logging_to_standard_error() -> Iterator[None]:
+    """Have all lines from INFO on written to standard error."""
+    root = logging.root
+    if root.handlers or sys.stderr is None:  # the embedding program has its own, or nobody wants them
+        yield
+        return
+    writer = LogWriter(2)
+    writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    root.addHandler(writer)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(writer)
+        writer.close()

@@ -1,0 +1,126 @@
+"""The log of `kafka-offsets serve`: it never holds up the broker, and says how many lines it left out."""
+
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kafka_offsets.broker.log_writer import LogWriter
+from tests.conftest import REPOSITORY
+
+
+class Pipe:
+    """A pipe with a writer on it, whose clock does not move by itself."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe()
+        self.seconds = 0.0
+        self.writer = LogWriter(self._writing, lambda: self.seconds, closing_seconds=60)
+
+    def log(self, message: str, *args: object) -> None:
+        self.writer.handle(logging.LogRecord("test", logging.WARNING, "", 0, message, args, None))
+
+    def line(self) -> str:
+        """Read one line, once it comes."""
+        data = b""
+        while not data.endswith(b"\n"):
+            data += os.read(self.reading, 1)
+        return data.decode()[:-1]
+
+    def close(self) -> list[str]:
+        """Close the writer and return all lines that were not read."""
+        lines: list[str] = []
+
+        def read() -> None:
+            with os.fdopen(self.reading) as file:
+                lines.extend(file.read().splitlines())
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        self.writer.close()
+        os.close(self._writing)
+        reader.join()
+        return lines
+
+
+@pytest.fixture
+def pipe() -> Pipe:
+    return Pipe()
+
+
+def test_a_pipe_that_is_not_read_holds_up_nobody_and_what_is_dropped_is_counted(pipe: Pipe) -> None:
+    # 928 lines filled the pipe, and the broker waited for ever in the write of the next one.
+    count, text = 20_000, "x" * 120
+    for number in range(count):
+        pipe.log(f"{number} {text}")
+    lines = pipe.close()
+    found = re.fullmatch(r"(\d+) lines of the log were dropped: standard error was not read", lines[-1])
+    assert found is not None
+    assert int(found[1]) > 0
+    assert lines[:-1] == [f"{number} {text}" for number in range(count - int(found[1]))]
+
+
+def test_lines_about_one_client_are_limited_and_counted(pipe: Pipe) -> None:
+    for port in range(1000):
+        pipe.log("%s: connection closed: %s", f"10.0.0.1:{port}", "bad")
+    pipe.log("%s: connection closed: %s", "10.0.0.2:7", "bad")
+    pipe.log("%s: another message", "10.0.0.1:7")
+    lines = pipe.close()
+    assert lines == [
+        *(f"10.0.0.1:{port}: connection closed: bad" for port in range(10)),
+        "10.0.0.2:7: connection closed: bad",
+        "10.0.0.1:7: another message",
+        "10.0.0.1:999: connection closed: bad (990 such lines in 10 s)",
+    ]
+
+
+def test_lines_about_many_are_limited_and_counted_together(pipe: Pipe) -> None:
+    for number in range(1000):
+        pipe.log("%s: no such topic", f"t{number}")
+    lines = pipe.close()
+    assert lines == [
+        *(f"t{number}: no such topic" for number in range(100)),
+        "t999: no such topic (900 such lines in 10 s)",
+    ]
+
+
+def test_a_window_that_has_passed_is_summed_up_and_the_next_one_begins(pipe: Pipe) -> None:
+    for _ in range(12):
+        pipe.log("%s: full", "disk")
+    pipe.seconds = 10.0
+    pipe.log("%s: full", "disk")
+    assert [pipe.line() for _ in range(12)] == ["disk: full"] * 10 + [
+        "disk: full (2 such lines in 10 s)",
+        "disk: full",
+    ]
+    assert pipe.close() == []
+
+
+def test_a_client_that_sends_bad_frames_does_not_fill_the_log() -> None:
+    # 2,000 of them filled the pipe, which nobody reads here, and the broker served no more.
+    serve = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", "0"]
+    process = subprocess.Popen(serve, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        port = int(process.stderr.readline().rpartition(":")[2])
+        for _ in range(2000):
+            with socket.create_connection(("127.0.0.1", port), 20) as connection:
+                connection.sendall(b"\xff\xff\xff\xff")
+                assert connection.recv(1) == b""
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 0
+    lines = log.splitlines()
+    written = [line for line in lines if "connection closed" in line]
+    assert len(written) < 100
+    counted = [
+        int(found[1]) for line in written if (found := re.search(r"\((\d+) such lines in 10 s\)", line))
+    ]
+    assert sum(counted) + len(written) - len(counted) == 2000

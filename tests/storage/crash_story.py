@@ -51,10 +51,12 @@ METADATA_SIZES = (0, 0, 200, 900)
 FIRST_INCARNATION = 10**12
 INTERVAL_MS = 1000
 LARGE_LOG_BYTES = 1000
+SEGMENT_BYTES, MERGED_SEGMENT_BYTES = 1000, 9000
+"""Of the offsets topic: about three commits, and while the cleaner makes one segment of several."""
 LOOK_MS, PAUSE_MS = 5000, 10
 SETTINGS = {
     "offsets.topic.num.partitions": SHARDS,
-    "offsets.topic.segment.bytes": 3000,  # about ten commits
+    "offsets.topic.segment.bytes": SEGMENT_BYTES,
     "fsync.interval.ms": INTERVAL_MS,
     "offsets.snapshot.interval.bytes": 1000,
     "log.cleaner.backoff.ms": 1,
@@ -398,6 +400,15 @@ class Story:
         for _ in range(self.chance.choice((2, 5, 30))):
             self.pause()
 
+    def merge_segments(self) -> None:
+        """The offsets topic may have larger segments for a while: the cleaner makes one of several."""
+        for _ in range(3):
+            self.commit()
+        self._resize_segments(MERGED_SEGMENT_BYTES)
+        for _ in range(15):
+            self.pause()
+        self._resize_segments(SEGMENT_BYTES)
+
     def settle(self) -> None:
         """The system writes back what nobody asked it to."""
         self.files.settle()
@@ -452,6 +463,11 @@ class Story:
             self.core.create_topic(TOPIC, PARTITIONS, {})
             self._end(index)
 
+    def _resize_segments(self, size: int) -> None:
+        topic = self.core.topics.get(OFFSETS_TOPIC)
+        assert topic is not None
+        self.core.topics.set_configs(OFFSETS_TOPIC, topic.configs | {"internal.segment.bytes": str(size)})
+
     def _begin(self, topics: dict[str, tuple[str, int]]) -> int:
         index = self._catalogue.change(topics)
         self.mark()
@@ -486,6 +502,7 @@ STEPS: tuple[tuple[Callable[[Story], None], int], ...] = (
     (Story.look, 1),
     (Story.pause, 4),
     (Story.rest, 4),
+    (Story.merge_segments, 2),
     (Story.settle, 3),
     (Story.start_sync, 2),
     (Story.finish_sync, 5),

@@ -25,8 +25,10 @@ from tests.storage.crash_files import (
     Operation,
     RecordingFile,
     RecordingFiles,
+    Rename,
     Sync,
     Truncate,
+    Unlink,
     Write,
 )
 from tests.storage.crash_states import POLICIES, STEPS, Point, StateName, points_of, try_points
@@ -56,6 +58,25 @@ def test_a_state_has_the_same_bytes_whenever_it_is_made() -> None:
     name = StateName("commit", 3, 24, 60, "draw", 2)
     one, another = (Point(tell(*name[:3]), name).tree(name).files() for _ in range(2))
     assert one == another
+
+
+def merged_segments(calls: list[Operation]) -> int:
+    """Return how many segments of a story a cleaned one has replaced besides the one of its own name."""
+    merged, directory = 0, -1
+    for call in calls:
+        if isinstance(call, Rename) and call.target.endswith(".log.swap"):
+            directory = call.directory
+        elif isinstance(call, Rename) and call.source.endswith(".log.swap"):
+            directory = -1
+        elif isinstance(call, Unlink) and call.directory == directory and call.name.endswith(".log"):
+            merged += 1
+    return merged
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_cleaner_of_the_stories_makes_one_segment_of_several(policy: str) -> None:
+    # It used to clean each segment alone: no state showed what a crash leaves of segments that are removed.
+    assert sum(merged_segments(tell(policy, seed, STEPS).files.operations) for seed in range(12)) > 5
 
 
 # -- what it has found

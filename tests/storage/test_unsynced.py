@@ -199,6 +199,22 @@ def test_a_log_that_starts_behind_an_unsynced_segment_keeps_it_until_what_follow
     assert log.segments[0].base_offset == 10
 
 
+def test_a_power_failure_after_a_removal_finds_the_names_that_what_remains_was_given(
+    rng: random.Random,
+) -> None:
+    # A segment that is still called `.new` without its predecessor would be taken for what a crash has left of a log.
+    files, log = unsynced()
+    log.sync()
+    log.delete_records_before(12)
+    assert [segment.base_offset for segment in log.segments] == [10, 15]
+    point = CrashPoint(files.base, files.operations, len(files.operations))
+    for fates in [*point.subsets(), *(point.draw(rng) for _ in range(50))]:
+        found = Log.open(
+            RecordingFiles(point.tree(fates)), "t-0", SMALL, log_start_offset=12, synced_offset=20
+        )
+        assert [offset for offset, _ in content(found) if offset >= 12] == list(range(12, 20)), fates
+
+
 class SlowFiles(DiskFiles):
     """A disk on which every sync takes until it is let go."""
 

@@ -163,6 +163,20 @@ def test_a_log_that_went_on_otherwise_is_read_as_a_whole() -> None:
     assert [found.producers.get(number) is not None for number in (70, 71)] == [False, True]
 
 
+def test_a_state_is_not_taken_for_another_last_batch_with_the_same_offsets() -> None:
+    """A restored directory may hold the file of another log; only the checksum of the last batch tells."""
+    files, other = MemoryFiles(), MemoryFiles()
+    for made, number in ((files, 70), (other, 71)):
+        partition = opened(made)
+        batch = encode_batch([(None, b"v", (), 0)], producer_id=number, producer_epoch=0, base_sequence=0)
+        partition.producers.add(read_batch_header(batch), partition.log.append(batch), 0, 0)
+        stop(partition)
+    assert saved_producers(opened(files).log) is not None
+    other.replace_atomically(PATH, files.read_all(PATH), sync=False)
+    found = opened(other).producers
+    assert [found.get(number) is not None for number in (70, 71)] == [False, True]
+
+
 def test_a_state_of_an_end_that_was_lost_is_gone_before_the_log_goes_on() -> None:
     """What a producer sends again may stand where it stood, behind another batch than before."""
     files, other = MemoryFiles(), MemoryFiles()

@@ -86,6 +86,26 @@ def test_an_aborted_transaction_is_hidden_and_the_next_one_is_not() -> None:
     assert read(core, TOPIC) == [b"0", b"2"]
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_interleaved_aborts_are_hidden_from_a_reader_of_one_batch_at_a_time(restarts: bool) -> None:
+    """The second transaction ends while the first, with older records, is open."""
+    files = MemoryFiles()
+    core = new_core(files)
+    first, second = Producer(core, "first"), Producer(core, "second")
+    for producer in (first, second):
+        producer.init()
+        producer.produce(TOPIC, b"aborted")
+    for producer in (second, first):
+        producer.end(False)
+        producer.produce(TOPIC, b"committed by " + producer.name.encode())
+        producer.end(True)
+    if restarts:
+        crash(core)
+        core = new_core(files, core.clock)  # type: ignore[arg-type]
+    for max_bytes in (1, 1 << 20):
+        assert read(core, TOPIC, max_bytes=max_bytes) == [b"committed by second", b"committed by first"]
+
+
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("outcome", [True, False])
 def test_an_open_transaction_goes_on_after_a_restart(clean: bool, outcome: bool) -> None:

@@ -75,10 +75,17 @@ class Producer:
         return str(answer.transaction_states[0].transaction_state)
 
 
-def fetch(core: BrokerCore, topic: str, offset: int = 0, isolation: int = 1, partition: int = 0) -> Any:
+def fetch(
+    core: BrokerCore,
+    topic: str,
+    offset: int = 0,
+    isolation: int = 1,
+    partition: int = 0,
+    max_bytes: int = 1 << 20,
+) -> Any:
     """Return what a reader is answered of one partition."""
     request = messages.FetchRequest
-    asked = request.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    asked = request.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     wanted = request(
         max_wait_ms=0,
         min_bytes=0,
@@ -89,12 +96,15 @@ def fetch(core: BrokerCore, topic: str, offset: int = 0, isolation: int = 1, par
     return CoreClient(core).call(wanted, 11).responses[0].partitions[0]
 
 
-def read(core: BrokerCore, topic: str, partition: int = 0) -> list[bytes]:
-    """Return the values that a reader of committed records is given, as clients find them."""
+def read(core: BrokerCore, topic: str, partition: int = 0, max_bytes: int = 1 << 20) -> list[bytes]:
+    """Return the values that a reader of committed records is given, as clients find them.
+
+    max_bytes  of each fetch; 1 for one batch
+    """
     values: list[bytes] = []
     offset = 0
     while True:
-        found = fetch(core, topic, offset, partition=partition)
+        found = fetch(core, topic, offset, partition=partition, max_bytes=max_bytes)
         data = bytes(found.records)
         if not data:
             return values

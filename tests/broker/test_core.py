@@ -380,6 +380,29 @@ def test_when_one_batch_of_a_turn_is_refused_so_are_the_decisions_behind_it() ->
     assert client.committed("g") == large
 
 
+def test_the_refused_decisions_of_a_turn_are_undone_from_the_last_to_the_first() -> None:
+    # Each undo restores what its own decision found: in another order the first decision of the turn would remain.
+    files = FaultyFiles()
+    client = CoreClient(make_core(files))
+    topics = ("subscribed", "first", "second")
+    for name in topics:
+        client.core.topics.create(name, 1)
+    heartbeat = messages.ConsumerGroupHeartbeatRequest
+    joined = client.call(heartbeat("g", "m", 0, None, None, 60_000, [topics[0]], None, None, []), 1)
+    assert joined.error_code == 0
+    epoch = joined.member_epoch
+    files.only = lambda operation, path: operation == "append" and path.startswith(OFFSETS_TOPIC)
+    files.fail_at = len(files.calls) + 1
+    senders = [CoreClient(client.core) for _ in range(2)]
+    for sender, name in zip(senders, topics[1:], strict=True):
+        sender.send((heartbeat("g", "m", epoch, subscribed_topic_names=[name]), 1))
+    client.turn()
+    codes = [answer.error_code for sender in senders for answer in sender.take()]
+    assert codes == [ErrorCode.NOT_COORDINATOR] * 2
+    after = client.call(heartbeat("g", "m", epoch), 1)
+    assert (after.error_code, after.member_epoch, after.assignment) == (0, epoch, None), "nothing has changed"
+
+
 def test_a_log_that_grew_before_a_crash_and_slept_through_the_next_run_is_still_whole() -> None:
     # Found by restarting twice: the recovery point of a log that the second run never opened was from before the
     # crash, and its clean stop made that point look like the end of the log, which then seemed too long.

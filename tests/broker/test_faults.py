@@ -61,9 +61,9 @@ def commit(client: Connection, group: str = "g", offset: int = 5, *places: Place
     }
 
 
-def produce(client: Connection, *partitions: int, acks: int = -1) -> Any:
+def produce(client: Connection, *partitions: int, acks: int = -1, value: bytes = b"v" * 100) -> Any:
     request = messages.ProduceRequest
-    batch = bytes(records.encode_batch([(b"k", b"v" * 100, (), 1_700_000_000_000)]))
+    batch = bytes(records.encode_batch([(b"k", value, (), 1_700_000_000_000)]))
     data = [request.PartitionProduceData(each, batch) for each in partitions or [0]]
     topic = request.TopicProduceData("t", partition_data=data)
     return client.call(request(acks=acks, timeout_ms=1000, topic_data=[topic]), 7)
@@ -542,6 +542,16 @@ def test_a_full_disk_refuses_writes_and_nothing_is_lost_by_it(tmp_path: Path, on
         with faults.disk_full(path="__consumer_offsets"):
             assert commit(client)["t", 0] == 16  # as Kafka tells a group of its disk
         assert commit(client)["t", 0] == 0
+
+
+def test_a_disk_that_has_refused_a_large_write_is_full_for_small_ones(
+    client: Connection, faults: Faults
+) -> None:
+    with faults.disk_full(free_bytes=500, path="t-0") as fault:
+        assert produced(produce(client, 0, value=b"." * 1000)) == [(0, 56)]
+        assert produced(produce(client, 0)) == [(0, 56)]
+        assert fault.hits == 2
+    assert produced(produce(client, 0)) == [(0, 0)]
 
 
 def test_a_disk_is_slow_or_fails_to_sync(tmp_path: Path) -> None:

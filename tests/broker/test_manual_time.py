@@ -211,6 +211,19 @@ def test_two_brokers_follow_one_clock() -> None:
     assert clock.advance(5).mono_ms == 62_005
 
 
+def test_what_is_due_when_an_advance_ends_is_done_on_every_broker_of_the_clock() -> None:
+    clock = ManualClock()
+    with (
+        Broker(clock=clock) as one,
+        Broker(clock=clock) as other,
+        connect(one) as first,
+        connect(other) as second,
+    ):
+        members = [join(client) for client in (first, second)]
+        clock.advance(10_000)
+        assert [*map(heartbeat, (first, second), members)] == [25, 25]
+
+
 def test_time_may_be_told_in_days_hours_minutes_and_seconds() -> None:
     assert ManualClock().advance(7, seconds=1, minutes=1, hours=1, days=1).mono_ms == 90_061_007
 

@@ -67,8 +67,7 @@ class _Followed:
             or self.high_watermark != read.high_watermark
             or self.log_start_offset != read.log_start_offset
         )
-        failed = read.error_code or read.diverging_epoch.end_offset >= 0
-        self.high_watermark = -1 if failed else read.high_watermark  # to be told when the error is over
+        self.high_watermark = -1 if read.error_code else read.high_watermark  # named when the error is over
         self.log_start_offset = read.log_start_offset
         return has_news
 

@@ -171,7 +171,9 @@ class PartitionCore:
     def fetch(
         self, *asked: tuple[Any, ...], version: int = 11, connection: object = "connection", **fields: Any
     ) -> Any:
-        """Fetch from (topic, partition, offset[, max bytes[, leader epoch]]); return the answer or None.
+        """Fetch from (topic, partition, offset[, max bytes[, leader epoch[, last fetched epoch]]]).
+
+        Returns the answer or None.
 
         Without `max_wait_ms` the answer comes at once.
         """
@@ -185,6 +187,7 @@ class PartitionCore:
                 fetch_offset=offset,
                 partition_max_bytes=max_bytes,
                 current_leader_epoch=epoch,
+                last_fetched_epoch=rest[2] if len(rest) > 2 else -1,
             )
             topics.append(
                 request.FetchTopic(topic, self.topics.id_and_partition_count(topic)[0], [partition])

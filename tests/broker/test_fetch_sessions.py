@@ -1,5 +1,7 @@
 """Fetch sessions: how many there are and which gives way. What they answer is in tests/differential."""
 
+from typing import Any
+
 import pytest
 
 from kafka_offsets.broker import fetch_sessions
@@ -88,3 +90,38 @@ def test_each_answer_begins_with_the_partitions_that_the_last_ones_left_out(core
         answer = core.fetch(session_id=response.session_id, session_epoch=epoch, max_bytes=1)
         read += [p.partition_index for t in answer.responses for p in t.partitions if p.records]
     assert sorted(read) == sorted([0, 1, 2, 3] * 2)
+
+
+Told = list[tuple[int, int, int]]
+
+
+def told(core: PartitionCore, session_id: int, epoch: int, *asked: tuple[Any, ...]) -> Told:
+    """Go on with a session; return index, error and diverging epoch of each partition that its answer names."""
+    answer = core.fetch(*asked, session_id=session_id, session_epoch=epoch, version=12)
+    return [
+        (each.partition_index, each.error_code, each.diverging_epoch.epoch)
+        for topic in answer.responses
+        for each in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failed", "after"),
+    [
+        (("t", 1, 99), (1, ErrorCode.OFFSET_OUT_OF_RANGE, -1), [(1, ErrorCode.NONE, -1)]),
+        (("t", 1, 2, 1 << 20, -1, 1), (1, ErrorCode.NONE, 0), []),
+    ],
+)
+def test_a_partition_that_fails_is_in_each_answer_and_after_an_error_once_more(
+    core: PartitionCore, wrong: tuple[Any, ...], failed: tuple[int, int, int], after: Told
+) -> None:
+    # After a diverging epoch nothing is news: FetchSession.CachedPartition forgets the high watermark for errors only.
+    log = core.topics.partition("t", 1).log  # type: ignore[union-attr]
+    for leader_epoch in (0, 2):
+        log.append(batch(), leader_epoch=leader_epoch)
+    session_id = core.fetch(("t", 0, 0), ("t", 1, 2), session_epoch=0).session_id
+    assert told(core, session_id, 1) == []
+    assert told(core, session_id, 2, wrong) == [failed]
+    assert [told(core, session_id, epoch) for epoch in (3, 4)] == [[failed]] * 2
+    assert told(core, session_id, 5, ("t", 1, 2)) == after
+    assert told(core, session_id, 6) == []

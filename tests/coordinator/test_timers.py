@@ -2,9 +2,10 @@
 
 import random
 
-from kafka_offsets.coordinator.timers import Timers
+from kafka_offsets.coordinator.timers import Timer, Timers
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
+from tests.coordinator.consumer_world import ConsumerWorld
 from tests.coordinator.group_world import World
 
 
@@ -64,6 +65,21 @@ def test_a_restarted_static_member_has_one_session() -> None:
         world.join(instance="one")
     assert sum(timer.kind == "session" for timer in world.shard.timers._heap) <= 10
     assert len(world.shard.timers) <= 3
+
+
+def test_nothing_waits_for_a_static_member_whose_place_another_one_has() -> None:
+    world = ConsumerWorld()
+    world.enter_consumer("m0", "a", instance_id="i")
+    for number in range(1, 4):
+        world.heartbeat(f"m{number - 1}", -2, instance_id="i")
+        world.enter_consumer(f"m{number}", "a", instance_id="i")
+        assert {timer.member_id for timer in pending(world)} == {f"m{number}"}
+
+
+def pending(world: World) -> list[Timer]:
+    """The timers of a shard that are to fall due."""
+    timers = world.shard.timers
+    return [timer for timer in timers._heap if timers._is_wanted(timer)]
 
 
 def test_ten_thousand_member_ids_are_handed_out_and_no_more_until_some_are_used() -> None:

@@ -5,8 +5,10 @@ What they are answered was asked of Kafka 4.3.1.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafka_offsets.broker.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.runtime import partition_for
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
@@ -99,7 +101,7 @@ def add_partitions(
     response = messages.AddPartitionsToTxnResponse
     if context.api_version < _BATCHES_SINCE:
         topics = request.v3_and_below_topics
-        verdict, logs = _add(
+        by_topic, logs = _add(
             core,
             request.v3_and_below_transactional_id,
             (request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
@@ -107,7 +109,7 @@ def add_partitions(
             context,
             now,
         )
-        answer = response(results_by_topic_v3_and_below=_results(topics, verdict))
+        answer = response(results_by_topic_v3_and_below=by_topic)
         core.reply_when_durable(context, answer, logs)
         return None
     results = []
@@ -115,18 +117,17 @@ def add_partitions(
     for asked in request.transactions:
         producer = asked.producer_id, asked.producer_epoch
         if asked.verify_only:
-            verdict = _verify(core, asked.transactional_id, producer, asked.topics)
+            by_topic = _merged(_verify(core, asked.transactional_id, producer, asked.topics))
         else:
-            verdict, logs = _add(core, asked.transactional_id, producer, asked.topics, context, now)
+            by_topic, logs = _add(core, asked.transactional_id, producer, asked.topics, context, now)
             waiting += logs
-        results.append(
-            response.AddPartitionsToTxnResult(asked.transactional_id, _results(asked.topics, verdict))
-        )
+        results.append(response.AddPartitionsToTxnResult(asked.transactional_id, by_topic))
     core.reply_when_durable(context, response(results_by_transaction=results), waiting)
     return None
 
 
 _Topics: TypeAlias = "list[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]"
+_Results: TypeAlias = "list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]"
 
 
 def _partitions(topics: _Topics) -> list[TopicPartition]:
@@ -140,30 +141,39 @@ def _add(
     topics: _Topics,
     context: RequestContext,
     now: Now,
-) -> tuple[dict[TopicPartition, ErrorCode], tuple[Log, ...]]:
+) -> tuple[_Results, tuple[Log, ...]]:
     """Add the partitions of one transaction; return what each is answered, and the logs to wait for."""
     partitions = _partitions(topics)
-    unknown = _unknown(core, partitions)
-    if unknown:
-        return unknown, ()
+    forbidden = INTERNAL_TOPICS if context.api_version < _BATCHES_SINCE else ()
+    refused = _refused(core, partitions, forbidden)
+    if refused:
+        return _merged(refused), ()
     if not transactional_id:
-        return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST), ()
+        return _mirrored(topics, ErrorCode.INVALID_REQUEST), ()
     version = 2 if context.api_version >= _EPOCH_BUMPED_SINCE else 0
 
     def decide(found: Transaction | None) -> Decision:
         return transactions.add_partitions(found, *producer, partitions, version, now)
 
     error, _, logs = core.transactions.decide(transactional_id, decide, now)
-    return dict.fromkeys(partitions, _told(error, context)), logs
+    return _mirrored(topics, _told(error, context)), logs
 
 
-def _unknown(core: BrokerCore, partitions: list[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """Return what each partition is answered when one of them does not exist; nothing when all do."""
-    missing = [each for each in partitions if not _exists(core, each)]
-    if not missing:
-        return {}
+def _refused(
+    core: BrokerCore, partitions: list[TopicPartition], forbidden: Collection[str] = ()
+) -> dict[TopicPartition, ErrorCode]:
+    """Return what each partition is answered when one of them may not be added; nothing when all may.
+
+    forbidden  topics that clients do not write to; brokers add the partitions that they hold
+    """
     verdict = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-    return verdict | dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for each in verdict:
+        if each[0] in forbidden:
+            verdict[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not _exists(core, each):
+            verdict[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_refused = any(error is not ErrorCode.OPERATION_NOT_ATTEMPTED for error in verdict.values())
+    return verdict if is_refused else {}
 
 
 def _exists(core: BrokerCore, partition: TopicPartition) -> bool:
@@ -175,9 +185,9 @@ def _verify(
     core: BrokerCore, transactional_id: str, producer: tuple[int, int], topics: _Topics
 ) -> dict[TopicPartition, ErrorCode]:
     partitions = _partitions(topics)
-    unknown = _unknown(core, partitions)
-    if unknown:
-        return unknown
+    refused = _refused(core, partitions)
+    if refused:
+        return refused
     if not transactional_id:
         return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
     found = core.transactions.find(transactional_id)
@@ -186,15 +196,25 @@ def _verify(
     return transactions.verify_partitions(found, *producer, partitions)
 
 
-def _results(
-    topics: _Topics, verdict: dict[TopicPartition, ErrorCode]
-) -> list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
+def _merged(verdict: dict[TopicPartition, ErrorCode]) -> _Results:
+    """Return one result for each partition, however often it was named."""
     response = messages.AddPartitionsToTxnResponse
     by_topic: dict[str, list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]] = {}
-    for name, index in dict.fromkeys(_partitions(topics)):
-        answer = response.AddPartitionsToTxnPartitionResult(index, verdict[name, index])
-        by_topic.setdefault(name, []).append(answer)
+    for (name, index), error in verdict.items():
+        by_topic.setdefault(name, []).append(response.AddPartitionsToTxnPartitionResult(index, error))
     return [response.AddPartitionsToTxnTopicResult(*item) for item in by_topic.items()]
+
+
+def _mirrored(topics: _Topics, error: ErrorCode) -> _Results:
+    """Return one result for each time that a partition is named, as Kafka does once it has asked the coordinator."""
+    response = messages.AddPartitionsToTxnResponse
+    return [
+        response.AddPartitionsToTxnTopicResult(
+            named.name,
+            [response.AddPartitionsToTxnPartitionResult(index, error) for index in named.partitions],
+        )
+        for named in topics
+    ]
 
 
 def fail_add_partitions(
@@ -205,8 +225,7 @@ def fail_add_partitions(
     response = messages.AddPartitionsToTxnResponse
     if api_version >= _BATCHES_SINCE:
         return response(error_code=error)
-    topics = request.v3_and_below_topics
-    return response(results_by_topic_v3_and_below=_results(topics, dict.fromkeys(_partitions(topics), error)))
+    return response(results_by_topic_v3_and_below=_mirrored(request.v3_and_below_topics, error))
 
 
 # -- AddOffsetsToTxn

@@ -234,9 +234,9 @@ def replacements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths = list[str]()
     original = MemoryFiles.replace_atomically
 
-    def noting(files: MemoryFiles, path: str, data: bytes, *, sync: bool = True) -> None:
+    def noting(files: MemoryFiles, path: str, data: bytes, **options: bool) -> None:
         paths.append(path)
-        original(files, path, data, sync=sync)
+        original(files, path, data, **options)
 
     monkeypatch.setattr(MemoryFiles, "replace_atomically", noting)
     return paths

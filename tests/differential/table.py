@@ -35,7 +35,9 @@ PARTS = (
     "deadlines",
     "expiry",
     "consumer_groups",
+    "consumer_instances",
     "transactions",
+    "transaction_partitions",
     "transactional_offsets",
 )
 """The modules of tests/differential/situations, in the order of the table."""

@@ -25,6 +25,8 @@ DIFFERENT = {
     "fetching less than a batch (v4)": "fills a limit up with the beginning of a batch",
     "fetching less than a batch (v11)": "fills a limit up with the beginning of a batch",
     "fetching less than a batch (v18)": "fills a limit up with the beginning of a batch",
+    "a static consumer changes its instance": "an instance id that a member no longer has",
+    "an instance that a consumer no longer has is taken by another": "an instance id that a member no longer has",
     "the last password of a mechanism goes as another comes": "the other is kept and not described",
 }
 """Situation to what docs/differences.md says of it."""

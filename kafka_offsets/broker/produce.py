@@ -209,6 +209,7 @@ def _join_transaction(
     if partition.producers.has_open(header.producer_id, header.producer_epoch):
         return ErrorCode.NONE
     adds = context.api_version >= _ADDS_SINCE
+    partition.producers.attempt(header, begins_at_0=adds)
     place = partition.topic, partition.index
     error = core.transactions.add_or_verify(
         request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
@@ -241,8 +242,7 @@ def _append(
         return _refusal(index, ErrorCode.RECORD_LIST_TOO_LARGE)
     is_idempotent = header.producer_id >= 0
     if is_idempotent:
-        begins_at_0 = header.is_transactional and context.api_version >= _ADDS_SINCE
-        found = partition.producers.check(header, begins_at_0=begins_at_0)
+        found = partition.producers.check(header)
         if isinstance(found, AppendedBatch):
             logs.append(log)
             return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)

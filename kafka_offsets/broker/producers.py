@@ -75,6 +75,19 @@ class Producer:
         self.coordinator_epoch = -1
 
 
+class Attempt(NamedTuple):
+    """The first batch of a transaction that has come, and has not been appended: it may be refused, and sent again.
+
+    epoch            of its producer
+    lowest_sequence  of all that came; what is appended first may not lie after it
+    begins_at_0      whether it is of transaction version 2: a producer that is not known here begins with sequence 0
+    """
+
+    epoch: int
+    lowest_sequence: int
+    begins_at_0: bool
+
+
 def last_sequence(first_sequence: int, last_offset_delta: int) -> int:
     """Return the sequence number of a batch's last record: behind the greatest int32 comes 0."""
     sequence = first_sequence + last_offset_delta
@@ -89,6 +102,7 @@ class Producers:
         self._open: dict[
             int, int
         ] = {}  # producer id -> first offset of its transaction, in the order of these
+        self._attempts: dict[int, Attempt] = {}  # in the order in which they began
         self.aborted: list[AbortedEntry] = []
 
     @classmethod
@@ -201,27 +215,44 @@ class Producers:
                 current_txn_first_offset=self._open.get(producer_id, -1),
             )
 
-    def check(self, header: BatchHeader, *, begins_at_0: bool = False) -> AppendedBatch | ErrorCode:
+    def attempt(self, header: BatchHeader, *, begins_at_0: bool) -> None:
+        """Note a batch that begins a transaction here, before it is known whether it may.
+
+        Kept in memory alone, until a transactional batch or a marker of the producer is appended, or MAX_PRODUCERS have
+        attempts that are later. Source: ProducerStateManager.maybeCreateVerificationStateEntry.
+        """
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        known = self._attempts.get(producer_id)
+        if known is None:
+            if len(self._attempts) >= MAX_PRODUCERS:
+                del self._attempts[next(iter(self._attempts))]
+            self._attempts[producer_id] = Attempt(epoch, sequence, begins_at_0)
+        elif epoch > known.epoch or (epoch == known.epoch and sequence < known.lowest_sequence):
+            self._attempts[producer_id] = Attempt(epoch, sequence, known.begins_at_0)
+
+    def check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
         """Return NONE when the batch may be appended, the batch it repeats, or why it is refused.
 
-        begins_at_0  a producer that is not known here must begin with sequence 0, as one of transaction version 2
         INVALID_PRODUCER_EPOCH for an older epoch; OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, for an old batch that is
-        no longer remembered, and for a new epoch that does not begin at 0; INVALID_TXN_STATE for a batch outside the
+        no longer remembered, for a new epoch that does not begin at 0, and for what lies after a refused batch of a
+        transaction; INVALID_TXN_STATE for a batch outside the
         transaction that its producer has open. Of a producer that is not known here any sequence is accepted: its
         records may have been deleted.
         """
-        found = self._check(header, begins_at_0)
+        found = self._check(header)
         if found is ErrorCode.NONE and header.producer_id in self._open and not header.is_transactional:
             return ErrorCode.INVALID_TXN_STATE
         return found
 
-    def _check(self, header: BatchHeader, begins_at_0: bool) -> AppendedBatch | ErrorCode:
+    def _check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
         producer = self._by_id.get(header.producer_id)
-        if producer is None:
-            if begins_at_0 and header.base_sequence != 0:
-                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            return ErrorCode.NONE
+        attempt = self._attempts.get(header.producer_id)
         first = header.base_sequence
+        is_late = attempt is not None and first > (
+            0 if producer is None and attempt.begins_at_0 else attempt.lowest_sequence
+        )
+        if producer is None:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_late else ErrorCode.NONE
         if header.producer_epoch == producer.epoch:
             last = last_sequence(first, header.last_offset_delta)
             for batch in producer.batches:
@@ -232,7 +263,7 @@ class Producers:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         else:
             expected = 0
-        if first != expected and producer.epoch != NO_EPOCH:
+        if is_late or (first != expected and producer.epoch != NO_EPOCH):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return ErrorCode.NONE
 
@@ -264,6 +295,7 @@ class Producers:
         producer.batches.append(AppendedBatch(first, last, base_offset, timestamp))
         if header.is_transactional and header.producer_id not in self._open:
             self._open[header.producer_id] = base_offset
+            self._attempts.pop(header.producer_id, None)
 
     def end_transaction(
         self, header: BatchHeader, base_offset: int, coordinator_epoch: int, wall_ms: int, *, is_commit: bool
@@ -274,6 +306,7 @@ class Producers:
         """
         producer = self._use(header, header.max_timestamp, wall_ms)
         producer.coordinator_epoch = coordinator_epoch
+        self._attempts.pop(header.producer_id, None)
         first_offset = self._open.pop(header.producer_id, None)
         if first_offset is not None and not is_commit:
             stable = self.first_unstable_offset

@@ -63,10 +63,8 @@ def repeated_batches() -> None:
     lost_answers()
     check = Producers.check
 
-    def forget(
-        self: Producers, header: BatchHeader, *, begins_at_0: bool = False
-    ) -> AppendedBatch | ErrorCode:
-        found = check(self, header, begins_at_0=begins_at_0)
+    def forget(self: Producers, header: BatchHeader) -> AppendedBatch | ErrorCode:
+        found = check(self, header)
         return ErrorCode.NONE if isinstance(found, AppendedBatch) else found
 
     Producers.check = forget  # type: ignore[method-assign]

@@ -43,3 +43,76 @@ def added_twice(w: Play, version: int) -> None:
         a.add_several(a.own | {"topics": [{"name": topic, "partitions": [0, 0]}]}, version=version)
         one = a.own | {"topics": [{"name": topic, "partitions": [1]}]}
         a.add_several(one, one, version=version)
+
+
+@transactional("sequence numbers after a batch outside of the transaction", (9, 11, 12))
+def refused_first(w: Play, version: int) -> None:
+    a, topic = Producer(w), own_topic(w, 3)
+    a.init()
+    a.produce(topic, "one", version=11, sequence=3)
+    if version < 12:
+        a.add((topic, 0), version=3)
+    a.produce(topic, "two", version=version, sequence=5)
+    a.produce(topic, "three", version=version, sequence=4)
+    a.produce(topic, "four", version=version, sequence=3)
+    a.produce(topic, "five", version=version, sequence=5)
+    a.produce(topic, "six", version=version, sequence=4)
+    a.commit()
+    a.read(topic)
+
+
+@transactional("lower sequence numbers after a batch outside of the transaction", (9, 11))
+def refused_then_lower(w: Play, version: int) -> None:
+    a, topic = Producer(w), own_topic(w, 3)
+    a.init()
+    for sequence in (7, 2, 4):
+        a.produce(topic, "one", version=version, sequence=sequence)
+    a.add((topic, 0), version=3)
+    for sequence in (7, 4, 3, 2, 3):
+        a.produce(topic, "two", version=version, sequence=sequence)
+    a.abort()
+    a.producers(topic)
+
+
+@transactional("another epoch after a batch outside of the transaction", (9, 11, 12))
+def refused_other_epoch(w: Play, version: int) -> None:
+    a, topic = Producer(w), own_topic(w, 3)
+    a.init()
+    a.produce(topic, "one", version=11, sequence=0)
+    a.init()
+    if version < 12:
+        a.add((topic, 0), version=3)
+    for sequence in (5, 2, 0, 1):
+        a.produce(topic, "two", version=version, sequence=sequence)
+    a.commit()
+    a.producers(topic)
+
+
+@transactional("a batch outside of the transaction, and one without a transaction", (9, 12))
+def refused_then_idempotent(w: Play, version: int) -> None:
+    a, topic = Producer(w), own_topic(w, 3)
+    a.init()
+    a.produce(topic, "one", version=9, sequence=2)
+    for sequence in (5, 2, 3):
+        a.produce(topic, "two", version=version, sequence=sequence, transactional=False)
+    a.producers(topic)
+
+
+@transactional("sequence numbers after a refused batch in the next transaction", (9, 11, 12))
+def refused_later(w: Play, version: int) -> None:
+    a, topic = Producer(w), own_topic(w, 3)
+    a.init()
+    a.add((topic, 0), version=3)
+    a.produce(topic, "one", version=9)
+    a.commit(3)
+    a.produce(topic, "two", version=9)
+    a.produce(topic, "two", version=9, sequence=0)
+    if version < 12:
+        a.add((topic, 0), version=3)
+    a.produce(topic, "three", version=version, sequence=1)
+    a.produce(topic, "three", version=version, sequence=0)
+    a.produce(topic, "three", version=version, sequence=1)
+    a.produce(topic, "three", version=version, sequence=2)
+    a.commit(3)
+    a.producers(topic)
+    a.read(topic)

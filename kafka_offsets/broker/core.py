@@ -37,6 +37,7 @@ from kafka_offsets.broker.runtime import (
     group_settings,
 )
 from kafka_offsets.broker.shard_loader import ShardLoader
+from kafka_offsets.broker.shard_work import continue_work
 from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.transactions import TransactionCoordinator
@@ -673,6 +674,8 @@ class BrokerCore:
             due_ms = None if hosted.is_loading else hosted.shard.next_deadline_ms
             if due_ms is not None:
                 self._schedule_shard(hosted, due_ms)
+            if hosted.shard.resolving:
+                continue_work(self, hosted)
 
     def _note_growth(self, hosted: HostedShard) -> None:
         """Have the fetches looked at that wait for a partition of the offsets topic."""

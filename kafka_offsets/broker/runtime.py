@@ -128,6 +128,7 @@ class HostedShard:
     failed          the log takes no more writes: the shard answers nobody until the broker is started again
     refusals        how often decisions were undone because the log did not take their records
     deadline        when the shard's tick is due
+    next_step       when the next step of its work is taken
     is_loading      another thread replays the log into the shard: nobody else may look at it
     stand_in        an empty shard that decides about commits meanwhile, where that is wanted
     _early          records that have become durable while the shard was loaded, by key
@@ -148,6 +149,7 @@ class HostedShard:
         self.failed = self.knows_more_than_log = False
         self.refusals = 0
         self.deadline: Deadline | None = None
+        self.next_step: Deadline | None = None
         self._decided: list[_Decided] = []
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
         self._has_transactional = False
@@ -413,8 +415,9 @@ class HostedShard:
     def _give_up(self, error: ErrorCode) -> None:
         self.failed = True
         self.is_loading, self.stand_in = False, None
-        if self.deadline is not None:
-            self.deadline.cancel()
+        for deadline in (self.deadline, self.next_step):
+            if deadline is not None:
+                deadline.cancel()
         lost: list[_Decided] = [result for _, _, results in self._appended for result in results]
         lost += self._decided
         self._has_transactional = False

@@ -434,8 +434,7 @@ def restore(
     group.seen_version = group.resolved_version = None
     if previous is group:
         if group.is_resolving:
-            group.is_resolving = False
-            shard.timers.cancel(REGEX_TIMER, group.group_id)
+            group.cancel_resolution(shard.timers)
         for member_id in group.sessions.keys() - group.subscriptions.keys():
             group.cancel_all(member_id, shard.timers)
         for member_id in group.subscriptions.keys() - group.sessions.keys():

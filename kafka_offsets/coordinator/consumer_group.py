@@ -30,6 +30,7 @@ from kafka_offsets.coordinator.consumer_records import (
 from kafka_offsets.coordinator.java_order import OrderedByHash, string_hash, timeline_order
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.timers import Timers
+from kafka_offsets.coordinator.topic_resolution import Resolution
 from kafka_offsets.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class ConsumerGroup:
     seen_version     `TopicView.version` at which the metadata hash was computed; None: not yet
     resolved_version `TopicView.created_version` at which the expressions were resolved; None: not yet
     is_resolving     whether expressions are about to be resolved
+    resolution       how far that has come; None before it begins
     is_dead          whether this broker coordinates the group no more
     sessions         member id -> its session
     """
@@ -153,6 +155,7 @@ class ConsumerGroup:
         self.seen_version: int | None = None
         self.resolved_version: int | None = None
         self.is_resolving = False
+        self.resolution: Resolution | None = None
         self.is_dead = False
         self.sessions: dict[str, Session] = {}
         self.deadlines: dict[tuple[str, str], tuple[int, int]] = {}
@@ -486,6 +489,7 @@ class ConsumerGroup:
         """Note that this broker coordinates the group no more."""
         self.is_dead = True
         self._state = None
+        self.resolution = None
         self.sessions.clear()
         self.deadlines.clear()
 
@@ -493,8 +497,13 @@ class ConsumerGroup:
         """Let go of all that the group waits for."""
         for member_id in {*self.sessions, *(member_id for _, member_id in self.deadlines)}:
             self.cancel_all(member_id, timers)
+        self.cancel_resolution(timers)
+
+    def cancel_resolution(self, timers: Timers) -> None:
+        """Resolve no expressions until a heartbeat asks for it again."""
         timers.cancel(REGEX_TIMER, self.group_id)
         self.is_resolving = False
+        self.resolution = None
 
 
 def parse_key(key: bytes) -> ConsumerKey:

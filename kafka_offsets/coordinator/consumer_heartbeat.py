@@ -40,7 +40,7 @@ from kafka_offsets.coordinator.java_order import hash_order, string_hash
 from kafka_offsets.coordinator.reconciliation import Owned
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
 from kafka_offsets.coordinator.timers import Timer
-from kafka_offsets.coordinator.topic_patterns import PatternError, TopicPattern
+from kafka_offsets.coordinator.topic_resolution import Resolution
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -288,8 +288,8 @@ def _leave(
 def on_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
     """Carry out a timer that fell due, unless it is wanted at another time or no more."""
     if timer.kind == REGEX_TIMER:
-        group.is_resolving = False
-        return _resolve(shard, group, now)
+        group.resolution = Resolution(group.regex_members, shard.topics)
+        return resolve(shard, group, now)
     if timer.kind == SESSION_TIMER:
         return _on_session_timer(shard, group, timer, now)
     if timer.kind not in (REBALANCE_TIMER, CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER):
@@ -321,18 +321,29 @@ def _on_session_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now
     return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
 
 
-def _resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
-    """Find the topics that the group's regular expressions match; the group counts on if those have changed."""
+def resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
+    """Take a step in finding the topics that the group's regular expressions match.
+
+    After the last one the group counts on if those have changed.
+    """
+    resolution = group.resolution
+    if resolution is None:  # a change that could not be written took it back
+        return Result()
+    group.is_resolving, group.resolution = False, None
+    if not resolution.advance():
+        group.is_resolving, group.resolution = True, resolution
+        shard.resolving[group.group_id] = None
+        return Result()
+    return _note_resolved(shard, group, resolution, now)
+
+
+def _note_resolved(shard: Shard, group: ConsumerGroup, resolution: Resolution, now: Now) -> Result:
     draft = ConsumerDraft(shard, group, now)
-    names = shard.topics.names()
-    version = shard.topics.created_version
     topics = dict(group.topics)
     changed = False
-    for expression in group.regex_members:
-        try:
-            found = TopicPattern(expression).matching(names)
-        except PatternError:  # of a group that was loaded, and another broker's idea of an expression
-            found = frozenset()
+    for expression, found in resolution.found.items():
+        if expression not in group.regex_members:
+            continue  # its last member left meanwhile
         known = group.regexes.get(expression)
         before = frozenset() if known is None else known.topics
         if found != before:
@@ -341,7 +352,7 @@ def _resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
                 count_topic(topics, topic, by_regex=-1)
             for topic in found:
                 count_topic(topics, topic, by_regex=1)
-        draft.write(records.REGEX, expression, ResolvedRegex(found, version, now.wall_ms))
+        draft.write(records.REGEX, expression, ResolvedRegex(found, resolution.version, now.wall_ms))
     hash_ = draft.metadata_hash(topics)
     seen_version = shard.topics.version
     if changed or hash_ != group.group_epoch.metadata_hash:
@@ -349,7 +360,7 @@ def _resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
         shard.meters.consumer_rebalances += 1
 
     def note() -> None:
-        group.resolved_version = version
+        group.resolved_version = resolution.version
         group.seen_version = seen_version
 
     draft.afterwards.append(note)

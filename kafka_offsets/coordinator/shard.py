@@ -87,6 +87,7 @@ class Shard:
     group_settings  by group, of those that have settings of their own; set by whoever makes the shard
     meters         what is counted, of all shards together
     leaving        groups that are deleted or have changed their kind, as far as readers still see them
+    resolving      consumer groups whose regular expressions are being resolved, in the order of their turns
     pending        producer id -> the offsets of its open transaction
     ended          producer id -> what to call when its open transaction has taken effect or was dropped; once
     is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
@@ -111,6 +112,7 @@ class Shard:
         self.meters = Meters() if meters is None else meters
         self.groups: dict[str, Group] = {}
         self.leaving: dict[str, Group] = {}
+        self.resolving: dict[str, None] = {}
         self.offsets = OffsetTable()
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
@@ -154,6 +156,21 @@ class Shard:
             except Exception:  # whatever it has missed costs this group alone
                 logger.exception("group %s: what its %s timer asked for failed", timer.group_id, timer.kind)
         return results
+
+    def work(self, now: Now) -> list[Result]:
+        """Take one step of the work that is `resolving`, a few milliseconds long."""
+        if not self.resolving:
+            return []
+        group_id = next(iter(self.resolving))
+        del self.resolving[group_id]
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return []
+        try:
+            return [consumer_heartbeat.resolve(self, group, now)]
+        except Exception:  # as in `tick`
+            logger.exception("group %s: its regular expressions were not resolved", group_id)
+            return []
 
     def _on_timer(self, timer: Timer, now: Now) -> Result:
         if timer.kind == _TELL_TIMER:

@@ -3,7 +3,8 @@
 The syntax is RE2's, as Kafka has it through RE2J: what backtracking alone could decide, back references and look
 around, is refused. Names consist of printable characters of ASCII, so every class of characters is a small set, and an
 expression becomes a nondeterministic automaton that reads a name in time proportional to its length, whatever a member
-sends; both its size and its depth have bounds.
+sends; both its size and its depth have bounds. Names are matched in steps, since an automaton of the largest size takes
+milliseconds for each character.
 Source: RE2J 1.8, Parser; TopicRegexResolver and Utils.throwIfRegularExpressionIsInvalid of Kafka 4.3.
 """
 
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 _ALPHABET = frozenset(map(chr, range(0x20, 0x7F)))
@@ -29,8 +31,19 @@ _MOST_STATES = 20_000
 _DEEPEST = 150
 """So deep may groups nest; RE2J takes as many as its stack."""
 
+_LONGEST = 10_000
+"""So many characters an expression may have; one of as many letters has as many states as there may be."""
+
 _MOST_REPEATS = 1000
-_MOST_STEPS_KEPT = 10_000
+_MOST_STATES_KEPT = 50_000
+_KEPT_STEP = 8
+"""How much of these a step takes that is kept, apart from its states."""
+
+_STATES_A_STEP = 2000
+"""A name that costs more than this is matched in several steps, an automaton of more states made in several."""
+
+_COST_OF_BUILDING = 4
+"""Making a state costs as much as looking at so many."""
 
 _PERL = {"d": frozenset(string.digits), "s": _BLANK, "w": _WORD}
 _POSIX = {
@@ -153,16 +166,56 @@ class _Here(NamedTuple):
 _Node = _Chars | _All | _Any | _Repeat | _Here
 
 
+Matching = Generator[int, None, frozenset[str]]
+"""Yields what the next part has cost, in states looked at, each of them less than a microsecond; returns names."""
+
+
 class TopicPattern:
     """A regular expression that whole names of topics are compared with."""
 
     def __init__(self, expression: str) -> None:
         """Raise PatternError when it is none."""
-        self._automaton = _Automaton(_Parser(expression).parse())
+        if len(expression) > _LONGEST:
+            raise PatternError(TOO_LARGE)
+        self._node = _Parser(expression).parse()
+        if _count_states(self._node) > _MOST_STATES:
+            raise PatternError(TOO_LARGE)
 
     def matching(self, names: Iterable[str]) -> frozenset[str]:
         """Return the names that match."""
-        return frozenset(name for name in names if self._automaton.accepts(name))
+        steps = self.match_in_steps(names)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                found: frozenset[str] = ended.value
+                return found
+
+    def match_in_steps(self, names: Iterable[str]) -> Matching:
+        """Return the names that match, and yield after each short part of the work."""
+        automaton = _Automaton()
+        yield from automaton.build(self._node)
+        found = []
+        for name in names:
+            if (yield from automaton.accepts(name)):
+                found.append(name)
+        return frozenset(found)
+
+
+def _count_states(node: _Node) -> int:
+    """Return how many states an automaton has besides the first and the last, without making it."""
+    match node:
+        case _Chars():
+            return 1
+        case _Here():
+            return 0
+        case _All(parts):
+            return max(len(parts) - 1, 0) + sum(map(_count_states, parts))
+        case _Any(choices):
+            return sum(map(_count_states, choices))
+        case _Repeat(part, least, most):
+            count = _count_states(part) + 1
+            return (least + 1) * count + 1 if most is None else most * count
 
 
 # ---- reading expressions --------------------------------------------------------------------------------------
@@ -195,6 +248,7 @@ class _Parser:
         self.groups = [_Group(self.flags)]
         self.names: set[str] = set()
         self.repeated_at = -1  # where a repetition has just ended
+        self.may_have_posix = True  # whether ":]" is looked for again
 
     def parse(self) -> _Node:
         """Return what the expression says."""
@@ -237,26 +291,21 @@ class _Parser:
         self.groups[-1].parts.append(node)
 
     def _fold(self, chars: frozenset[str]) -> frozenset[str]:
-        if "i" not in self.flags:
-            return chars
-        return chars | {char.swapcase() for char in chars}
+        return _fold(chars) if "i" in self.flags else chars
 
     def _literal(self, char: str) -> _Node:
-        if "i" in self.flags:
-            char = _FOLDED.get(char, char)
-        return _Chars(self._fold(frozenset(char) & _ALPHABET))
+        return _literal(char, "i" in self.flags)
 
     # Groups
 
     def _open(self) -> None:
         if len(self.groups) > _DEEPEST:
             raise PatternError(TOO_LARGE)
-        rest = self.text[self.at :]
-        if not rest.startswith("(?"):
+        if not self.text.startswith("(?", self.at):
             self.at += 1
             self.groups.append(_Group(self.flags))
-        elif rest.startswith(("(?P<", "(?<")):
-            self._named(4 if rest.startswith("(?P<") else 3)
+        elif self.text.startswith(("(?P<", "(?<"), self.at):
+            self._named(4 if self.text.startswith("(?P<", self.at) else 3)
         else:
             self._flags()
 
@@ -427,9 +476,10 @@ class _Parser:
         return _ALPHABET - chars if negative else frozenset(chars)
 
     def _class_item(self) -> frozenset[str]:
-        if self.text.startswith("[:", self.at):
+        if self.may_have_posix and self.text.startswith("[:", self.at):
             end = self.text.find(":]", self.at + 2)
-            if end >= 0:
+            self.may_have_posix = end >= 0
+            if self.may_have_posix:
                 name = self.text[self.at + 2 : end]
                 known = _POSIX.get(name.removeprefix("^"))
                 if known is None:
@@ -447,10 +497,7 @@ class _Parser:
             high = self._class_char()
         if high < low:
             raise PatternError(BAD_RANGE)
-        chars = {char for char in _ALPHABET if low <= char <= high}
-        if "i" in self.flags:
-            chars |= {letter for char, letter in _FOLDED.items() if low <= char <= high}
-        return self._fold(frozenset(chars))
+        return _between(low, high, "i" in self.flags)
 
     def _class_char(self) -> str:
         if self.at >= len(self.text):
@@ -461,25 +508,57 @@ class _Parser:
         return self.text[self.at - 1]
 
 
+@lru_cache(maxsize=1024)
+def _literal(char: str, ignores_case: bool) -> _Chars:
+    if not ignores_case:
+        return _Chars(frozenset(char) & _ALPHABET)
+    return _Chars(_fold(frozenset(_FOLDED.get(char, char)) & _ALPHABET))
+
+
+@lru_cache(maxsize=1024)
+def _between(low: str, high: str, ignores_case: bool) -> frozenset[str]:
+    """Return the characters of a range."""
+    chars = {char for char in _ALPHABET if low <= char <= high}
+    if not ignores_case:
+        return frozenset(chars)
+    chars |= {letter for char, letter in _FOLDED.items() if low <= char <= high}
+    return _fold(frozenset(chars))
+
+
+@lru_cache(maxsize=1024)
+def _fold(chars: frozenset[str]) -> frozenset[str]:
+    return chars | {char.swapcase() for char in chars}
+
+
 # ---- matching -------------------------------------------------------------------------------------------------
 
 
 class _Automaton:
     """States with edges: some take a character, others go on at once, if the place is the right one."""
 
-    def __init__(self, node: _Node) -> None:
+    def __init__(self) -> None:
         self._chars: list[tuple[frozenset[str], int] | None] = []
         self._free: list[list[tuple[str, int]]] = []
         self._start, self._end = self._state(), self._state()
-        self._build(node, self._start, self._end)
+        self._unbuilt: list[tuple[_Node, int, int]] = []
         self._steps: dict[tuple[frozenset[int], bool, str, bool], frozenset[int]] = {}
+        self._kept = self._cost = 0
 
     def _state(self) -> int:
-        if len(self._chars) >= _MOST_STATES:
-            raise PatternError(TOO_LARGE)
         self._chars.append(None)
         self._free.append([])
         return len(self._chars) - 1
+
+    def build(self, node: _Node) -> Generator[int, None, None]:
+        """Make the states; yield what that costs."""
+        self._unbuilt.append((node, self._start, self._end))
+        built = 0
+        while self._unbuilt:
+            self._build(*self._unbuilt.pop())
+            if len(self._chars) - built >= _STATES_A_STEP:
+                yield _COST_OF_BUILDING * (len(self._chars) - built)
+                built = len(self._chars)
+        yield _COST_OF_BUILDING * (len(self._chars) - built)
 
     def _build(self, node: _Node, begin: int, end: int) -> None:
         match node:
@@ -489,62 +568,71 @@ class _Automaton:
                 self._chars[middle] = allowed, end
             case _Here(kind):
                 self._free[begin].append((kind, end))
-            case _All(parts):
-                for part in parts[:-1]:
-                    following = self._state()
-                    self._build(part, begin, following)
-                    begin = following
-                if parts:
-                    self._build(parts[-1], begin, end)
-                else:
-                    self._free[begin].append(("", end))
+            case _All(()):
+                self._free[begin].append(("", end))
+            case _All((part,)):
+                self._unbuilt.append((part, begin, end))
+            case _All(parts):  # by halves, so that no step is long
+                half = len(parts) // 2
+                middle = self._build_before(_All(parts[:half]), begin)
+                self._unbuilt.append((_All(parts[half:]), middle, end))
             case _Any(choices):
-                for choice in choices:
-                    self._build(choice, begin, end)
+                self._unbuilt += [(choice, begin, end) for choice in choices]
             case _Repeat(part, least, most):
                 self._build_repeat(part, least, most, begin, end)
 
+    def _build_before(self, part: _Node, begin: int) -> int:
+        """Make a part that more follows; return the state after it."""
+        following = self._state()
+        self._unbuilt.append((part, begin, following))
+        return following
+
     def _build_repeat(self, part: _Node, least: int, most: int | None, begin: int, end: int) -> None:
         for _ in range(least):
-            following = self._state()
-            self._build(part, begin, following)
-            begin = following
+            begin = self._build_before(part, begin)
         if most is None:
             loop = self._state()
             self._free[begin].append(("", loop))
-            after = self._state()
-            self._build(part, loop, after)
+            after = self._build_before(part, loop)
             self._free[after].append(("", loop))
             self._free[loop].append(("", end))
             return
         for _ in range(most - least):
             self._free[begin].append(("", end))
-            following = self._state()
-            self._build(part, begin, following)
-            begin = following
+            begin = self._build_before(part, begin)
         self._free[begin].append(("", end))
 
-    def accepts(self, name: str) -> bool:
-        """Whether the whole of `name` matches."""
+    def accepts(self, name: str) -> Generator[int, None, bool]:
+        """Return whether the whole of `name` matches; yield what that costs, at least once."""
         states = frozenset((self._start,))
         is_word = False
         for at, char in enumerate(name):
             states = self._step(states, is_word, char, at == 0)
             if not states:
-                return False
+                break
             is_word = char in _WORD
-        return self._end in self._reachable(states, is_word, "", not name)
+            if self._cost >= _STATES_A_STEP:
+                yield self._take_cost()
+        accepted = bool(states) and self._end in self._reachable(states, is_word, "", not name)
+        yield self._take_cost()
+        return accepted
+
+    def _take_cost(self) -> int:
+        cost, self._cost = self._cost, 0
+        return cost
 
     def _step(self, states: frozenset[int], is_word: bool, char: str, is_start: bool) -> frozenset[int]:
+        self._cost += 1
         key = states, is_word, char, is_start
         known = self._steps.get(key)
         if known is None:
-            if len(self._steps) >= _MOST_STEPS_KEPT:
-                self._steps.clear()
             edges = (self._chars[state] for state in self._reachable(*key))
-            known = self._steps[key] = frozenset(
-                edge[1] for edge in edges if edge is not None and char in edge[0]
-            )
+            known = frozenset(edge[1] for edge in edges if edge is not None and char in edge[0])
+            if self._kept >= _MOST_STATES_KEPT:
+                self._steps.clear()
+                self._kept = 0
+            self._steps[key] = known
+            self._kept += _KEPT_STEP + len(known)
         return known
 
     def _reachable(self, states: Iterable[int], is_word: bool, char: str, is_start: bool) -> set[int]:
@@ -564,4 +652,5 @@ class _Automaton:
                 if state not in found and holds[kind]():
                     found.add(state)
                     stack.append(state)
+        self._cost += len(found)
         return found

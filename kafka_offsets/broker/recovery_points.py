@@ -1,8 +1,8 @@
 """How far each log is known to be on the disk, written down while the broker serves.
 
-Logs that somebody has removed are looked for before that. Beside it goes what is known of the segments before that
-point, of large logs whose content a snapshot has, and what is known of the producers of logs that have grown much: a
-start after a crash need not read these.
+Beside it goes what is known of the segments before that point, of large logs whose content a snapshot has, and what is
+known of the producers of logs that have grown much: a start after a crash need not read these. Before it is written,
+logs are looked for that somebody has removed.
 
 After a crash a start verifies what lies behind that point, and takes nothing before it for a torn tail. Only what a
 sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, with `never` what has ended of it.

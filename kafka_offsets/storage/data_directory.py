@@ -45,6 +45,7 @@ from kafka_offsets.storage.checkpoints import (
     encode_uuid,
 )
 from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS, ClientSettings
+from kafka_offsets.storage.closing import close_logs
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.kept_file import KeptFile
 from kafka_offsets.storage.loading import PARTITION_METADATA
@@ -303,7 +304,7 @@ class DataDirectory:
         topics = {name: topic for name, topic in self.topics.items() if name not in doomed}
         deleting = (*self._catalogue.deleting, *doomed.items())
         self._store(self._catalogue._replace(topics=topics, deleting=deleting))
-        errors = _close_all([self._logs.pop(key) for key in list(self._logs) if key[0] in doomed], sync=False)
+        errors = close_logs([self._logs.pop(key) for key in list(self._logs) if key[0] in doomed], sync=False)
         self._finish_deletions(self.files.list_directory(""))
         if errors:
             raise errors[0]
@@ -587,7 +588,9 @@ class DataDirectory:
     def _close_logs(self, sync: bool) -> None:
         still_open = [log for log in self._logs.values() if not log.closed]
         errors = [log.failure for log in still_open if log.failure is not None]
-        errors += _close_all(still_open, sync=sync)
+        errors += close_logs(still_open, sync=sync, threads=self.files.parallel_syncs)
+        if sync and still_open and not errors:
+            self.files.sync_directory("")  # names of new folders: once, and not for each log
         if errors:
             raise errors[0]
         self._checkpoint()
@@ -607,17 +610,6 @@ def decode_meta_properties(data: bytes, path: str) -> dict[str, str]:
     if node_id is not None and not re.fullmatch(r"[0-9]{1,10}", node_id):
         raise StorageError(f"node.id={node_id} is no number", path, 0)
     return stored
-
-
-def _close_all(logs: Iterable[Log], *, sync: bool) -> list[StorageError]:
-    """Close every log, and return what the disk refused."""
-    errors = []
-    for log in logs:
-        try:
-            log.close(sync=sync)
-        except StorageError as error:
-            errors.append(error)
-    return errors
 
 
 def partition_folders(names: Iterable[str]) -> list[tuple[str, int, str]]:

@@ -84,10 +84,12 @@ class Files(ABC):
 
     root              how an operator knows the tree: its absolute path, or "memory"
     outlives_process  whether what is written can be read by another process later
+    parallel_syncs    how many threads may wait for syncs at a time
     """
 
     root: str
     outlives_process = True
+    parallel_syncs = 1
 
     @abstractmethod
     def open(self, path: str, create: bool = False) -> File:
@@ -299,6 +301,8 @@ class DiskLock(Lock):
 
 class DiskFiles(Files):
     """The files below one directory of the machine. Making it touches nothing."""
+
+    parallel_syncs = 8
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(os.fspath(root))

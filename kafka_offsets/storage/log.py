@@ -452,17 +452,17 @@ class Log:
 
         StorageError is final, see `File.sync`: the log then takes no more appends until it is opened again.
         """
-        self._sync(ended_only=False)
+        self._sync()
 
     def sync_ended(self) -> None:
         """Return when all segments but the active one are on the disk, as `sync`; Kafka has it done after each roll."""
         self._sync(ended_only=True)
 
-    def _sync(self, *, ended_only: bool) -> None:
+    def _sync(self, *, ended_only: bool = False, sync_root: bool = True) -> None:
         if self._failure is not None:
             self._refuse()
         try:
-            self._unsynced.sync(self, ended_only=ended_only)
+            self._unsynced.sync(self, ended_only=ended_only, sync_root=sync_root)
         except StorageError as error:
             self._failure = self._failure or error
             raise
@@ -480,8 +480,11 @@ class Log:
                     self._failure = error
                     raise
 
-    def close(self, *, sync: bool = True) -> None:
-        """Write the index files, sync unless told not to, and give all descriptors back. Again: nothing."""
+    def close(self, *, sync: bool = True, sync_root: bool = True) -> None:
+        """Write the index files, sync unless told not to, and give all descriptors back. Again: nothing.
+
+        sync_root  False: the caller syncs the directory that the log's folder is in, before it relies on the sync
+        """
         if self._closed:
             return
         with self._file_lock:
@@ -489,7 +492,7 @@ class Log:
                 if self._failure is None and self._segments:
                     self._segments[-1].write_index_files()
                     if sync and (self._unsynced.ended or self.recovery_point < self.log_end_offset):
-                        self.sync()
+                        self._sync(sync_root=sync_root)
             finally:
                 self._closed = True
                 self._failure = self._failure or StorageError("the log is closed", self.directory)

@@ -54,9 +54,10 @@ class Unsynced:
             segments.append(following)
             self.names = True
 
-    def sync(self, log: "Log", *, ended_only: bool = False) -> None:
+    def sync(self, log: "Log", *, ended_only: bool = False, sync_root: bool = True) -> None:
         """Return when the log up to its present end, or up to its active segment, is on the disk.
 
+        sync_root  False leaves the name of the log's folder, which may be new, to the caller
         The log's recovery point says so then. Any thread may call it while records are appended. Raises StorageError.
         """
         with self._one_at_a_time:
@@ -73,7 +74,8 @@ class Unsynced:
                 active.sync()
             if names:
                 log.files.sync_directory(log.directory)
-                log.files.sync_directory("")
+                if sync_root:
+                    log.files.sync_directory("")
             name_segments(log.files, log.directory, [*ended, active])
             log.recovery_point = max(log.recovery_point, end_offset)
             with self._rolling:

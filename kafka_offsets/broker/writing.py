@@ -65,7 +65,9 @@ class Writer:
         return unsent
 
     def write(self, pieces: list[bytes | bytearray]) -> None:
-        """Write pieces one behind the other."""
+        """Write pieces one after the other; to a peer that has closed, nothing."""
+        if self._transport.is_closing():
+            return
         if len(pieces) == 1 and not self._held:
             self._transport.write(pieces[0])
             return
@@ -85,7 +87,9 @@ class Writer:
         while held and transport.get_write_buffer_size() <= high:
             piece = memoryview(held.popleft())
             transport.write(piece[:_CHUNK_BYTES])
-            if len(piece) > _CHUNK_BYTES:
+            if transport.is_closing():  # this write has failed
+                held.clear()
+            elif len(piece) > _CHUNK_BYTES:
                 held.appendleft(piece[_CHUNK_BYTES:])
         if self._closing and not held:
             transport.close()

@@ -74,6 +74,23 @@ def test_what_is_held_back_is_not_copied_into_the_transport() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("pieces", [[b"small"], [b"head", bytes(5_000_000)]])
+def test_nothing_is_written_to_a_peer_that_has_closed(
+    pieces: list[bytes | bytearray], caplog: pytest.LogCaptureFixture
+) -> None:
+    # asyncio logs "socket.send() raised exception." for each write after the fifth to a socket that has failed.
+    async def run() -> None:
+        peer, theirs = await connected()
+        theirs.close()
+        for _ in range(20):
+            peer.writer.write(list(pieces))
+        assert not peer.writer.is_holding
+        await peer.closed.wait()
+
+    asyncio.run(run())
+    assert not [record for record in caplog.records if "socket.send()" in record.getMessage()]
+
+
 @pytest.mark.parametrize("version", [4, 11, 12, 18])
 def test_an_answer_in_parts_has_the_bytes_of_one_in_one_piece(version: int) -> None:
     response = messages.FetchResponse

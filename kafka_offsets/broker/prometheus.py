@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import groupby
-from typing import TYPE_CHECKING
-from wsgiref.simple_server import WSGIServer
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from kafka_offsets.broker.metrics import TABLE
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from prometheus_client.metrics_core import Metric as Family
+
+
+_MOST_REQUESTS = 16
+"""So many requests are answered at a time; further connections are closed."""
+
+_REQUEST_SECONDS = 15.0
+"""A request and its answer may take so long."""
+
+logger = new_logger(__name__)
 
 
 def check_installed() -> None:
@@ -52,17 +68,70 @@ class Collector:
         return families
 
 
+class _Handler(WSGIRequestHandler):
+    """Answers one request and logs nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in http.server
+        """Log nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each request, of which there are few, each for a bounded time."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, request_seconds: float) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, *_, address = found[0]
+        self._request_seconds = request_seconds
+        self._open: dict[object, float] = {}
+        super().__init__((str(address[0]), port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, or close the connection when there are too many."""
+        if len(self._open) >= _MOST_REQUESTS:
+            self.shutdown_request(request)
+            return
+        self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Cut connections that send no request, or do not read the answer; called twice a second."""
+        oldest = time.monotonic() - self._request_seconds
+        for request, since in list(self._open.items()):
+            if since <= oldest:
+                assert isinstance(request, socket.socket)
+                with suppress(OSError):  # it has just been closed
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def close_request(self, request: Any) -> None:
+        """Close a connection; its thread ends."""
+        super().close_request(request)
+        self._open.pop(request, None)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log in one line what has become of a connection."""
+        logger.warning("%s: a request for metrics failed: %s", client_address[0], sys.exception())
+
+
 class Endpoint:
     """Answers http://HOST:PORT/metrics in threads of its own, until `close`. Raises OSError when it cannot listen."""
 
-    def __init__(self, host: str, port: int, read: Callable[[], Mapping[str, float]]) -> None:
-        from prometheus_client import CollectorRegistry, start_http_server
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        read: Callable[[], Mapping[str, float]],
+        request_seconds: float = _REQUEST_SECONDS,
+    ) -> None:
+        from prometheus_client import CollectorRegistry, make_wsgi_app
 
         registry = CollectorRegistry()
         registry.register(Collector(read))
-        self._server: WSGIServer
-        self._thread: threading.Thread
-        self._server, self._thread = start_http_server(port, host, registry)
+        self._server = _Server(host, port, request_seconds)
+        self._server.set_app(_logged(make_wsgi_app(registry)))
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
         self.port: int = self._server.server_port
 
     def close(self) -> None:
@@ -70,6 +139,20 @@ class Endpoint:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def _logged(answer: WSGIApplication) -> WSGIApplication:
+    """Return an application that logs its errors; wsgiref writes them to standard error and waits for that."""
+
+    def answer_and_log(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            return answer(environ, start_response)
+        except Exception:
+            logger.exception("the metrics cannot be read")
+            start_response("503 Service Unavailable", [("Content-Length", "0")])
+            return []
+
+    return answer_and_log
 
 
 def listen(host: str, port: int, read: Callable[[], Mapping[str, float]]) -> Endpoint:

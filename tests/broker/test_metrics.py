@@ -3,9 +3,14 @@
 import asyncio
 import math
 import re
+import socket
 import subprocess
 import sys
+import threading
+import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +202,61 @@ def test_prometheus_finds_the_numbers(tmp_path: Path) -> None:
     assert lines.keys() == expected
     assert lines["kafka_server_group_coordinator_metrics_offset_commit_count"] == "0.0"
     assert "# TYPE kafka_server_group_coordinator_metrics_offset_commit_count untyped" in text
+
+
+@contextmanager
+def half_open_requests(count: int, request_seconds: float) -> Iterator[tuple[str, list[socket.socket]]]:
+    """Give the URL of an endpoint and connections to it, each with a part of a request."""
+    values = dict.fromkeys((metric.key for metric in metrics.TABLE), 1.0)
+    endpoint = prometheus.Endpoint("127.0.0.1", 0, lambda: values, request_seconds)
+    with ExitStack() as stack:
+        stack.callback(endpoint.close)
+        connections = []
+        for _ in range(count):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", endpoint.port), 20))
+            connections.append(connection)
+            with suppress(OSError):  # it may be closed already
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nHost:")
+        yield f"http://127.0.0.1:{endpoint.port}/metrics", connections
+
+
+def test_half_open_requests_are_bounded_in_number() -> None:
+    # Each took a thread for ever.
+    threads = threading.active_count()
+    with half_open_requests(40, request_seconds=3600) as (_, connections):
+        assert all(_is_closed(connection) for connection in connections[16:])
+        assert threading.active_count() <= threads + 17
+
+
+def test_half_open_requests_are_bounded_in_time() -> None:
+    with half_open_requests(16, request_seconds=1) as (url, connections):
+        assert all(_is_closed(connection) for connection in connections)
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            assert answer.status == 200
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Wait for the end of a connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_metrics_that_cannot_be_read_are_logged_and_answered(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read() -> dict[str, float]:
+        raise TimeoutError("the broker is busy")
+
+    endpoint = prometheus.Endpoint("127.0.0.1", 0, read)
+    try:
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics", timeout=20)
+    finally:
+        endpoint.close()
+    assert "the metrics cannot be read" in caplog.text
+    assert capsys.readouterr().err == ""
 
 
 def test_without_prometheus_client_the_port_is_refused_in_one_line(

@@ -218,8 +218,8 @@ def test_a_deleted_log_that_cannot_be_closed_well_is_gone_with_the_others(
 
     original = logs[0].close
 
-    def refusing(*, sync: bool) -> None:
-        original(sync=sync)
+    def refusing(**named: bool) -> None:
+        original(**named)
         raise StorageError("no space left", "a-0")
 
     monkeypatch.setattr(logs[0], "close", refusing)

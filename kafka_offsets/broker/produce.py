@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.partitions import NotOpenYetError, Partition, Topic
-from kafka_offsets.broker.produced_batch import Allowance, Refused, check_batch, find_batch
+from kafka_offsets.broker.produced_batch import Allowance, Refused, check_batch, find_batch, find_flaw
 from kafka_offsets.broker.producers import AppendedBatch
 from kafka_offsets.broker.transaction_requests import told_outside
 from kafka_offsets.broker.writing import KEPT_BYTES
@@ -31,6 +31,12 @@ TRANSACTION_ABORTABLE (KIP-890)."""
 
 _ACKS = (0, 1, -1)
 
+_SEVERAL_PRODUCERS = Refused(
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+)
+
+_Invalid: TypeAlias = dict[tuple[str | bytes, int], Refused]
+
 _LARGE_BYTES = 32 << 10
 """Requests of this size are worth keeping the memory for that they take."""
 
@@ -45,9 +51,21 @@ def produce(core: BrokerCore, request: messages.ProduceRequest, context: Request
     that is in its producer's transaction, or, from version 12 on, adds it; when answers wait for the disk, so does the
     batch until that is on the disk.
     """
+    flaw = find_flaw(request)
+    if flaw is not None:
+        _refuse_all(core, request, context, flaw)
+        return
+    topics = request.topic_data
+    invalid: _Invalid = {}
+    if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
+        if _names_twice(request, context):
+            invalid = _keep_last(request, context)
+        if request.transactional_id is not None and _has_several_producers(core, request, context):
+            _refuse_all(core, request, context, _SEVERAL_PRODUCERS)
+            return
     joining = _joining(core, request, context, now)
     if not joining:
-        _append_all(core, request, context, now)
+        _append_all(core, request, context, now, invalid)
         return
     assert request.transactional_id is not None
     for partition in joining:
@@ -59,10 +77,83 @@ def produce(core: BrokerCore, request: messages.ProduceRequest, context: Request
         if error:
             core.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
         else:
-            _append_all(core, request, context, core.clock.now())
+            _append_all(core, request, context, core.clock.now(), invalid)
 
     core.transactions.when_durable(request.transactional_id, joined)
     return
+
+
+def _key(named: messages.ProduceRequest.TopicProduceData, context: RequestContext) -> str | bytes:
+    return named.topic_id if context.api_version >= TOPIC_IDS_SINCE else named.name
+
+
+def _names_twice(request: messages.ProduceRequest, context: RequestContext) -> bool:
+    topics = request.topic_data
+    keys = [(_key(named, context), data.index) for named in topics for data in named.partition_data]
+    return len(set(keys)) < len(keys) or len({_key(named, context) for named in topics}) < len(topics)
+
+
+def _keep_last(request: messages.ProduceRequest, context: RequestContext) -> _Invalid:
+    """Make every topic and partition of a request one: the last batch counts, as in Kafka.
+
+    Returns the partitions that also had what is no batch: they are answered this, although the other is appended.
+    """
+    invalid: _Invalid = {}
+    topics: dict[str | bytes, messages.ProduceRequest.TopicProduceData] = {}
+    partitions: dict[tuple[str | bytes, int], messages.ProduceRequest.PartitionProduceData] = {}
+    for named in request.topic_data:
+        key = _key(named, context)
+        topics.setdefault(key, named)
+        for data in named.partition_data:
+            header = find_batch(data.records, context.api_version)
+            if isinstance(header, Refused):
+                invalid[key, data.index] = header
+                partitions.setdefault((key, data.index), data)
+            else:
+                partitions[key, data.index] = data
+    for key, named in topics.items():
+        named.partition_data = [data for (topic, _), data in partitions.items() if topic == key]
+    request.topic_data = list(topics.values())
+    return invalid
+
+
+def _has_several_producers(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext
+) -> bool:
+    """Whether batches of transactions, for partitions that there are, come from more than one producer or epoch."""
+    producers = set()
+    for named in request.topic_data:
+        topic = _topic(core, named, context)
+        for data in named.partition_data:
+            header = find_batch(data.records, context.api_version)
+            if topic is None or not 0 <= data.index < topic.partition_count or isinstance(header, Refused):
+                continue
+            if header.is_transactional:
+                producers.add((header.producer_id, header.producer_epoch))
+    return len(producers) > 1
+
+
+def _topic(
+    core: BrokerCore, named: messages.ProduceRequest.TopicProduceData, context: RequestContext
+) -> Topic | None:
+    if context.api_version >= TOPIC_IDS_SINCE:
+        return core.topics.by_id(named.topic_id)
+    return core.topics.get(named.name)
+
+
+def _refuse_all(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, refused: Refused
+) -> None:
+    """Answer every partition alike, each once."""
+    _keep_last(request, context)
+    response = fail_produce(request, refused.error, context.api_version)
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            answer.error_message = refused.message
+    if request.acks == 0:
+        _finish_unanswered(core, context, response.responses)
+    else:
+        core.reply(context, response)
 
 
 def _joining(
@@ -75,9 +166,8 @@ def _joining(
     if core.config.fsync != "commit" or request.transactional_id is None:
         return []
     joining = []
-    by_id = context.api_version >= TOPIC_IDS_SINCE
     for named in request.topic_data:
-        topic = core.topics.by_id(named.topic_id) if by_id else core.topics.get(named.name)
+        topic = _topic(core, named, context)
         for data in named.partition_data:
             header = find_batch(data.records, context.api_version)
             if topic is None or isinstance(header, Refused) or _forbidden(request, topic, header):
@@ -97,9 +187,12 @@ def _joining(
 
 
 def _append_all(
-    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now, invalid: _Invalid
 ) -> None:
-    """Append the batches of a request, and answer it."""
+    """Append the batches of a request, and answer it.
+
+    invalid  what to answer partitions of which something else was no batch
+    """
     logs: list[Log] = []
     by_id = context.api_version >= TOPIC_IDS_SINCE
     topics = core.topics
@@ -121,6 +214,9 @@ def _append_all(
                 answers.append(_refusal(data.index, error))
             else:
                 answers.append(_produce_one(core, request, context, topic, data, logs, allowance, now))
+                refused = invalid.get((_key(named, context), data.index)) if invalid else None
+                if refused is not None and 0 <= data.index < topic.partition_count:
+                    answers[-1] = _refused(data.index, refused, -1)
         responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
     if request.acks == 0:
         _finish_unanswered(core, context, responses)

@@ -19,6 +19,7 @@ from kafka_offsets.broker.record_scan import NO_DELTAS, Items, scan
 from kafka_offsets.broker.topic_config import TopicConfig
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression, SwellsError, decompress_to_buffer
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
@@ -52,10 +53,12 @@ _ZSTD_SINCE = 7
 """The first version of Produce that may carry zstd (KIP-110)."""
 
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
+_LENGTH_MAGIC_AND_ATTRIBUTES = struct.Struct(">8xi4xb4xh")
 _LENGTH = struct.Struct(">8xi")
 _MIN_LENGTH = 14
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
+_TRANSACTIONAL = 0x10
 _MAX_TIMESTAMP_POSITION = 35
 _LOG_APPEND_TIME = 0x08
 _COMPRESSIONS = {
@@ -91,6 +94,29 @@ class Accepted(NamedTuple):
     data: bytearray
     max_timestamp: int
     log_append_time: int
+
+
+def find_flaw(request: messages.ProduceRequest) -> Refused | None:
+    """Return why a whole request is refused before its partitions are looked at.
+
+    It is for a first batch that cannot be told, or for one of a transaction in a request without a transactional id;
+    nothing after a batch of a transaction counts. Source: RequestUtils.hasTransactionalRecords.
+    """
+    for named in request.topic_data:
+        for data in named.partition_data:
+            records = data.records or b""
+            if len(records) >= HEADER_BYTES:
+                length, magic, attributes = _LENGTH_MAGIC_AND_ATTRIBUTES.unpack_from(records)
+                if magic == 2 and HEADER_BYTES <= length + LOG_OVERHEAD <= len(records):
+                    if not attributes & _TRANSACTIONAL:
+                        continue
+                    if request.transactional_id is not None:
+                        return None
+                    return Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, by_log=False)
+            size = _batch_size(records, 0)
+            if isinstance(size, Refused):
+                return size
+    return None
 
 
 def find_batch(records: bytes | None, api_version: int) -> BatchHeader | Refused:

@@ -5,7 +5,7 @@ from typing import Any
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from tests.differential.play import Client, Play
-from tests.differential.situations.records import FIRST_MS, batch, fetch, offsets_at, produce
+from tests.differential.situations.records import FIRST_MS, batch, fetch, offsets_at, produce, produced_to
 from tests.differential.table import situation
 
 VERSIONS = 3, 9, 13
@@ -188,3 +188,73 @@ def producer_ids(w: Play, version: int) -> None:
         if version >= 3:
             a.ask("InitProducerId", version, transactional_id=None, transaction_timeout_ms=1000, **fields)
     a.ask("InitProducerId", version, transactional_id="", transaction_timeout_ms=1000)
+
+
+@situation("a partition twice in a Produce", (3, 9, 13))
+def produced_twice(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(2)
+
+    def send(*topics: dict[str, Any], acks: int = -1) -> None:
+        a.ask("Produce", version, acks=acks, timeout_ms=5000, topic_data=list(topics))
+        fetch(a, name, (0, 0), (1, 0))
+
+    send(*produced_to(name, (0, batch("one")), (0, batch("two", "three"))))
+    send(*produced_to(name, (0, batch("four"))), *produced_to(name, (0, batch("five"))))
+    send(*produced_to(name, (0, batch("six")), (1, batch("seven")), (0, batch("eight"))))
+    send(*produced_to(name, (0, batch("nine"))), *produced_to(name, (1, batch("ten"))))
+    send(*produced_to(name, (0, b"x" * 70), (0, batch("thirteen"))))
+    send(*produced_to(name, (0, batch("fourteen")), (0, b"x" * 70)))
+    send(*produced_to(name, (0, batch("fifteen")), (9, batch("sixteen")), (9, batch("sixteen"))))
+    send(*produced_to(name, (0, batch("sixteen")), (0, batch("seventeen"))), acks=1)
+    broken = bytearray(batch("eighteen"))
+    broken[-1] ^= 1
+    send(*produced_to(name, (0, bytes(broken)), (0, batch("nineteen"))))
+    send(*produced_to(name, (0, batch("twenty")), (0, bytes(broken))))
+
+
+@situation("batches of one producer for a partition twice in a Produce", (9, 13))
+def sequenced_twice(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(1)
+    for one, other in ((0, 1), (0, 1), (1, 2), (2, 3)):
+        topics = produced_to(name, (0, sequenced(71, one)), (0, sequenced(71, other)))
+        a.ask("Produce", version, acks=-1, timeout_ms=5000, topic_data=topics)
+    fetch(a, name, (0, 0))
+
+
+@situation("one batch for several partitions and topics", (9, 13))
+def produced_widely(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(3)
+    topics = [
+        *produced_to(name, (2, made("a")), (0, made("b"))),
+        *produced_to("nothing" if version < 13 else "0" * 32, (0, made("c"))),
+        *produced_to(name, (1, made("d")), (7, made("e"))),
+    ]
+    a.ask("Produce", version, acks=-1, timeout_ms=5000, topic_data=topics)
+    fetch(a, name, (0, 0), (1, 0), (2, 0))
+
+
+@situation("batches that fail a whole Produce, and those that do not", (9, 13))
+def failing_all(w: Play, version: int) -> None:
+    a, name = w.client("a"), w.topic(3)
+    good = batch("good")
+    garbage, small = b"x" * 70, bytes(8) + b"\x00\x00\x00\x05" + bytes(60)
+    in_transaction = made("t", producer_id=71, producer_epoch=0, base_sequence=0, transactional=True)
+    nowhere = "nothing" if version < 13 else "0" * 32
+
+    def send(*data: tuple[int, Any], before: tuple[dict[str, Any], ...] = (), **fields: Any) -> None:
+        own = {"acks": -1, "timeout_ms": 5000, "topic_data": [*before, *produced_to(name, *data)]}
+        a.ask("Produce", version, **own | fields)
+
+    for one in (garbage, small, in_transaction):
+        send((0, good), (1, one), (2, good))
+        send((0, one))
+        send((0, good), before=(*produced_to(nowhere, (0, one)),))
+        send((0, good), (0, one))
+        send((0, one), (1, good), acks=7)
+    for one in (b"", b"x" * 10, good[:-3], good + good, good + good[:-3], good + garbage, good[:-1] + b"x"):
+        send((0, good), (1, one), (2, good))
+        send((0, good), (0, one))
+        send((0, one), (0, good))
+    send((0, in_transaction), (1, garbage), (2, good))
+    send((1, garbage), (0, in_transaction))
+    fetch(a, name, (0, 0), (1, 0), (2, 0))

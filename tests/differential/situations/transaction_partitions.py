@@ -1,6 +1,8 @@
 """Partitions of a transaction: which may be added, and what each is answered."""
 
 from tests.differential.play import Play
+from tests.differential.situations.produced import made
+from tests.differential.situations.records import produced_to
 from tests.differential.situations.transactions import Producer, own_topic, transactional
 
 
@@ -116,3 +118,28 @@ def refused_later(w: Play, version: int) -> None:
     a.commit(3)
     a.producers(topic)
     a.read(topic)
+
+
+@transactional("two producers in one Produce", (9, 12))
+def two_producers(w: Play, version: int) -> None:
+    a, topic = Producer(w), own_topic(w, 3)
+    b = Producer(w, "b", w.slug + "-other")
+    a.init()
+    b.init()
+    a.add((topic, 0, 1), version=3)
+    b.add((topic, 0, 1), version=3)
+    flags = {"transactional": True, "producer_epoch": 0}
+    topics = produced_to(
+        topic,
+        (0, made("a", key=None, producer_id=a.id, base_sequence=0, **flags)),
+        (1, made("b", key=None, producer_id=b.id, base_sequence=0, **flags)),
+    )
+    own = {"transactional_id": a.name, "acks": -1, "timeout_ms": 5000}
+    a.client.ask("Produce", version, topic_data=topics, **own)
+    a.client.ask("Produce", version, topic_data=topics[:1], **own)
+    again = produced_to(topic, (0, made("c", key=None, producer_id=a.id, base_sequence=1, **flags)))
+    other = made("d", key=None, producer_id=a.id, base_sequence=0, **flags | {"producer_epoch": 1})
+    a.client.ask("Produce", version, topic_data=again + produced_to(topic, (1, other)), **own)
+    nowhere = "nothing" if version < 13 else "0" * 32
+    a.client.ask("Produce", version, topic_data=again + produced_to(nowhere, (1, other)), **own)
+    a.producers(topic, 0, 1)

@@ -101,7 +101,7 @@ PROVOKED = [
     Provoked(
         "OffsetCommit",
         ErrorCode.COMMITTED_OFFSET_MISMATCH,
-        "a [condition](commits.md#commits-on-condition) does not hold: another offset is committed",
+        "a [condition](commits.md#conditional-commits) does not hold: another offset is committed",
         commit(7, None),
     ),
     Provoked(

@@ -9,7 +9,6 @@ import random
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,8 +26,9 @@ FRAMES = int(os.environ.get("KAFKA_OFFSETS_FUZZ_FRAMES", "10000"))
 SEED = int(os.environ.get("KAFKA_OFFSETS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 # Goal B2: CPU of one bad frame. The best of a few, since timers of the broker run beside it.
 CPU_NS, CPU_NS_PER_KIB, ATTEMPTS = 5_000_000, 500_000, 3
-# Goal B1: what others wait at most, and how much memory may stay behind.
-WATCHDOG_MS = 100.0
+# Goal B1: CPU of the broker while others wait, how often they are served at least, and how much memory may stay.
+WATCHDOG_CPU_MS = 100.0
+FRAMES_PER_ANSWER = 100
 GROWTH_BYTES = 16 << 20
 REACTION_S = 5.0
 # Where the error code stands in the answers that are short enough to say so: behind the correlation id.
@@ -109,22 +109,20 @@ def test_mutated_frames_disturb_nobody(broker: BrokerProcess) -> None:
     arguments = ["-m", "tests.interop.watchdog", broker.address, str(broker.pid)]
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, *arguments], stdin=pipe, stdout=pipe, cwd=REPOSITORY) as watchdog:
-        begin = time.monotonic()
         warm, fuzzer = Fuzzer(broker.address), Fuzzer(broker.address)
         warm.run(mutated(chance, FRAMES // 5))
         before = resident_bytes(broker.pid)
         fuzzer.run(mutated(chance, FRAMES - FRAMES // 5))
         growth = resident_bytes(broker.pid) - before
-        seconds = time.monotonic() - begin
         report, _ = watchdog.communicate()
     outcomes = warm.outcomes + fuzzer.outcomes
-    print(f"{dict(outcomes)} in {seconds:.1f} s; memory {growth / 1e6:+.1f} MB; watchdog {report.decode()}")
+    print(f"{dict(outcomes)}; memory {growth / 1e6:+.1f} MB; watchdog {report.decode()}")
     assert broker.alive
     broker.assert_clean_log()
     assert sum(outcomes.values()) == FRAMES
     assert outcomes["answered"] > FRAMES // 20 and outcomes["closed"] > FRAMES // 20
     watched = json.loads(report)
-    assert watched["answers"] > seconds, "the watchdog was served throughout"
+    assert watched["answers"] > FRAMES // FRAMES_PER_ANSWER, "the watchdog was served throughout"
     if not OVERRIDE:  # a JVM collects garbage when it likes
-        assert watched["longest_with_cpu_ms"] <= WATCHDOG_MS
+        assert watched["longest_cpu_ms"] <= WATCHDOG_CPU_MS
         assert growth <= GROWTH_BYTES

@@ -1,5 +1,8 @@
 """A broker in a test's process beside a plain dict: the Python API, the wire and the log say the same at every moment.
 
+The directories are in memory where the machine has such a folder: what is told apart here is what the broker wrote, not
+what a disk kept, and waiting for its fsync took most of the time.
+
 Rules are what a program does with one: create and delete topics, commit with `Broker.commit`, on condition or not, or
 over a socket, delete offsets and groups, stop and start, or go on with the directory of a broker that was not stopped.
 Run with HYPOTHESIS_PROFILE=long for the long form.
@@ -25,6 +28,7 @@ from tests.simulation.observed import read_key
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 EXAMPLES, STEPS = (2000, 100) if LONG else (200, 50)
+MEMORY = Path("/dev/shm")
 DELETE_TOPICS, DELETE_GROUPS, OFFSET_DELETE = 20, 42, 47
 
 groups = st.sampled_from(["g", "h", ""])
@@ -38,7 +42,7 @@ class PublicApi(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="kafka-offsets-"))
+        self.root = Path(tempfile.mkdtemp(prefix="kafka-offsets-", dir=MEMORY if MEMORY.is_dir() else None))
         self.lives = 0
         self.committed: dict[str, dict[tuple[str, int], int]] = {"g": {}, "h": {}, "": {}}
         self.counts: dict[str, int] = {}
@@ -216,6 +220,9 @@ class PublicApi(RuleBasedStateMachine):
         }
 
 
+@pytest.mark.timeout(
+    900
+)  # the number of steps bounds it; half a minute of CPU, whatever else the machine does
 def test_the_api_the_wire_and_the_log_agree_with_a_dict() -> None:
     run_state_machine_as_test(
         PublicApi,

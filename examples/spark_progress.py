@@ -38,7 +38,8 @@ def run_job(spark: SparkSession, broker: Broker, checkpoint: str) -> None:
 def main(folder: Path) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     jars = ",".join(glob.glob(os.path.join(os.environ["KAFKA_OFFSETS_SPARK_JARS"], "*.jar")))
-    spark = SparkSession.builder.master("local[2]").config("spark.jars", jars).getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
+    spark = builder.config("spark.jars", jars).getOrCreate()
     with Broker(data_directory=folder / "data") as broker:
         broker.create_topic("orders", 2)
         broker.produce("orders", ["a", "b", "c"], partition=0)

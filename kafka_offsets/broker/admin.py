@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.config_keys import Described
 from kafka_offsets.broker.partitions import Topic
-from kafka_offsets.broker.topic_config import TopicConfig, describe_topic
+from kafka_offsets.broker.topic_config import check_topic_configs, describe_topic
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
@@ -118,7 +118,7 @@ def _check_configs(core: BrokerCore, configs: Mapping[str, str | None]) -> Refus
             f"Null value not supported for topic configs: {','.join(absent)}",
         )
     try:
-        TopicConfig.of(core.config, _present(configs))
+        check_topic_configs(configs)
     except ConfigError as error:
         return ErrorCode.INVALID_CONFIG, str(error)
     return _FINE

@@ -8,10 +8,11 @@ lists the few where we answer otherwise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 from kafka_offsets.broker import admin
+from kafka_offsets.broker.pacing import Budget, Steps, paced
 from kafka_offsets.broker.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
@@ -34,6 +35,15 @@ of its configuration. Kafka without an authorizer answers this."""
 
 CLUSTER_OPERATIONS = 8096
 """All operations on the cluster, likewise."""
+
+_STEP_US = 5000
+"""What a step may take, in microseconds of the machine that the costs below were measured on, otherwise idle."""
+
+_TOPIC_US, _PARTITION_US = 3, 1
+_CREATED_TOGETHER = 500
+"""So many topics are created in one step: a topic costs 10 us, and each step writes and syncs the catalogue."""
+
+Wanted = TypeVar("Wanted")
 
 _NOT_ASKED = -2147483648
 _UNKNOWN_EPOCH = -1
@@ -58,16 +68,21 @@ logger = new_logger(__name__)
 
 def metadata(
     core: BrokerCore, request: messages.MetadataRequest, context: RequestContext, now: Now
-) -> messages.MetadataResponse:
+) -> messages.MetadataResponse | None:
     """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
 
     Kafka answers the request that creates a topic with an error. It is here at once, and so described, unless
-    auto.create.topics.delay.ms says otherwise.
+    auto.create.topics.delay.ms says otherwise. Hundreds of topics are created and described in steps.
     """
-    version = context.api_version
+    return paced(core, context, _answered(core, request, context.api_version, now), goes_on=True)
+
+
+def _answered(
+    core: BrokerCore, request: messages.MetadataRequest, version: int, now: Now
+) -> Steps[messages.MetadataResponse]:
     if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
         return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
-    topics = _asked_topics(core, request, version, now)
+    topics = yield from _asked_topics(core, request, version, now)
     if topics is None:
         # Kafka stumbles over an entry with neither name nor id, and says so.
         return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
@@ -89,14 +104,14 @@ def metadata(
 
 def _asked_topics(
     core: BrokerCore, request: messages.MetadataRequest, version: int, now: Now
-) -> list[messages.MetadataResponse.Topic] | None:
+) -> Steps[list[messages.MetadataResponse.Topic]]:
     """Describe what was asked for, each topic once; None when an entry has neither name nor id."""
     wanted = request.topics
     if wanted is None or (version < _NULL_IS_ALL_SINCE and not wanted):
-        return [_known_topic(core, topic) for topic in _all_topics(core)]
+        return (yield from _described(core, core.topics.names(), core.topics.get, lambda name: None))
     ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
     if ids:  # then names do not count, as in Kafka
-        return [_topic_by_id(core, topic_id) for topic_id in ids]
+        return (yield from _described(core, ids, core.topics.by_id, _unknown_id))
     names = dict.fromkeys(topic.name for topic in wanted)
     if None in names:
         return None
@@ -104,18 +119,37 @@ def _asked_topics(
     failed: dict[str, ErrorCode] = {}
     if request.allow_auto_topic_creation and core.config.auto_create_topics_enable:
         absent = [name for name in asked if core.topics.get(name) is None]
-        failed = _create(core, absent, now)
+        failed = yield from _create(core, absent, now)
         if core.config.auto_create_topics_delay_ms:
             described_ms = now.mono_ms + core.config.auto_create_topics_delay_ms
             core.untold_topics.update((name, described_ms) for name in absent if core.topics.get(name))
-    found = []
-    for name in asked:
-        topic = core.topics.get(name)
-        if topic is None or _is_untold(core, name, now):
-            found.append(_unknown_topic(name, failed.get(name)))
-        else:
-            found.append(_known_topic(core, topic))
-    return found
+
+    def told(name: str) -> Topic | None:
+        return None if _is_untold(core, name, now) else core.topics.get(name)
+
+    return (yield from _described(core, asked, told, lambda name: _unknown_topic(name, failed.get(name))))
+
+
+def _described(
+    core: BrokerCore,
+    wanted: Iterable[Wanted],
+    find: Callable[[Wanted], Topic | None],
+    unknown: Callable[[Wanted], messages.MetadataResponse.Topic | None],
+) -> Generator[None, None, list[messages.MetadataResponse.Topic]]:
+    """Describe topics as each of them is at its turn.
+
+    unknown  describes one that `find` does not find, None to leave it out
+    """
+    budget = Budget(_STEP_US)
+    described = []
+    for each in wanted:
+        topic = find(each)
+        answer = unknown(each) if topic is None else _known_topic(core, topic)
+        if answer is not None:
+            described.append(answer)
+            if budget.spend(_TOPIC_US + _PARTITION_US * len(answer.partitions)):
+                yield
+    return described
 
 
 def _is_untold(core: BrokerCore, name: str, now: Now) -> bool:
@@ -129,33 +163,28 @@ def _is_untold(core: BrokerCore, name: str, now: Now) -> bool:
     return False
 
 
-def _all_topics(core: BrokerCore) -> Iterable[Topic]:
-    for name in core.topics.names():
-        topic = core.topics.get(name)
-        if topic is not None:
-            yield topic
-
-
-def _create(core: BrokerCore, names: list[str], now: Now) -> dict[str, ErrorCode]:
+def _create(core: BrokerCore, names: list[str], now: Now) -> Generator[None, None, dict[str, ErrorCode]]:
     """Create those topics that can be, because somebody asked for them; return which the disk refused.
 
     As in Kafka, where its controller is asked in one request: none when they are too many.
     """
     count = core.config.num_partitions
-    collisions = Collisions(core.topics.names)
-    new = []
-    for name in names:
-        # Not those of coordinators that are not served, either.
-        error, _ = admin.check_new_topic(core, name, count, {}, collisions)
-        if error is ErrorCode.NONE and name not in INTERNAL_TOPICS:
-            new.append(NewTopic(name, count))
+    new = [NewTopic(name, count) for name in _creatable(core, names)]
+    if admin.costs_too_much(new):
+        new = []
     failed = []
-    try:
-        if not admin.costs_too_much(new):
-            core.topics.create_several(new)
-    except StorageError as error:
-        logger.error("topics were not created: %s: %s", ", ".join(topic.name for topic in new), error)
-        failed += [topic.name for topic in new]
+    for begin in range(0, len(new), _CREATED_TOGETHER):
+        if begin:
+            yield
+        some = new[begin : begin + _CREATED_TOGETHER]
+        if begin:  # others may have created some of them, or one that stands in the way
+            creatable = set(_creatable(core, [topic.name for topic in some]))
+            some = [topic for topic in some if topic.name in creatable]
+        try:
+            core.topics.create_several(some)
+        except StorageError as error:
+            logger.error("topics were not created: %s: %s", ", ".join(topic.name for topic in some), error)
+            failed += [topic.name for topic in some]
     if OFFSETS_TOPIC in names:
         try:
             core.create_offsets_topic(now)
@@ -163,6 +192,17 @@ def _create(core: BrokerCore, names: list[str], now: Now) -> dict[str, ErrorCode
             logger.error("topic %s was not created: %s", OFFSETS_TOPIC, error)
             failed.append(OFFSETS_TOPIC)
     return dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _creatable(core: BrokerCore, names: list[str]) -> list[str]:
+    """Return those of the names that topics can be created with; not of coordinators' topics."""
+    collisions = Collisions(core.topics.names)
+    return [
+        name
+        for name in names
+        if name not in INTERNAL_TOPICS
+        and admin.check_new_topic(core, name, core.config.num_partitions, {}, collisions)[0] is ErrorCode.NONE
+    ]
 
 
 def _known_topic(core: BrokerCore, topic: Topic) -> messages.MetadataResponse.Topic:
@@ -181,11 +221,8 @@ def _unknown_topic(name: str, error: ErrorCode | None) -> messages.MetadataRespo
     )
 
 
-def _topic_by_id(core: BrokerCore, topic_id: bytes) -> messages.MetadataResponse.Topic:
-    topic = core.topics.by_id(topic_id)
-    if topic is None:
-        return messages.MetadataResponse.Topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return _known_topic(core, topic)
+def _unknown_id(topic_id: bytes) -> messages.MetadataResponse.Topic:
+    return messages.MetadataResponse.Topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
 
 
 def _unknown_topic_error(name: str) -> ErrorCode:

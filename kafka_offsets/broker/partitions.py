@@ -18,7 +18,7 @@ from kafka_offsets.broker.known_producers import (
     saved_producers,
 )
 from kafka_offsets.broker.producers import Producers
-from kafka_offsets.broker.topic_config import TopicConfig
+from kafka_offsets.broker.topic_config import TopicConfig, check_topic_configs
 from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID
@@ -264,13 +264,13 @@ class Topic:
 
     __slots__ = ("config", "configs", "epochs", "is_internal", "log_config", "name", "partitions", "topic_id")
 
-    def __init__(self, entry: TopicEntry, broker_config: Config) -> None:
+    def __init__(self, entry: TopicEntry, config: TopicConfig) -> None:
         self.name = entry.name
         self.topic_id = entry.topic_id
         self.is_internal = entry.name in INTERNAL_TOPICS
         self.partitions: list[Partition | None] = [None] * entry.partition_count
         self.epochs: dict[int, int] = {}
-        self.configure(TopicConfig.of(broker_config, entry.configs), entry.configs)
+        self.configure(config, entry.configs)
 
     @property
     def partition_count(self) -> int:
@@ -307,12 +307,17 @@ class Topics:
         self.directory = directory
         self.waiting: dict[object, dict[ParkedFetch, None]] = {}
         self._config = config
-        self._by_name = {name: Topic(entry, config) for name, entry in directory.topics.items()}
+        self._inherited = TopicConfig.of(config, {})
+        self._by_name = {name: self._topic(entry) for name, entry in directory.topics.items()}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
         self._producer_ids = iter(range(0))
         self.opener: LogOpener | None = None
         self.version = self.created_version = 0
         self._reported: dict[tuple[str, int], tuple[str, int | None]] = {}
+
+    def _topic(self, entry: TopicEntry) -> Topic:
+        """Return a topic; those without configurations of their own share one, which takes 30 us to make."""
+        return Topic(entry, TopicConfig.of(self._config, entry.configs) if entry.configs else self._inherited)
 
     def names(self) -> list[str]:
         """Return the names of all topics, sorted."""
@@ -459,8 +464,8 @@ class Topics:
         if not wanted:
             return []
         for new in wanted:
-            TopicConfig.of(self._config, new.configs)
-        created = [Topic(entry, self._config) for entry in self.directory.create_topics(wanted)]
+            check_topic_configs(new.configs)
+        created = [self._topic(entry) for entry in self.directory.create_topics(wanted)]
         self._by_name |= {topic.name: topic for topic in created}
         self._by_id |= {topic.topic_id: topic for topic in created}
         self.version += 1

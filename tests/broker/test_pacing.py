@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import groups, pacing
+from kafka_offsets.broker import groups, metadata, pacing
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import membership
@@ -215,3 +215,27 @@ def test_a_budget_is_spent_when_nothing_is_left_and_then_is_whole_again() -> Non
     assert [budget.spend(cost) for cost in (4, 5, 1, 9, 1, 50, 9)] == [
         False, False, True, False, True, True, False,
     ]  # fmt: skip
+
+
+def test_topics_of_one_request_are_created_and_described_in_steps(
+    core: BrokerCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 2,000 topics of one Metadata held up everybody for a second or two.
+    monkeypatch.setattr(metadata, "_CREATED_TOGETHER", 10)
+    monkeypatch.setattr(metadata, "_STEP_US", 20)
+    request = messages.MetadataRequest
+    names = [f"new{number}" for number in range(35)]
+    client, other = CoreClient(core), CoreClient(core)
+    client.send((request([request.Topic(name=name) for name in names], allow_auto_topic_creation=True), 9))
+    core.end_turn()
+    assert client.take() == []
+    assert [name for name in names if core.topics.get(name)] == names[:10]
+    assert other.commit("g0", {("t", 0): 7}) == {("t", 0): 0}
+    core.create_topic("new20", 3, {})  # others may create them as well
+    core.create_topic("new_34", 1, {})
+    answer, steps = answer_of(client)
+    assert steps > 5
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 0) for name in names]
+    assert len(answer.topics[20].partitions) == 3
+    everything, _ = ask(core, request(None), 9)
+    assert {topic.name for topic in everything.topics} >= {*names, "new_34", "t"}

@@ -31,9 +31,16 @@ def create(
 
 
 def metadata(client: CoreClient, *names: str, version: int = 13) -> list[Any]:
+    """Ask, and let the pauses pass between the steps in which many partitions are described."""
     request = messages.MetadataRequest
-    answer: list[Any] = client.call(request([request.Topic(name=name) for name in names]), version).topics
-    return answer
+    client.send((request([request.Topic(name=name) for name in names]), version))
+    client.turn()
+    while not (answers := client.take()):
+        assert isinstance(client.core.clock, ManualClock)
+        client.core.clock.advance(1)
+        client.turn()
+    topics: list[Any] = answers[0].topics
+    return topics
 
 
 def delete(client: CoreClient, *names: str) -> list[Any]:

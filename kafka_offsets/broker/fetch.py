@@ -122,11 +122,12 @@ def fetch(
 ) -> messages.FetchResponse | None:
     """Answer with what there is, or park the request until there is enough."""
     version = context.api_version
-    if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
-        return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     plan = core.fetch_sessions.plan(request, version, core.topics.topic_name, now)
     if plan.error:
         return messages.FetchResponse(error_code=plan.error)
+    is_level = request.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
+    if not is_level and any(_exists(core, wanted) for wanted in plan.wanted):
+        return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     reading = _read(core, request, plan, version, (), refuses)
     least = min(request.min_bytes, _most_bytes(core, request))
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
@@ -146,6 +147,11 @@ def fetch(
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted))
     _park(core, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
     return None
+
+
+def _exists(core: BrokerCore, wanted: Wanted) -> bool:
+    topic = core.topics.get(wanted.topic)
+    return topic is not None and 0 <= wanted.asked.partition < topic.partition_count
 
 
 def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
@@ -337,13 +343,15 @@ class _Reader:
         stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
         readable = stable if self.aborted else end
         records = b""
+        if asked.fetch_offset < readable and min(asked.partition_max_bytes, self.left) < 0:
+            return self._refusal(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
         if asked.fetch_offset < readable and (self.left > 0 or self.at_least_one):
-            limit = max(min(asked.partition_max_bytes, self.left), 0)
+            limit = min(asked.partition_max_bytes, self.left)
             records = log.read(asked.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable)
             if records:
                 self.at_least_one = False
                 self.size += len(records)
-                self.left -= len(records)
+                self.left = max(0, self.left - len(records))
         self.watched.append(_Watched(partition, records, max(asked.partition_max_bytes, 0)))
         return messages.FetchResponse.PartitionData(
             partition_index=partition.index,
@@ -373,7 +381,7 @@ class _Reader:
             last_stable_offset=log.high_watermark,
             log_start_offset=log.log_start_offset,
             diverging_epoch=response.EpochEndOffset(epoch, end_offset),
-            aborted_transactions=[] if self.aborted else None,
+            aborted_transactions=None,
             records=b"",
         )
 
@@ -383,8 +391,7 @@ class _Reader:
         """Kafka gives no offsets beside an error: a client that needs them asks ListOffsets."""
         self.is_final = True
         refusal = _unknown(asked.partition, error)
-        if not self.aborted:
-            refusal.aborted_transactions = None
+        refusal.aborted_transactions = None
         if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
             refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(self.core.node_id, leader_epoch)
         return refusal
@@ -450,12 +457,13 @@ def _storage_error(version: int) -> ErrorCode:
 
 
 def fail_fetch(request: messages.FetchRequest, error: ErrorCode, api_version: int) -> messages.FetchResponse:
-    """Answer the request and every partition of it with `error`."""
+    """Answer the request with `error`, and every partition of it where topics have names."""
     if error is ErrorCode.KAFKA_STORAGE_ERROR:
         error = _storage_error(api_version)
     response = messages.FetchResponse
     return response(
         error_code=error if api_version >= _ERROR_SINCE else 0,
+        session_id=request.session_id,
         responses=[
             response.FetchableTopicResponse(
                 named.topic,
@@ -463,5 +471,6 @@ def fail_fetch(request: messages.FetchRequest, error: ErrorCode, api_version: in
                 [_unknown(asked.partition, error) for asked in named.partitions],
             )
             for named in request.topics
+            if api_version < TOPIC_IDS_SINCE
         ],
     )

@@ -272,12 +272,15 @@ def _news(session: Session, read: list[Read]) -> list[Read]:
 
 
 def _by_topic(read: list[Read]) -> list[messages.FetchResponse.FetchableTopicResponse]:
-    """Return partitions with their topics; those of one that do not stand together are told apart, as by Kafka."""
+    """Return partitions with their topics, as Kafka: those of one topic that are not neighbours make two entries.
+
+    Where topics have ids, a partition whose topic had a name still stands with one of that id without a name.
+    """
     topics: list[messages.FetchResponse.FetchableTopicResponse] = []
-    last = None
+    last: str | bytes | None = None
     for topic, topic_id, partition in read:
-        if (topic, topic_id) != last:
-            last = topic, topic_id
+        if (key := topic_id if any(topic_id) else topic) != last:
+            last = key
             topics.append(messages.FetchResponse.FetchableTopicResponse(topic, topic_id, []))
         topics[-1].partitions.append(partition)
     return topics

@@ -54,7 +54,7 @@ def test_aborted_transactions_are_listed_for_those_who_read_committed(
     assert answer.aborted_transactions == ([] if isolation_level else None)
     assert len(answer.records) == BOTH
     out_of_range = core.fetch_one("t", 0, 9, isolation_level=isolation_level)
-    assert out_of_range.aborted_transactions == ([] if isolation_level else None)
+    assert out_of_range.aborted_transactions is None
 
 
 def test_an_unknown_isolation_level_is_an_error_of_the_whole_request(core: PartitionCore) -> None:
@@ -114,7 +114,8 @@ def test_an_older_leader_epoch_is_fenced(core: PartitionCore) -> None:
         ([("t", 1, 0, 1), ("u", 0, 0, 1)], 0, [0, 1]),
         ([("t", 0, 3), ("u", 0, 0, 1)], 0, [0, 1]),
         ([("t", 0, 9), ("u", 0, 0, 1)], 0, [0, 1]),
-        ([("t", 0, 0, -1)], -1, [len(FIRST)]),
+        ([("t", 0, 0, -1), ("u", 0, 0)], 1 << 20, [0, 1]),
+        ([("t", 0, 0), ("u", 0, 0)], -1, [0, 0]),
     ],
 )
 def test_the_first_batch_found_comes_whole_and_limits_hold_for_all_others(
@@ -304,11 +305,13 @@ def test_fail_answers_the_request_and_its_partitions(
     core: PartitionCore, version: int, top: int, code: int
 ) -> None:
     request = messages.FetchRequest
-    asked = request(topics=[request.FetchTopic("t", bytes(16), [request.FetchPartition(partition=3)])])
+    topics = [request.FetchTopic("t", bytes(16), [request.FetchPartition(partition=3)])]
+    asked = request(session_id=9 if version >= 7 else 0, topics=topics)
     response = fetch.fail_fetch(asked, ErrorCode.KAFKA_STORAGE_ERROR, version)
     messages.encode(response, version)
-    answer = response.responses[0].partitions[0]
-    assert (response.error_code, answer.partition_index, answer.error_code) == (top, 3, code)
+    assert (response.error_code, response.session_id) == (top, 9 if version >= 7 else 0)
+    answers = [(answer.partition_index, answer.error_code) for answer in partitions(response)]
+    assert answers == ([(3, code)] if version < fetch.TOPIC_IDS_SINCE else [])
 
 
 # --- what counts as enough

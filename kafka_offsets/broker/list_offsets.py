@@ -59,7 +59,8 @@ def list_offsets(
 ) -> messages.ListOffsetsResponse:
     """Answer an offset for each timestamp or mark asked.
 
-    Isolation level 1 knows nothing behind the last stable offset. A partition that is named twice is refused.
+    Isolation level 1 knows nothing behind the last stable offset. A partition that is named twice is refused, a topic
+    without partitions is not answered.
     """
     version = context.api_version
     if request.isolation_level not in (0, 1):
@@ -77,7 +78,8 @@ def list_offsets(
             elif key not in answered:
                 answered.add(key)
                 answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
-        topics.append(response.ListOffsetsTopicResponse(named.name, answers))
+        if answers:
+            topics.append(response.ListOffsetsTopicResponse(named.name, answers))
     return response(topics=topics)
 
 
@@ -217,13 +219,16 @@ def delete_records(
 ) -> messages.DeleteRecordsResponse:
     """Let logs begin later, and remember it before answering (KIP-107).
 
-    Answers the new log start offset. The epochs and sequence numbers of idempotent producers stay.
+    Answers the new log start offset. The epochs and sequence numbers of idempotent producers stay. Of a partition that
+    is named twice the last offset counts.
     """
     response = messages.DeleteRecordsResponse
     topics = []
     for named in request.topics:
-        answers = [_delete_one(core, named.name, asked) for asked in named.partitions]
-        topics.append(response.DeleteRecordsTopicResult(named.name, answers))
+        last = {asked.partition_index: asked for asked in named.partitions}
+        answers = [_delete_one(core, named.name, asked) for asked in last.values()]
+        if answers:
+            topics.append(response.DeleteRecordsTopicResult(named.name, answers))
     return response(topics=topics)
 
 

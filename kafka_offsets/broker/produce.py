@@ -174,7 +174,7 @@ def _joining(
                 continue
             try:
                 partition = core.topics.partition_of(topic, data.index)
-                if partition is None or not header.is_transactional:
+                if partition is None or not _is_in_transaction(header):
                     continue
                 is_open = partition.producers.has_open(header.producer_id, header.producer_epoch)
                 if partition.joining or (
@@ -263,7 +263,7 @@ def _produce_one(
     try:
         partition = core.topics.partition_of(topic, data.index)
         assert partition is not None
-        if header.is_transactional:
+        if _is_in_transaction(header):
             error = _join_transaction(core, request, context, partition, header, now)
             if error:
                 refusal = _refusal(data.index, error)
@@ -287,6 +287,11 @@ def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHead
     if header.is_transactional and request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
+
+
+def _is_in_transaction(header: BatchHeader) -> bool:
+    """Kafka looks for the transaction of a producer: a batch without a producer id is stored like any other."""
+    return header.is_transactional and header.producer_id >= 0
 
 
 def _join_transaction(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -110,13 +110,17 @@ def _check_name(core: BrokerCore, name: str, collisions: Collisions) -> Refusal:
     return _FINE
 
 
+def _check_present(absent: Collection[str]) -> Refusal:
+    if not absent:
+        return _FINE
+    message = f"Null value not supported for topic configs: {','.join(absent)}"
+    return ErrorCode.INVALID_CONFIG, message
+
+
 def _check_configs(core: BrokerCore, configs: Mapping[str, str | None]) -> Refusal:
-    absent = [name for name, value in configs.items() if value is None]
-    if absent:
-        return (
-            ErrorCode.INVALID_CONFIG,
-            f"Null value not supported for topic configs: {','.join(absent)}",
-        )
+    refusal = _check_present([name for name, value in configs.items() if value is None])
+    if refusal is not _FINE:
+        return refusal
     try:
         check_topic_configs(configs)
     except ConfigError as error:
@@ -197,8 +201,10 @@ def _plan(
 ) -> _Plan:
     configs = {config.name: config.value for config in topic.configs}
     plan = _Plan(topic.name, _asked_partitions(core, topic), _present(configs))
+    absent = [config.name for config in topic.configs if config.value is None]
     for refusal in (
         _check_name(core, topic.name, collisions),
+        _check_present(absent),
         _check_configs(core, configs),
         _check_assignments(core, topic) if topic.assignments else _check_counts(core, topic),
     ):

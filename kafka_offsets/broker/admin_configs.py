@@ -50,6 +50,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
+_TYPES = frozenset(Resource)
 _OPERATIONS = frozenset(Operation)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MALFORMED = (
@@ -79,8 +80,16 @@ def _invalid(message: str) -> _RefusedError:
 def describe_configs(
     core: BrokerCore, request: messages.DescribeConfigsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeConfigsResponse:
-    """Describe the keys of each resource, sorted by name: all of them, or those that were asked for."""
+    """Describe the keys of each resource, sorted by name: all of them, or those that were asked for.
+
+    One resource of a type that there is not fails the whole request.
+    """
     answer = messages.DescribeConfigsResponse
+    if any(resource.resource_type not in _TYPES for resource in request.resources):
+        failed = fail_describe_configs(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        for result in failed.results:
+            result.error_message = _MALFORMED
+        return failed
     results = []
     for resource in request.resources:
         # "", not null, where nothing went wrong: as Kafka
@@ -118,11 +127,10 @@ def _describe(core: BrokerCore, resource_type: int, name: str) -> list[Described
         if not name:
             raise _invalid("Group name must not be empty")
         return core.group_configs.describe(name)
-    if resource_type == Resource.CLIENT_METRICS:
-        if not name:
-            raise _invalid("Client metrics subscription name must not be empty")
-        return []
-    raise _invalid(_MALFORMED)
+    assert resource_type == Resource.CLIENT_METRICS
+    if not name:
+        raise _invalid("Client metrics subscription name must not be empty")
+    return []
 
 
 def _describe_topic(core: BrokerCore, name: str) -> list[Described]:

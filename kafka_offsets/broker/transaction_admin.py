@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.gather import Gather
 from kafka_offsets.broker.partitions import NotOpenYetError, Partition
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, invalid_topic_name
 from kafka_offsets.broker.transactions import transactional_ids
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import transactions
@@ -125,6 +125,8 @@ def _describe_partition(
     try:
         partition = core.topics.partition(topic, index)
         if partition is None:
+            if invalid := invalid_topic_name(topic):
+                return answer.PartitionResponse(index, ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
             message = None if core.topics.get(topic) is not None else _NOT_HERE
             return answer.PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         return answer.PartitionResponse(index, active_producers=_active_producers(partition))

@@ -38,7 +38,7 @@ from kafka_offsets.coordinator.consumer_records import (
 )
 from kafka_offsets.coordinator.java_order import hash_order, string_hash
 from kafka_offsets.coordinator.reconciliation import Owned
-from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
+from kafka_offsets.coordinator.result import Reply, RequestContext, Result
 from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.coordinator.topic_resolution import Resolution
 from kafka_offsets.errors import ErrorCode
@@ -65,16 +65,17 @@ def heartbeat(
     shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
 ) -> Result:
     """Take a heartbeat of a member: it joins, goes on, or leaves."""
+    others: list[Reply] = []
     try:
         _check_request(shard, request, context.api_version)
         if request.member_epoch in (LEFT_EPOCH, LEFT_STATIC_EPOCH):
             return _leave(shard, request, context, now)
-        return _beat(shard, request, context, now)
+        return _beat(shard, request, context, now, others)
     except RefusalError as refusal:
         answer = messages.ConsumerGroupHeartbeatResponse(
             error_code=refusal.error, error_message=refusal.message or None
         )
-        return reply_with(context, answer)
+        return Result(replies=(*others, Reply(context, answer)))
 
 
 def fail_heartbeat(
@@ -126,12 +127,18 @@ def _require(condition: object, message: str) -> None:
 
 
 def _beat(
-    shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
+    shard: Shard,
+    request: messages.ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+    now: Now,
+    others: list[Reply],
 ) -> Result:
+    """Decide about a member that joins or stays; `others` takes the answers that leave even if it is refused."""
     joins = request.member_epoch == 0
-    draft = (
-        migration.group_for_joining(shard, request.group_id, now) if joins else _draft(shard, request, now)
-    )
+    if joins:
+        draft = migration.group_for_joining(shard, request.group_id, now, others)
+    else:
+        draft = _draft(shard, request, now)
     group = draft.group
     check_room(shard, group, request.member_id)
     owned = request.topic_partitions

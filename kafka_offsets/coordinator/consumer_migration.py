@@ -31,7 +31,7 @@ from kafka_offsets.coordinator.consumer_records import (
 )
 from kafka_offsets.coordinator.group import ClassicGroup
 from kafka_offsets.coordinator.rebalance import Draft
-from kafka_offsets.coordinator.result import Result
+from kafka_offsets.coordinator.result import Reply, Result
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 
@@ -73,8 +73,11 @@ def remove_members(shard: Shard, draft: ConsumerDraft, members: Collection[Membe
 # ---- from classic to consumer ---------------------------------------------------------------------------------
 
 
-def group_for_joining(shard: Shard, group_id: str, now: Now) -> ConsumerDraft:
-    """Begin the decision about a member that joins: on its group, a new one, or one made of a classic group."""
+def group_for_joining(shard: Shard, group_id: str, now: Now, others: list[Reply]) -> ConsumerDraft:
+    """Begin the decision about a member that joins: on its group, a new one, or one made of a classic group.
+
+    others  takes the answers to those that wait in the classic group: they leave even if the member is refused
+    """
     found = shard.groups.get(group_id)
     if isinstance(found, ConsumerGroup):
         return ConsumerDraft(shard, found, now)
@@ -85,13 +88,15 @@ def group_for_joining(shard: Shard, group_id: str, now: Now) -> ConsumerDraft:
         draft.records.append(stored.group_tombstone(group_id))
         draft.afterwards.append(lambda: found.drop_timers(shard.timers))
         return draft
+    _check_upgrade(shard, found)
+    others += _refuse_waiting(shard, found, now)
+    draft.replies += others
     _upgrade(shard, draft, found)
     return draft
 
 
 def _upgrade(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> None:
     """Make a consumer group of a classic one with members, which all go on with what they have."""
-    _check_upgrade(shard, old)
     group, generation = draft.group, old.generation
     members = [(member, _to_consumer(shard, old, member)) for member in old.members.values()]
     topics = {topic for _, (subscription, _) in members for topic in subscription.topics}
@@ -195,16 +200,23 @@ def _read_assignment(shard: Shard, old: ClassicGroup, data: bytes) -> Target:
 
 
 def _leave_classic(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> None:
-    """Tell those that wait in a classic group to join again; its members' sessions go on in the new one."""
-    told = Draft(shard, draft.now)
+    """Let the sessions of a classic group's members go on in the new group."""
     old.drop_timers(shard.timers)
     for member in old.members.values():
-        rebalance.refuse_join(told, old, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-        rebalance.refuse_sync(told, member, ErrorCode.REBALANCE_IN_PROGRESS)
         shard.timers.cancel(classic.SESSION_TIMER, old.group_id, member.member_id)
         member.scheduled_ms = -1
         draft.group.arm(member.member_id, shard.timers, draft.now, member.session_timeout_ms)
-    draft.replies[:0] = told.replies
+
+
+def _refuse_waiting(shard: Shard, old: ClassicGroup, now: Now) -> list[Reply]:
+    """Return the answers to the joins and syncs that wait in a classic group: its members are to join again."""
+    told = Draft(shard, now)
+    for member in old.members.values():
+        if member.join is not None or member.sync is not None:
+            old.arm(member, shard.timers, now)
+        rebalance.refuse_join(told, old, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+        rebalance.refuse_sync(told, member, ErrorCode.REBALANCE_IN_PROGRESS)
+    return told.replies
 
 
 def resume(shard: Shard, old: ClassicGroup, now: Now) -> None:

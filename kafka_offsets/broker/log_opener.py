@@ -31,6 +31,9 @@ _LONG_BYTES = 256 << 10
 _FIRST_MS = 1000
 """After the start: clients that have waited for it come first."""
 
+_AGAIN_MS = 1000
+"""After the system refused something, such as a descriptor."""
+
 _STEP_PAUSE_MS = 2
 """Between two steps of a reading: sockets are read, and other requests decided."""
 
@@ -61,12 +64,14 @@ class LogOpener:
         self._refused: dict[Key, StorageError] = {}
         self._opening: _Opening | None = None
         self._deadline: Deadline | None = None
+        self._finding: Deadline | None = None
+        self._unlisted = ""
         self._stopped = False
 
     def start(self, now: Now) -> None:
         """Open the logs that are there and that nobody asks for, from now on."""
         if self._core.directory.files.outlives_process:
-            self._deadline = self._core.at(now.mono_ms + _FIRST_MS, self._find_rest)
+            self._finding = self._core.at(now.mono_ms + _FIRST_MS, self._find_rest)
 
     def stop(self) -> None:
         """Open no more, nor go on with the one that is being opened."""
@@ -117,8 +122,23 @@ class LogOpener:
                 pass
 
     def _find_rest(self, now: Now) -> None:
-        self._rest.extend(self._core.directory.unopened())
-        self._go_on(now)
+        """Find the logs that are not open, and open them; later, where the system refuses to list them."""
+        self._finding = None
+        try:
+            self._rest = deque(self._core.directory.unopened())
+        except StorageError as error:
+            if str(error) != self._unlisted:
+                logger.error("logs that are not in use are not opened for now: %s", error)
+            self._unlisted = str(error)
+            self._find_again()
+            return
+        self._unlisted = ""
+        if self._deadline is None:
+            self._go_on(now)
+
+    def _find_again(self) -> None:
+        if self._finding is None and not self._stopped:
+            self._finding = self._core.pause(_AGAIN_MS, self._find_rest)
 
     def _go_on(self, now: Now) -> None:
         """Open the next one that nobody has asked for."""
@@ -222,3 +242,5 @@ class LogOpener:
         self._core.topics.report(*key, error)
         if error.position is not None:  # damaged, and not only refused by the system for now
             self._refused[key] = error
+        else:
+            self._find_again()

@@ -9,6 +9,7 @@ from pathlib import Path
 from kafka_offsets.broker import prometheus
 from kafka_offsets.broker.config import Config
 from kafka_offsets.broker.server import Server
+from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
 
 _READ_SECONDS = 10.0
@@ -44,6 +45,7 @@ def serve(
             gc.set_threshold(20_000, 20, 20)
             sys.stderr.write(f"listening on {server.core.host}:{server.core.port}\n")
             sys.stderr.flush()
+            await asyncio.to_thread(messages.read_schemas)
             await stopped.wait()
         finally:
             if endpoint is not None:

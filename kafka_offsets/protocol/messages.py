@@ -106,6 +106,11 @@ def names() -> list[str]:
     return found
 
 
+def read_schemas() -> None:
+    """Read all schema files, 5 ms, so that the first use of a message needs no descriptor."""
+    schema_files.read_all()
+
+
 def encode(message: MessageValue, version: int) -> bytes:
     """Return the bytes of `message` in `version`, without any header.
 

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.descriptors import Descriptors
 
 TEMPORARY_SUFFIX = ".tmp"
 _PRIVATE = 0o600
@@ -85,11 +86,13 @@ class Files(ABC):
     root              how an operator knows the tree: its absolute path, or "memory"
     outlives_process  whether what is written can be read by another process later
     parallel_syncs    how many threads may wait for syncs at a time
+    descriptors       which logs hold descriptors; None where files need none
     """
 
     root: str
     outlives_process = True
     parallel_syncs = 1
+    descriptors: Descriptors | None = None
 
     @abstractmethod
     def open(self, path: str, create: bool = False) -> File:
@@ -306,6 +309,7 @@ class DiskFiles(Files):
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(os.fspath(root))
+        self.descriptors = Descriptors()
 
     def _absolute(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root

@@ -392,7 +392,10 @@ class Log:
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
         ) and active.size:
             active = self._roll()
-        file = active.file  # where no descriptor is to be had nothing is written, and nothing to be undone
+        file = active.opened
+        if file is None:  # where no descriptor is to be had nothing is written, and nothing to be undone
+            self._take_up()
+            file = active.file
         try:
             file.append(data)
         except StorageError:
@@ -400,6 +403,21 @@ class Log:
             raise
         self.appended_bytes += size
         return active
+
+    def _take_up(self) -> None:
+        if self._files.descriptors is not None:
+            self._files.descriptors.take_up(self)
+
+    def release(self) -> None:
+        """Give descriptors back; the next append or read takes them again. Called by the thread of these.
+
+        Linux reports an error that it met in writing back to the next fsync of the file, also through a descriptor
+        that is opened later.
+        """
+        self._segments[-1].close()
+        for segment in self._descriptors:
+            segment.close()
+        self._descriptors = []
 
     def start_epoch(self, leader_epoch: int) -> None:
         """Let a new leader epoch begin at the log end; the current one again does nothing.
@@ -566,6 +584,8 @@ class Log:
             return b""
         active = self._segments[-1]
         if offset >= active.base_offset:
+            if active.opened is None:
+                self._take_up()
             return active.read(offset, max_bytes, at_least_one, limit)
         return self._read_sealed(offset, max_bytes, at_least_one, limit)
 
@@ -574,6 +594,8 @@ class Log:
             if segment.base_offset >= limit:
                 break
             if segment.size and segment.end_offset > offset:  # else compaction took the rest of the segment
+                if segment.opened is None:
+                    self._take_up()
                 self._use_ended(segment)
                 return segment.read(offset, max_bytes, at_least_one, limit)
         return b""

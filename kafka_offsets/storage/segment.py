@@ -325,13 +325,14 @@ class Segment:
     size         bytes of whole batches
     max_timestamp, max_timestamp_offset   the latest timestamp and the last offset of the first batch with it; -1
     epoch_runs   the leader epochs of its batches as found by `load`
+    opened       the open file; None when it has no descriptor, which `file` then takes
     Memory: 20 bytes for each `interval_bytes` of the file, and some 7 KB for where batches begin that are asked for.
     """
 
     __slots__ = (
         "_bytes_since_entry", "_entry_offsets", "_entry_positions", "_entry_time_offsets", "_entry_timestamps",
-        "_file", "_files", "_in_sync", "_interval_bytes", "_is_removed", "_opening", "_recent", "base_offset",
-        "directory", "end_offset", "epoch_runs", "max_timestamp", "max_timestamp_offset", "path", "size",
+        "_files", "_in_sync", "_interval_bytes", "_is_removed", "_opening", "_recent", "base_offset",
+        "directory", "end_offset", "epoch_runs", "max_timestamp", "max_timestamp_offset", "opened", "path", "size",
     )  # fmt: skip
 
     def __init__(
@@ -340,7 +341,7 @@ class Segment:
         """Describe a segment that is taken for empty until `load` has read it."""
         self._files = files
         self._interval_bytes = interval_bytes
-        self._file: File | None = None
+        self.opened: File | None = None
         self._in_sync: File | None = None
         self._is_removed = False
         self._opening = threading.Lock()
@@ -374,18 +375,18 @@ class Segment:
     @property
     def file(self) -> File:
         """The open file. Safe from several threads."""
-        file = self._file
+        file = self.opened
         if file is None:
             with self._opening:  # a worker thread may want it, to sync, while the loop appends
-                file = self._file
+                file = self.opened
                 if file is None:
-                    file = self._file = self._files.open(self.path)
+                    file = self.opened = self._files.open(self.path)
         return file
 
     def close(self) -> None:
         """Give the file descriptor back; one that another thread syncs at the moment is given back by it."""
         with self._opening:
-            file, self._file = self._file, None
+            file, self.opened = self.opened, None
             if file is not None and file is not self._in_sync:
                 file.close()
 
@@ -397,9 +398,7 @@ class Segment:
         with self._opening:
             if self._is_removed:
                 return
-            if self._file is None:
-                self._file = self._files.open(self.path)
-            file = self._in_sync = self._file
+            file = self._in_sync = self.opened or self._files.open(self.path)
         try:
             file.sync()
         except StorageError:
@@ -408,13 +407,13 @@ class Segment:
         finally:
             with self._opening:
                 self._in_sync = None
-                if self._file is not file:
+                if self.opened is not file:
                     file.close()
 
     def check_present(self) -> None:
         """Raise StorageError when somebody else has removed the file."""
         with self._opening:
-            file = self._file
+            file = self.opened
             if not (
                 self._is_removed or (self._files.exists(self.path) if file is None else not file.is_removed)
             ):

@@ -104,6 +104,32 @@ def test_a_long_log_is_opened_elsewhere_and_clients_are_told_to_try_again(
     client.core.close()
 
 
+def test_logs_that_nobody_asks_for_are_opened_when_the_system_allows_it_again(
+    root: Path, late: LateBackground, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a descriptor for the directory the opener died with a traceback, and opened no log any more."""
+    client = started(root, late)
+
+    def refuse(files: DiskFiles, path: str, *_: Any) -> list[str]:
+        raise StorageError("cannot list: Too many open files", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DiskFiles, "list_directory", refuse)
+        for _ in wait(client.core, late, 5000):
+            pass
+        told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert told == ["logs that are not in use are not opened for now: cannot list: Too many open files"]
+    with monkeypatch.context() as patched:
+        patched.setattr(DiskFiles, "open", lambda files, path, create=False: refuse(files, path))
+        for _ in wait(client.core, late, 3000):
+            pass
+        assert not is_open(client.core, 0)
+    for _ in wait(client.core, late, 5000):
+        pass
+    assert is_open(client.core, 0) and is_open(client.core, 1)
+    client.core.close()
+
+
 def test_a_damaged_log_is_refused_without_being_read_again(root: Path, late: LateBackground) -> None:
     path = root / "t-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_offsets.protocol import messages
 from tests.interop import wire
 from tests.interop.broker_process import OVERRIDE, BrokerProcess
 from tests.interop.waiting import until
+from tests.storage.batches import batch
 
 pytestmark = [
     pytest.mark.interop,
@@ -145,6 +147,60 @@ def test_200_connections_and_64_descriptors_do_not_end_the_broker(tmp_path: Path
     assert sum("no connection can be accepted" in line for line in broker.log) in range(1, 20)
     assert len(broker.log) < 500
     limit(broker, resource.RLIMIT_NOFILE, 1024)
+    go_on_and_restart(broker, client)
+
+
+def produced(connection: wire.Connection, partitions: range) -> set[int]:
+    """Produce a record to each partition; return the error codes."""
+    request = messages.ProduceRequest
+    parts = [request.PartitionProduceData(index, bytes(batch([b"v"]))) for index in partitions]
+    data = request.TopicProduceData(TOPIC, partition_data=parts)
+    asked = request(acks=-1, timeout_ms=1000, topic_data=[data])
+    body = connection.call(0, 7, messages.encode(asked, 7))
+    answer, _ = messages.decode(messages.ProduceResponse, body, 7)
+    return {part.error_code for topic in answer.responses for part in topic.partition_responses}
+
+
+def fetched(connection: wire.Connection, partitions: range) -> set[tuple[int, int]]:
+    """Fetch from each partition; return the error codes and high watermarks."""
+    request = messages.FetchRequest
+    parts = [request.FetchPartition(index, fetch_offset=0, partition_max_bytes=1) for index in partitions]
+    asked = request(max_wait_ms=0, min_bytes=0, topics=[request.FetchTopic(TOPIC, partitions=parts)])
+    body = connection.call(1, 6, messages.encode(asked, 6))
+    answer, _ = messages.decode(messages.FetchResponse, body, 6)
+    return {(part.error_code, part.high_watermark) for topic in answer.responses for part in topic.partitions}
+
+
+def test_1500_partitions_and_1024_descriptors_are_served_and_stopped(tmp_path: Path) -> None:
+    broker, every = BrokerProcess(tmp_path / "data", SETTINGS | {"fsync": "never"}), range(1500)
+    address = broker.start()
+    limit(broker, resource.RLIMIT_NOFILE, 1024)
+    with wire.Connection(address, 120) as connection:
+        assert connection.create_topic(TOPIC, len(every)) == 0
+        assert produced(connection, every) == {0}
+        assert fetched(connection, every) == {(0, 1)}
+        assert produced(connection, every) == {0}
+    broker.stop()
+    address = broker.start()
+    limit(broker, resource.RLIMIT_NOFILE, 1024)
+    with wire.Connection(address, 120) as connection:
+        assert fetched(connection, every) == {(0, 2)}
+        assert produced(connection, every) == {0}
+    broker.stop()
+
+
+def test_without_a_descriptor_the_first_use_of_an_api_is_answered(tmp_path: Path) -> None:
+    """Its schema file could not be read, and the connection was closed without a line in the log."""
+    broker, client = started(tmp_path / "data")
+    with wire.Connection(broker.address) as connection:
+        assert connection.api_versions() == 0
+        limit(broker, resource.RLIMIT_NOFILE, 4)  # all of these are taken
+        storage_error = 56
+        assert produced(connection, range(PARTITIONS)) == {storage_error}
+        assert sum(f"{TOPIC}-0: " in line for line in broker.log) == 1
+        limit(broker, resource.RLIMIT_NOFILE, 1024)
+        assert produced(connection, range(PARTITIONS)) == {0}
+        assert fetched(connection, range(PARTITIONS)) == {(0, 1)}
     go_on_and_restart(broker, client)
 
 

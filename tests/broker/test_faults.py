@@ -469,6 +469,10 @@ def test_the_releases_know_every_api_and_the_last_of_them_serves_what_this_broke
             lambda faults: faults.withhold("OffsetCommit", after_version=99),
             "after version 99; .*: OffsetCommit 10",
         ),
+        (
+            lambda faults: faults.withhold(["OffsetCommit", "OffsetFetch"], after_version=99),
+            "the last versions are: OffsetCommit 10, OffsetFetch 10$",
+        ),
         (lambda faults: faults.delay(ms=-1), "delay of -1 ms is none"),
         (lambda faults: faults.slow_disk(-1), "-1 ms is not slow"),
         (lambda faults: faults.slow_disk(0), "0 ms is not slow"),

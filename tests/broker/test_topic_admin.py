@@ -399,6 +399,23 @@ def test_a_metadata_request_that_failed_names_ids_too() -> None:
     assert (topic.topic_id, topic.error_code) == (b"\1" * 16, -1)
 
 
+def test_a_failed_move_between_directories_is_answered_for_each_partition() -> None:
+    request = messages.AlterReplicaLogDirsRequest
+    failed = request(
+        [
+            request.AlterReplicaLogDir("/a", [request.AlterReplicaLogDirTopic("t", [0, 2])]),
+            request.AlterReplicaLogDir("/b", [request.AlterReplicaLogDirTopic("t", [1])]),
+        ]
+    )
+    row = next(api for api in SERVED if api.name == "AlterReplicaLogDirs")
+    (topic,) = row.fail(failed, ErrorCode.KAFKA_STORAGE_ERROR, 2).results
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == [
+        (0, ErrorCode.KAFKA_STORAGE_ERROR),
+        (2, ErrorCode.KAFKA_STORAGE_ERROR),
+        (1, ErrorCode.KAFKA_STORAGE_ERROR),
+    ]
+
+
 NAMES = [
     ("orders", None),
     ("a" * 249, None),

@@ -85,6 +85,14 @@ def test_varints_come_back(value: int) -> None:
         assert flexible.uvarint(data, 1, data[0]) == (value, len(data))
 
 
+@pytest.mark.parametrize("size", [0, 126, 127, 16382, 16383])
+def test_nullable_bytes_are_read_by_a_call_as_in_place(size: int) -> None:
+    # No message of Kafka 4.3 has such a field among so many that they are read by calls.
+    data = flexible.encode_uvarint(size + 1) + bytes(size)
+    assert flexible.nullable_octets(data + b"\x00", 0, "field") == (bytes(size), len(data))
+    assert flexible.nullable_octets(b"\x00\x00", 0, "field") == (None, 1)
+
+
 def test_a_value_that_the_version_cannot_carry_is_not_dropped_silently() -> None:
     request = messages.OffsetFetchRequest("g", require_stable=True)
     with pytest.raises(ValueError, match="OffsetFetchRequest v6 cannot carry require_stable"):
@@ -195,6 +203,11 @@ def test_a_string_that_ends_behind_the_message_is_refused(cut: int) -> None:
     flexible = messages.encode(messages.HeartbeatRequest("group", 1, "member"), 3)
     with pytest.raises(ProtocolError, match="HeartbeatRequest v3: a field ends behind the message"):
         messages.decode(messages.HeartbeatRequest, flexible[: -cut - 2], 3)
+
+
+def test_an_array_of_strings_that_end_behind_the_message_is_refused_with_the_byte() -> None:
+    with pytest.raises(ProtocolError, match="groups_names ends behind the message at byte 10"):
+        messages.decode(messages.DeleteGroupsRequest, b"\x02\x09abc\x00", 2)
 
 
 def test_importing_the_broker_reads_no_schema() -> None:

@@ -38,6 +38,15 @@ def test_a_truncated_file_goes_on_where_it_was_cut(files: Files) -> None:
     again.close()
 
 
+def test_a_refused_cut_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    file = DiskFiles(tmp_path).open("a", create=True)
+    file.append(b"0123")
+    with pytest.raises(StorageError, match="a: cannot truncate to -1 bytes: Invalid argument"):
+        file.truncate(-1)
+    assert file.size == 4 and file.read(0, 4) == b"0123"
+    file.close()
+
+
 def test_names_are_listed_in_order_and_gone_after_removal(files: Files) -> None:
     files.make_directory("d/e")
     files.make_directory("d/e")

@@ -55,6 +55,13 @@ def test_append_writes_offsets_and_epoch_into_the_batches_and_returns_the_first(
     assert content(reopened(files, log)) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"), (4, b"e")]
 
 
+def test_a_batch_without_records_has_its_place_too() -> None:
+    """Compaction keeps the header of a batch whose records have all gone."""
+    log = Log.open(MemoryFiles(), "t-0", SMALL)
+    assert log.append(batch([b"a"]) + batch([], last_delta=2)) == 0
+    assert log.log_end_offset == 4
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -208,6 +215,16 @@ def test_batches_tell_where_they_stand() -> None:
         ("00000000000000000005.log", 6),
     ]
     assert stored[2].position == len(stored[1].data) == stored[1].header.size
+
+
+def test_columns_begin_with_the_batch_that_holds_the_offset(files: Files) -> None:
+    log = Log.open(files, "t-0", SMALL)
+    for _ in range(12):
+        log.append(batch([b"a" * 20, b"b" * 20]))
+    for start in range(24):
+        found = [offset for columns in log.columns(start) for offset in columns.offset.tolist()]
+        assert found == list(range(start - start % 2, 24))
+    assert next(log.columns()).offset[0] == 0
 
 
 def test_batches_appended_during_an_iteration_are_not_part_of_it() -> None:

@@ -164,10 +164,13 @@ def test_a_node_refuses_the_partitions_that_others_lead_and_names_their_leaders(
     assert [each.node_id for each in read.node_endpoints] == [1]
 
 
-def test_who_wants_no_answer_is_disconnected_by_the_wrong_node(cluster: Cluster) -> None:
+def test_who_wants_no_answer_is_disconnected_by_the_wrong_node(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(ConnectionLostError):
         produce(cluster, 1, 0, 1, acks=0)
     assert [record.partition for record in cluster.consume_all("orders")] == [0]
+    assert caplog.messages == []
 
 
 def test_a_node_knows_offsets_and_epochs_of_what_it_leads_alone(cluster: Cluster) -> None:

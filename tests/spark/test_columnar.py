@@ -18,7 +18,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers, encode_batch
-from kafka_offsets.spark import columnar, latest, options, plain, schema, segments
+from kafka_offsets.spark import columnar, groups, latest, options, plain, schema, segments
 from kafka_offsets.storage.segment import segment_name
 from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
@@ -270,6 +270,16 @@ def test_keys_and_values_alone_are_read_as_those_of_a_log(
 def test_group_metadata_at_a_glance_is_what_the_codec_reads(value: bytes) -> None:
     key = b"\0\2\0\1g"
     assert plain.explain(key, value, in_full=False) == plain.explain(key, value)
+
+
+@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("protocol_type", ["consumer", ""])  # that of a group without members may be empty
+def test_usual_group_metadata_needs_no_codec(version: int, protocol_type: str) -> None:
+    group = messages.GroupMetadataValue(protocol_type, 7, None, None)
+    if protocol_type:
+        group.members = [messages.GroupMetadataValue.MemberMetadata("m", client_id="c", client_host="h")]
+    value = version.to_bytes(2) + messages.encode(group, version)
+    assert groups.glance(value) == groups.Glance(protocol_type, 7, len(group.members))
 
 
 def write_segment(root: Path, content: bytes) -> Path:

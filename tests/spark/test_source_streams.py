@@ -1,5 +1,7 @@
 """Where the batches of a stream begin and end. The readers are asked directly: no session, no JVM."""
 
+import json
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -82,6 +84,14 @@ def test_a_stream_can_begin_at_the_end(log: Log) -> None:
     log.commit(1, 2, 3)
     assert stream(log, startingOffsets="latest").initialOffset() == {"0": 3}
     assert stream(log, startingOffsets='{"0": 2}').initialOffset() == {"0": 2}
+
+
+def test_a_stream_passes_the_storage_options_on(log: Log) -> None:
+    log.commit(1, 2, 3)
+    archive = shutil.make_archive(str(log.root / "log"), "zip", log.root, FOLDER)
+    reader = stream(log, path="zip://", storageOptions=json.dumps({"fo": archive}))
+    begin = reader.initialOffset()
+    assert list(read(reader, begin, reader.latestOffset(begin, ReadAllAvailable()))) == [1, 2, 3]
 
 
 def test_batches_of_a_stream_follow_each_other_across_segments(log: Log) -> None:

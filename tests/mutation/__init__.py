@@ -1,1 +1,1 @@
-"""Do the tests see it when a line of coordinator/ is changed? See campaign.py."""
+"""Do the tests see it when a line of the code is changed? See campaign.py."""

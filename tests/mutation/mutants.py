@@ -19,11 +19,13 @@ from mutmut.mutation.file_mutation import mutate_file_contents
 from tests.conftest import REPOSITORY
 
 KEPT = REPOSITORY / ".crash" / "mutants"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Mutant(NamedTuple):
     """One change of one function.
 
+    module     its name inside kafka_offsets, as `storage.log`
     function   its name in the module, as `Class.method`
     text       the function as changed; `original` is the one that mutmut copied
     code       of the changed function
@@ -52,6 +54,20 @@ class Mutant(NamedTuple):
         lines = difflib.unified_diff(self.original.splitlines(), self.text.splitlines(), n=2, lineterm="")
         return "\n".join([f"# {self.name}", *list(lines)[2:]])
 
+    def write(self, root: Path) -> None:
+        """Change the function in the file of a copy of the repository."""
+        path = root.joinpath("kafka_offsets", *self.module.split(".")).with_suffix(".py")
+        *classes, name = self.function.split(".")
+        scope: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+        for wanted in [*classes, name]:
+            scope = next(node for node in ast.iter_child_nodes(scope) if getattr(node, "name", "") == wanted)
+        assert isinstance(scope, FUNCTIONS)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        lines[scope.lineno - 1 : scope.end_lineno] = [
+            self.text.replace(f"def {self.function}(", f"def {name}(")
+        ]
+        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
     def plant(self) -> None:
         """Exchange the code of the function, wherever it is referred to from."""
         function = function_of(self.module, self.function)
@@ -68,7 +84,7 @@ class Mutant(NamedTuple):
 def function_of(module: str, name: str) -> FunctionType:
     """Return the function of that name, below what makes it a static or a class method."""
     *classes, last = name.split(".")
-    scope = vars(importlib.import_module(f"kafka_offsets.coordinator.{module}"))
+    scope = vars(importlib.import_module(f"kafka_offsets.{module}"))
     for owner in classes:
         scope = vars(scope[owner])
     found = scope[last]
@@ -77,12 +93,17 @@ def function_of(module: str, name: str) -> FunctionType:
     return found
 
 
+def module_of(path: Path) -> str:
+    """Return the name of a module inside kafka_offsets."""
+    return ".".join(path.relative_to(REPOSITORY / "kafka_offsets").with_suffix("").parts)
+
+
 def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Yield the mutants of a module of coordinator/, in the order that mutmut gives them."""
+    """Yield the mutants of a module, in the order that mutmut gives them."""
     changed = _changed(path)
     codes = dict(_codes(compile(changed, str(path), "exec")))
     lines = changed.splitlines()
-    nodes = {node.name: node for node in ast.walk(ast.parse(changed)) if isinstance(node, ast.FunctionDef)}
+    nodes = {node.name: node for node in ast.walk(ast.parse(changed)) if isinstance(node, FUNCTIONS)}
     texts = {name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for name, node in nodes.items()}
     for name, node in nodes.items():
         mangled, mark, number = name.partition("__mutmut_")
@@ -90,7 +111,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
             function = mangled[2:].replace("ǁ", ".")
             arguments = node.args
             yield Mutant(
-                module=path.stem,
+                module=module_of(path),
                 function=function,
                 number=int(number),
                 original=texts[f"{mangled}__mutmut_orig"]

@@ -121,7 +121,7 @@ fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	$(BIN)/python benchmarks/fuzz_codecs.py
 
-## 12,000 changes to coordinator/ by mutmut: does a test see each of them? Resumes, in .crash.
+## Changes to the code by mutmut: does a test see each of them? MUTATION_ARGS="--sample 20"; resumes, in .crash.
 mutation: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut ~= 3.8.1'
 	$(BIN)/python -m tests.mutation $(MUTATION_ARGS)

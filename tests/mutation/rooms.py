@@ -12,7 +12,7 @@ class Room(NamedTuple):
     judges    files and folders with tests; those that need Java are not run
     left_out  parts of the names of tests that do not judge
     last      tests for what no judge has seen, in a process in which the change is from its first import on, and in
-              the processes that it starts; of them those with the name of the module, if there are any
+              the processes that it starts
     """
 
     judges: tuple[str, ...]

@@ -10,6 +10,8 @@ And compressed records are bounded in size and number, see :class:`Allowance`.
 Sources: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 import struct
 from typing import NamedTuple
 

@@ -114,7 +114,7 @@ class Campaign:
         by_path: dict[Path, list[pytest.Item]] = collections.defaultdict(list)
         for item in items:
             by_path[item.path].append(item)
-        profiles = {}
+        profiles: dict[str, Profile] = {}
         for path, tests in by_path.items():
             digest = sources.copy()
             digest.update(path.read_bytes())

@@ -8,7 +8,7 @@ members there are, except the ones that end a phase. Source: ClassicGroup and Cl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -100,7 +100,6 @@ class ClassicGroup:
     joined            how many members have a parked join
     unsynced          members of this generation that have not asked for their assignment
     supporters        protocol -> how many members support it
-    subscribed        topics that some member subscribes to, of the last generation; None when that is not known
     is_initial        whether the rebalance under way started from EMPTY: it waits for its delay, not for its members
     initial_delay_ms, initial_remaining_ms: the delay under way, and by how much it may still grow
     join_due_ms, sync_due_ms: when the phase ends at the latest, -1 when it has no timer
@@ -113,6 +112,8 @@ class ClassicGroup:
     """The type of such groups, as ListGroups shows it (KIP-848)."""
 
     __slots__ = (
+        "_subscribed",
+        "_unread_metadata",
         "durable",
         "generation",
         "group_id",
@@ -131,7 +132,6 @@ class ClassicGroup:
         "state",
         "state_since_ms",
         "static_members",
-        "subscribed",
         "supporters",
         "sync_due_ms",
         "unsynced",
@@ -151,7 +151,8 @@ class ClassicGroup:
         self.joined = 0
         self.unsynced: set[str] = set()
         self.supporters: Counter[str] = Counter()
-        self.subscribed: frozenset[str] | None = None
+        self._subscribed: frozenset[str] | None = None
+        self._unread_metadata: tuple[bytes, ...] | None = None
         self.is_initial = False
         self.newcomers = False
         self.initial_delay_ms = 0
@@ -395,25 +396,30 @@ class ClassicGroup:
         """Begin the next generation with the members that are left."""
         self.generation += 1
         self.protocol = self.choose_protocol() if self.members else None
-        self.subscribed = self._subscribed_topics()
+        self._note_metadata()
         self.unsynced = set(self.members)
         self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now)
 
-    def _subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics in the members' metadata, read as version 0, which begins all others; None if it is not."""
-        if self.protocol_type != CONSUMER:
-            return None
-        topics: set[str] = set()
-        protocol = self.protocol or ""
-        for metadata in {member.protocols.get(protocol, b"") for member in self.members.values()}:
-            if len(metadata) < 2:
-                return None
-            try:
-                subscription, _ = messages.decode(messages.ConsumerProtocolSubscription, metadata, 0, 2)
-            except ProtocolError:
-                return None
-            topics.update(subscription.topics)
-        return frozenset(topics)
+    def _note_metadata(self) -> None:
+        """Keep the metadata of the members of a new generation until somebody asks what it subscribes to."""
+        self._subscribed = self._unread_metadata = None
+        if self.protocol_type == CONSUMER:
+            protocol = self.protocol or ""
+            self._unread_metadata = tuple(
+                member.protocols.get(protocol, b"") for member in self.members.values()
+            )
+
+    @property
+    def subscribed(self) -> frozenset[str] | None:
+        """The topics that the last generation subscribes to; None when they are not known.
+
+        They are read when they are first asked for: metadata of 90 MB may name millions of topics, and a generation
+        with it is never stored.
+        """
+        if self._unread_metadata is not None:
+            self._subscribed = _subscribed_topics(self._unread_metadata)
+            self._unread_metadata = None
+        return self._subscribed
 
     # What is stored
 
@@ -454,7 +460,7 @@ class ClassicGroup:
         self.protocol_type = CONSUMER
         self.generation = generation
         self.protocol = self.choose_protocol()
-        self.subscribed = self._subscribed_topics()
+        self._note_metadata()
         self.state = GroupState.STABLE
 
     def restore(self, value: messages.GroupMetadataValue) -> None:
@@ -480,7 +486,21 @@ class ClassicGroup:
             )
             self.add(member)
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
-        self.subscribed = self._subscribed_topics()
+        self._note_metadata()
+
+
+def _subscribed_topics(members: Iterable[bytes]) -> frozenset[str] | None:
+    """Return the topics in members' metadata, read as version 0, which begins all others; None if it is not."""
+    topics: set[str] = set()
+    for metadata in set(members):
+        if len(metadata) < 2:
+            return None
+        try:
+            subscription, _ = messages.decode(messages.ConsumerProtocolSubscription, metadata, 0, 2)
+        except ProtocolError:
+            return None
+        topics.update(subscription.topics)
+    return frozenset(topics)
 
 
 def _bucket(name: str) -> int:

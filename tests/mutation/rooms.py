@@ -65,7 +65,10 @@ ROOMS = {
         judges=("tests/broker", "tests/test_check_command.py", "tests/test_compact_command.py"),
         last=("tests/broker/test_metrics.py",),
     ),
-    "protocol": Room(judges=("tests/protocol",), last=("tests/protocol", "tests/properties/test_codecs.py")),
+    "protocol": Room(
+        judges=("tests/protocol", "tests/broker/test_conditional_commits.py"),
+        last=("tests/protocol", "tests/properties/test_codecs.py"),
+    ),
     "testing": Room(
         judges=("tests/testing", "tests/broker/test_faults.py", "tests/broker/test_disk_errors.py"),
         # pytest runs the plugin in processes of its own.

@@ -122,6 +122,9 @@ def test_values_are_compared_field_by_field_and_print_their_fields() -> None:
     assert (
         repr(one) == "HeartbeatRequest(group_id='g', generation_id=1, member_id='m', group_instance_id=None)"
     )
+    assert repr(messages.DeleteTopicsResponse.DeletableTopicResult("t")).startswith(
+        "DeleteTopicsResponse.DeletableTopicResult(name='t', "
+    )
 
 
 def test_arrays_are_not_shared_between_values() -> None:

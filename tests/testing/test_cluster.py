@@ -164,6 +164,17 @@ def test_a_node_refuses_the_partitions_that_others_lead_and_names_their_leaders(
     assert [each.node_id for each in read.node_endpoints] == [1]
 
 
+def test_a_producer_that_gives_a_topic_by_its_id_learns_the_leader(cluster: Cluster) -> None:
+    (topic,) = metadata(cluster, 1, "orders").topics
+    request = messages.ProduceRequest
+    data = request.PartitionProduceData(1, bytes(encode_batch([(b"k", b"v", (), 0)])))
+    named = request.TopicProduceData(topic_id=topic.topic_id, partition_data=[data])
+    (answered,) = ask(cluster, 1, request(acks=-1, timeout_ms=1000, topic_data=[named]), 13).responses
+    (refused,) = answered.partition_responses
+    assert answered.topic_id == topic.topic_id
+    assert (refused.error_code, refused.current_leader.leader_id) == (NOT_LEADER, 2)
+
+
 def test_who_wants_no_answer_is_disconnected_by_the_wrong_node(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

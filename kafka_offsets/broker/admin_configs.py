@@ -270,7 +270,7 @@ def _alter(
     core: BrokerCore, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
 ) -> None:
     """Make the changes of one resource. Raises _RefusedError, StorageError: then none is made."""
-    _check_changes(changes)
+    _check_changes(resource_type, changes)
     if resource_type == Resource.TOPIC:
         _alter_topic(core, name, changes, validate_only=validate_only)
     elif resource_type == Resource.BROKER:
@@ -282,18 +282,19 @@ def _alter(
             raise _invalid("Subscription name can't be empty")
         for change in _without_deletions(changes):
             raise _invalid(f"Unknown client metrics configuration: {change.name}")
-    elif resource_type == Resource.GROUP:
-        _alter_group(core, name, changes, validate_only=validate_only)
     else:
-        raise _invalid(f"Unknown resource type {resource_type}")
+        assert resource_type == Resource.GROUP
+        _alter_group(core, name, changes, validate_only=validate_only)
 
 
-def _check_changes(changes: list[Change]) -> None:
+def _check_changes(resource_type: int, changes: list[Change]) -> None:
     if len({change.name for change in changes}) < len(changes):
         raise _invalid("Error due to duplicate config keys")
     absent = [change.name for change in _without_deletions(changes) if change.value is None]
     if absent:
         raise _invalid(f"Null value not supported for : {', '.join(absent)}")
+    if resource_type not in _TYPES:
+        raise _invalid(f"Unknown resource type {resource_type}")
     if any(change.config_operation not in _OPERATIONS for change in changes):
         raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka stumbles over it, and says so
 

@@ -15,7 +15,7 @@ WORKERS := logical --maxprocesses 4
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: help run test fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential docs linkcheck stub clean tools
+.PHONY: help run test fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
 .DEFAULT_GOAL := test
 
 ## This list.
@@ -132,6 +132,10 @@ suites: $(VENV)/test.stamp
 		command -v $$tool >/dev/null || { echo "make: $$tool is missing; the suites need Go, Java 17 and Maven" >&2; exit 1; }; \
 	done
 	$(BIN)/python -m tests.suites $(SUITES_ARGS)
+
+## Plays 500 random walks of requests with a real Kafka and ours, and shortens what differs. Needs Java 17 and Maven.
+walks: $(VENV)/test.stamp
+	$(BIN)/python -m tests.walks $(WALKS_ARGS)
 
 ## Plays tests/differential on a real Kafka and records its answers. Needs Java 17 and Maven.
 differential: $(VENV)/test.stamp

@@ -79,11 +79,12 @@ class OwnLine:
 class OwnBroker:
     """Our broker without sockets; time passes when somebody waits."""
 
-    def __init__(self, settings: dict[str, str]) -> None:
-        self.clock = ManualClock()
-        self.core = BrokerCore(
-            Config.load(STARTED_WITH | settings, profile="kafka"), MemoryFiles(), self.clock
-        )
+    def __init__(
+        self, settings: dict[str, str], files: MemoryFiles | None = None, clock: ManualClock | None = None
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.files = files or MemoryFiles()
+        self.core = BrokerCore(Config.load(STARTED_WITH | settings, profile="kafka"), self.files, self.clock)
         self.core.port = 9092
 
     def connect(self) -> OwnLine:

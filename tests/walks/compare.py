@@ -1,0 +1,160 @@
+"""A walk with both brokers: where they differ, and the walk that shows it with the fewest requests."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+from tests.differential.brokers import PATIENCE_MS
+from tests.differential.play import Event
+from tests.differential.printed import Names, build
+from tests.walks.exemptions import as_ours
+from tests.walks.known import Known
+from tests.walks.peers import OwnPeer
+from tests.walks.plan import RESTART, Step, Walk
+from tests.walks.play import Peer, Side, settle, step_after, step_alone
+
+Steps = list[list[Event]]
+"""The events of each step."""
+
+
+MOST_CODES = 1000
+"""A number that is no time and no id."""
+
+LINE = 1200
+"""As many characters of a line are shown."""
+
+
+class Difference(NamedTuple):
+    """The first step whose events are not alike."""
+
+    walk: Walk
+    ours: Steps
+    kafkas: Steps
+
+    @property
+    def unlike(self) -> list[Any]:
+        """The fields that lead to what differs, and the values or types of both."""
+        return _unlike(_answers(self.ours[-1]), _answers(self.kafkas[-1]))
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether partitions are assigned to another member, in a group that has one whose id is made up."""
+        made = any(step.api == "JoinGroup" or step.version == 0 for step in self.walk.steps)
+        return made and self.unlike[-4:-2] == ["topic_partitions", "partitions"]
+
+    def __str__(self) -> str:
+        lines = [f"{self.walk.kind}, seed {self.walk.seed}, {len(self.ours)} requests"]
+        for events in self.ours[:-1]:
+            lines += [f"        {json.dumps(event)}" for event in events]
+        for name, side in (("ours ", self.ours), ("Kafka", self.kafkas)):
+            lines += [f"  {name} {json.dumps(event)}" for event in side[-1]]
+        return "\n".join([*(line[:LINE] for line in lines), f"  unlike: {self.unlike}"])
+
+
+def sendable(walk: Walk) -> Walk:
+    """Return a walk without the requests that cannot be written in their version, such as null where it is not."""
+    return walk._replace(steps=[step for step in walk.steps if step.api == RESTART or _is_written(step)])
+
+
+def _is_written(step: Step) -> bool:
+    names = Names()
+    cls = messages.find(f"{step.api}Request")
+    try:
+        request = build(cls, Known("", names).resolve(step.fields), step.version, names)
+        messages.encode(request, step.version)
+    except ProtocolError:
+        return False
+    return True
+
+
+def play(walk: Walk, kafka: Peer, number: int, patience_ms: int = PATIENCE_MS) -> tuple[Steps, Steps]:
+    """Play a walk with both up to the first difference, or to where one has no meaning; return what each did."""
+    ours, theirs = Side(OwnPeer(), number), Side(kafka, number, patience_ms)
+    mine: Steps = []
+    kafkas: Steps = []
+    try:
+        for step in walk.steps:
+            mine.append(step_alone(ours, step))
+            kafkas.append(step_after(theirs, step, mine[-1]))
+            if mine[-1] != as_ours(step, mine[-1], kafkas[-1]):
+                break
+            settle(ours, step)
+            settle(theirs, step)
+            if not ours.has_meaning_after(step, mine[-1]):
+                break
+    finally:
+        ours.close()
+        theirs.close()
+    return mine, kafkas
+
+
+def play_ours(walk: Walk, number: int) -> Steps:
+    """Play a walk with ours alone."""
+    side = Side(OwnPeer(), number)
+    found: Steps = []
+    try:
+        for step in walk.steps:
+            found.append(step_alone(side, step))
+            settle(side, step)
+            if not side.has_meaning_after(step, found[-1]):
+                break
+    finally:
+        side.close()
+    return found
+
+
+def difference(walk: Walk, ours: Steps, kafkas: Steps) -> Difference | None:
+    """Return the first difference, None if there is none."""
+    alike: Steps = []
+    for step, mine, theirs in zip(walk.steps, ours, kafkas, strict=False):
+        alike.append(as_ours(step, mine, theirs))
+        if mine != alike[-1]:
+            end = len(alike)
+            return Difference(walk._replace(steps=walk.steps[:end]), ours[:end], alike)
+    return None
+
+
+def shrink(found: Difference, find: Callable[[Walk], Difference | None]) -> Difference:
+    """Return the difference with the fewest requests that still differ in the same answer.
+
+    find  plays a walk
+    """
+    kind = _kind(found)
+    size = max(1, len(found.walk.steps) // 2)
+    while True:
+        start = 0
+        while start < len(found.walk.steps):
+            steps = found.walk.steps[:start] + found.walk.steps[start + size :]
+            smaller = find(found.walk._replace(steps=steps)) if steps else None
+            if smaller and _kind(smaller) == kind:
+                found = smaller
+            else:
+                start += size
+        if size == 1:
+            return found
+        size //= 2
+
+
+def _kind(found: Difference) -> Any:
+    """What a smaller walk must show as well: which API, and which fields differ how."""
+    return found.walk.steps[-1].api, *found.unlike
+
+
+def _answers(events: Iterable[Event]) -> list[Any]:
+    return [event[-1] for event in events]
+
+
+def _unlike(one: Any, other: Any) -> list[Any]:
+    """Return what differs, as (field, ours, Kafka's) of the first leaf."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in one:
+            if one[name] != other.get(name):
+                return [name, *_unlike(one[name], other.get(name))]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for mine, theirs in zip(one, other, strict=True):
+            if mine != theirs:
+                return _unlike(mine, theirs)
+    are_codes = all(isinstance(each, int) and abs(each) < MOST_CODES for each in (one, other))
+    return [one, other] if are_codes else [type(one).__name__, type(other).__name__]

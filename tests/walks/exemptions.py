@@ -1,0 +1,160 @@
+"""Where a walk may differ, and nothing beyond it: each exemption is a row of docs/differences.md.
+
+An exemption looks at one answer of a step. It gets what ours did and what Kafka did, and says whether it explains
+that these differ.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.differential.play import Event
+from tests.walks.plan import Step
+
+NEVER = "silence"
+"""What is noted where an answer should have come."""
+
+OFFSET_METADATA_TOO_LARGE, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 12, 25, 27
+CLUSTER_WIDE, DEFAULT = 3, 5
+GROUP = 32
+
+ROWS: dict[str, str] = {
+    "shown_for_the_cluster": "shows a cluster-wide `min.insync.replicas`",
+    "without_other_groups": "any number of groups have a configuration, also of share and streams groups",
+    "without_begun_batch": "fills a limit up with the beginning of a batch",
+    "may_be_forgotten": "a member id that an empty consumer group does not know makes the coordinator forget the group",
+    "may_be_half_made": "offsets that are all refused for their metadata make the group",
+    "is_replaced_join": "a join of a member whose earlier join still waits leaves that one without an answer",
+    "is_replaced_sync": "a sync of a member whose earlier sync still waits leaves that one without an answer",
+    "is_sync_of_removed": "the waiting request of a member that is removed is never answered",
+}
+"""By function: what docs/differences.md says."""
+
+
+def shown_for_the_cluster(value: Any) -> Any:
+    """Return what Kafka answers with its configuration of the cluster, the default of one key, as a default."""
+    if isinstance(value, dict):
+        if value.get("name") == "min.insync.replicas" and "config_source" in value:
+            return value | _shown_as_default(value)
+        return {name: shown_for_the_cluster(each) for name, each in value.items()}
+    return [shown_for_the_cluster(each) for each in value] if isinstance(value, list) else value
+
+
+def without_other_groups(value: Any) -> Any:
+    """Return what Kafka answers about the configuration of a group without the keys of other kinds of groups."""
+    if isinstance(value, list):
+        return [without_other_groups(each) for each in value]
+    if isinstance(value, dict) and value.get("resource_type") == GROUP and "configs" in value:
+        kept = [each for each in value["configs"] if not each["name"].startswith(("share.", "streams."))]
+        return value | {"configs": kept}
+    if isinstance(value, dict):
+        return {name: without_other_groups(each) for name, each in value.items()}
+    return value
+
+
+def without_begun_batch(ours: Any, kafkas: Any) -> Any:
+    """Return what Kafka answers without the beginning of a batch behind the whole ones, where ours has these."""
+    if isinstance(ours, list) and isinstance(kafkas, list) and len(ours) == len(kafkas):
+        return [without_begun_batch(mine, theirs) for mine, theirs in zip(ours, kafkas, strict=True)]
+    if not isinstance(ours, dict) or not isinstance(kafkas, dict) or ours.keys() != kafkas.keys():
+        return kafkas
+    shown = {name: without_begun_batch(ours[name], theirs) for name, theirs in kafkas.items()}
+    mine, theirs = ours.get("records"), kafkas.get("records")
+    if "high_watermark" in ours and isinstance(mine, str) and isinstance(theirs, str):
+        begun = theirs.removeprefix(mine).encode("latin-1")
+        is_begun = len(begun) < 12 or len(begun) < 12 + int.from_bytes(begun[8:12], "big")
+        if mine and theirs.startswith(mine) and is_begun:
+            shown["records"] = mine
+    return shown
+
+
+def may_be_forgotten(step: Step, ours: list[Event], state: Callable[[str], str]) -> bool:
+    """Whether Kafka has lost a group from its memory: what follows has no meaning.
+
+    state  returns the state of a consumer group with ours, "Dead" where there is none
+    """
+    if step.api != "JoinGroup":
+        return False
+    (_, _, request), *answers = ours
+    refused = any(isinstance(a, dict) and a.get("error_code") == UNKNOWN_MEMBER_ID for _, a in answers)
+    return refused and bool(request["member_id"]) and state(step.fields["group_id"]) == "Empty"
+
+
+def may_be_half_made(step: Step, ours: list[Event], state: Callable[[str], str]) -> bool:
+    """Whether Kafka has made a group for offsets that it refused: some requests see it, others do not.
+
+    state  returns the state of a classic group with ours, "Dead" where there is none
+    """
+    if step.api not in ("OffsetCommit", "TxnOffsetCommit"):
+        return False
+    partitions = [
+        partition
+        for _, answer in ours[1:]
+        if isinstance(answer, dict)
+        for topic in answer["topics"]
+        for partition in topic["partitions"]
+    ]
+    refused = any(partition["error_code"] == OFFSET_METADATA_TOO_LARGE for partition in partitions)
+    return refused and state(step.fields["group_id"]) == "Dead"
+
+
+def _shown_as_default(config: dict[str, Any]) -> dict[str, Any]:
+    shown = {}
+    if config["config_source"] == CLUSTER_WIDE:
+        shown["config_source"] = DEFAULT
+    if "synonyms" in config:
+        shown["synonyms"] = [each for each in config["synonyms"] if each["source"] != CLUSTER_WIDE]
+    return shown
+
+
+def is_replaced_join(step: Step, request: dict[str, Any], answer: Any) -> bool:
+    """Whether a waiting join is answered because its member joins once more."""
+    return (
+        step.api == "JoinGroup"
+        and isinstance(answer, dict)
+        and "leader" in answer
+        and answer["error_code"] == REBALANCE_IN_PROGRESS
+        and bool(answer["member_id"])
+    )
+
+
+def is_replaced_sync(step: Step, request: dict[str, Any], answer: Any) -> bool:
+    """Whether a waiting sync is answered because its member syncs once more."""
+    return (
+        step.api == "SyncGroup"
+        and isinstance(answer, dict)
+        and "assignment" in answer
+        and answer["error_code"] == REBALANCE_IN_PROGRESS
+    )
+
+
+def is_sync_of_removed(step: Step, request: dict[str, Any], answer: Any) -> bool:
+    """Whether a waiting sync is answered because its member was removed."""
+    return (
+        step.api == "LeaveGroup"
+        and isinstance(answer, dict)
+        and "assignment" in answer
+        and answer["error_code"] == UNKNOWN_MEMBER_ID
+    )
+
+
+UNANSWERED = is_replaced_join, is_replaced_sync, is_sync_of_removed
+
+
+def never_answered(step: Step, ours: list[Event]) -> set[str]:
+    """Return the connections that ours answers and Kafka need not."""
+    (_, _, request), *answers = ours
+    return {
+        label for label, answer in answers if any(explains(step, request, answer) for explains in UNANSWERED)
+    }
+
+
+def as_ours(step: Step, ours: list[Event], kafkas: list[Event]) -> list[Event]:
+    """Return what Kafka did in a step, as ours does what is exempt."""
+    kafkas = without_begun_batch(ours, shown_for_the_cluster(kafkas))
+    if step.api == "DescribeConfigs":
+        kafkas = without_other_groups(kafkas)
+    if NEVER not in (event[-1] for event in kafkas):
+        return kafkas
+    exempt = never_answered(step, ours)
+    own = {event[0]: event for event in ours[1:]}
+    return [own[event[0]] if event[-1] == NEVER and event[0] in exempt else event for event in kafkas]

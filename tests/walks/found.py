@@ -1,0 +1,231 @@
+"""The shortest walks of differences that walks have found and that are no more: each is recorded with the others."""
+
+from typing import Any
+
+from tests.walks.kinds.shared import GROUP, TOPIC, create_topic
+from tests.walks.plan import Draw, Step, Walk
+
+
+def step(api: str, version: int, client: str = "a", of: str = "", **fields: Any) -> Step:
+    return Step(client, of or client, api, version, fields)
+
+
+def make_topic() -> Step:
+    return create_topic(Draw(0))[0]
+
+
+def fetch(
+    version: int, isolation: int, client: str = "a", topics: tuple[str, ...] = (TOPIC,), **more: Any
+) -> Step:
+    """Fetch one partition of topics from offset 1 on."""
+    wanted: dict[str, Any] = {"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1 << 20}
+    wanted |= {
+        name: more.pop(name) for name in list(more) if name in ("partition_max_bytes", "last_fetched_epoch")
+    }
+    named = [{"topic": name, "topic_id": name, "partitions": [wanted]} for name in topics]
+    own = {"max_wait_ms": 0, "min_bytes": 0, "isolation_level": isolation, "topics": named}
+    return step("Fetch", version, client, **own | more)
+
+
+def produce(version: int = 9, transactional_id: str | None = None, **batch: Any) -> Step:
+    data = [{"index": 0, "records": {"$batch": {"values": ["one", "two"]} | batch}}]
+    topics = [{"name": TOPIC, "topic_id": TOPIC, "partition_data": data}]
+    return step(
+        "Produce", version, transactional_id=transactional_id, acks=-1, timeout_ms=5000, topic_data=topics
+    )
+
+
+def join(client: str, **more: Any) -> Step:
+    protocol = {"name": "range", "metadata": {"$subscription": ["orders"]}}
+    own = {
+        "group_id": GROUP,
+        "session_timeout_ms": 60_000,
+        "rebalance_timeout_ms": 60_000,
+        "member_id": f"$member.{client}",
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocols": [protocol],
+    }
+    return step("JoinGroup", 0, client, **own | more)
+
+
+def heartbeat(client: str, **more: Any) -> Step:
+    own = {
+        "group_id": GROUP,
+        "member_id": f"m-{client}",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": ["orders"],
+        "topic_partitions": [],
+    }
+    return step("ConsumerGroupHeartbeat", 1, client, **own | more)
+
+
+def refused_reads() -> list[Step]:
+    reads = [fetch(version, isolation) for version in (4, 9, 18) for isolation in (0, 1)]
+    diverging = [fetch(13, isolation, last_fetched_epoch=0) for isolation in (0, 1)]
+    fenced = [fetch(13, 1, topics=("orders",), last_fetched_epoch=5)]
+    return [make_topic(), *reads, *diverging, *fenced]
+
+
+def levels() -> list[Step]:
+    session = {"session_id": "$session.a", "session_epoch": "$session_epoch.a"}
+    return [
+        make_topic(),
+        *(fetch(version, 2) for version in (4, 7, 12, 13, 18)),
+        fetch(9, 2, topics=("@never",)),
+        fetch(13, 2, topics=("@never",)),
+        fetch(9, 0, session_id=0, session_epoch=0, topics=("orders",)),
+        fetch(14, 2, **session, topics=()),
+        fetch(9, 2, **session, topics=()),
+        fetch(9, 0, **session, topics=()),
+    ]
+
+
+def deleted_within_session() -> list[Step]:
+    session = {"session_id": "$session.a", "session_epoch": "$session_epoch.a"}
+    partitions = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 1 << 20} for index in (0, 2)]
+    topics = [{"topic": TOPIC, "topic_id": TOPIC, "partitions": partitions}]
+    return [
+        make_topic(),
+        fetch(18, 0, session_id=0, session_epoch=0),
+        step("DeleteTopics", 5, topic_names=[TOPIC], timeout_ms=10_000),
+        step("Fetch", 18, max_wait_ms=0, min_bytes=0, topics=topics, **session),
+    ]
+
+
+def negative_sizes() -> list[Step]:
+    sizes: list[dict[str, Any]] = [{"partition_max_bytes": -1}, {"max_bytes": -1}, {"max_bytes": 0}]
+    reads = [fetch(version, 0, **size) for version in (4, 13) for size in sizes]
+    return [make_topic(), *reads, produce(), *reads]
+
+
+def empty_topics() -> list[Step]:
+    bare = [{"name": "orders", "partitions": []}]
+    timeout = {"timeout_ms": 5000}
+    return [
+        *(
+            step("ListOffsets", version, replica_id=-1, isolation_level=0, topics=bare, **timeout)
+            for version in (1, 11)
+        ),
+        *(step("DeleteRecords", version, topics=bare, **timeout) for version in (0, 2)),
+        step("OffsetForLeaderEpoch", 4, replica_id=-1, topics=[{"topic": "orders", "partitions": []}]),
+    ]
+
+
+def named_twice() -> list[Step]:
+    def delete(*offsets: tuple[int, int]) -> Step:
+        partitions = [{"partition_index": index, "offset": offset} for index, offset in offsets]
+        topics = [{"name": TOPIC, "partitions": partitions}]
+        return step("DeleteRecords", 2, topics=topics, timeout_ms=5000)
+
+    return [make_topic(), produce(), delete((9, 2), (9, 0)), delete((0, 2), (0, 1)), delete((0, 1), (0, 2))]
+
+
+def no_producer() -> list[Step]:
+    batch = {"transactional": True, "base_sequence": 0}
+    init = {"transactional_id": "@x", "transaction_timeout_ms": 60_000}
+    return [
+        make_topic(),
+        step("InitProducerId", 4, **init),
+        *(produce(version, "@x", **batch) for version in (9, 12)),
+        produce(9, None, **batch),
+        fetch(11, 1),
+        step("DescribeProducers", 0, topics=[{"name": TOPIC, "partition_indexes": [0]}]),
+    ]
+
+
+def added_none() -> list[Step]:
+    own = {"transactional_id": "@x", "producer_id": "$producer.a", "producer_epoch": "$producer_epoch.a"}
+    bare, some = {"name": TOPIC, "partitions": []}, {"name": "@u", "partitions": [0]}
+    steps = [make_topic(), *create_topic(Draw(0), 1, "@u")]
+    for _ in range(2):
+        for topics in ([bare], [bare, some], [bare, some | {"partitions": [0, 9]}]):
+            fields = {f"v3_and_below_{name}": value for name, value in own.items()}
+            steps.append(step("AddPartitionsToTxn", 3, v3_and_below_topics=topics, **fields))
+            steps += [
+                step(
+                    "AddPartitionsToTxn", 5, transactions=[own | {"topics": topics, "verify_only": verifies}]
+                )
+                for verifies in (False, True)
+            ]
+        steps.append(step("InitProducerId", 4, transactional_id="@x", transaction_timeout_ms=60_000))
+    return steps
+
+
+def producers_of_no_topic() -> list[Step]:
+    names = "", "a b", "@never"
+    return [step("DescribeProducers", 0, topics=[{"name": name, "partition_indexes": [0]}]) for name in names]
+
+
+def null_configs() -> list[Step]:
+    def create(*values: str | None) -> Step:
+        configs = [{"name": "retention.ms", "value": value} for value in values]
+        topic = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1, "assignments": []}
+        return step("CreateTopics", 7, topics=[topic | {"configs": configs}], timeout_ms=10_000)
+
+    return [create(None, "3600000"), create(None, None), create("x", None), create("1", "3600000")]
+
+
+def unknown_resource() -> list[Step]:
+    unknown, known = {"resource_type": 77, "resource_name": "x"}, {"resource_type": 2, "resource_name": ""}
+    described = [
+        step("DescribeConfigs", 4, resources=[one | {"configuration_keys": []} for one in wanted])
+        for wanted in ([unknown, known], [known, unknown], [known])
+    ]
+    changes = [{"name": "retention.ms", "config_operation": operation, "value": "1"} for operation in (7, 0)]
+    altered = [
+        step("IncrementalAlterConfigs", 1, resources=[one | {"configs": [change]}], validate_only=False)
+        for one in (unknown, known, {"resource_type": 2, "resource_name": "orders"})
+        for change in changes[: 1 if one is not unknown else 2]
+    ]
+    return [*described, *altered]
+
+
+def refused_upgrade() -> list[Step]:
+    waits = [join("a"), join("b")]
+    return [
+        *waits,
+        heartbeat("c", server_assignor="best"),
+        heartbeat("c", instance_id="i-c", member_epoch=0, group_id=GROUP, subscribed_topic_names=[]),
+        step("DescribeGroups", 5, groups=[GROUP]),
+    ]
+
+
+def full_upgrade() -> list[Step]:
+    return [
+        join("a"),
+        join("b"),
+        join("a"),
+        join("d"),
+        heartbeat("c"),
+        step("DescribeGroups", 5, groups=[GROUP]),
+    ]
+
+
+def malformed_upgrade() -> list[Step]:
+    junk = [{"name": "range", "metadata": {"$bytes": "\0"}}]
+    return [join("a", protocols=junk), join("b"), heartbeat("c"), step("DescribeGroups", 5, groups=[GROUP])]
+
+
+FOUND = {
+    "a refused read names no aborted transactions": refused_reads,
+    "an isolation level that does not exist": levels,
+    "a session with a partition of a deleted topic": deleted_within_session,
+    "a read of less than nothing": negative_sizes,
+    "topics without partitions": empty_topics,
+    "records of a partition deleted twice": named_twice,
+    "a transactional batch without a producer id": no_producer,
+    "no partitions added to a transaction": added_none,
+    "the producers of a topic that cannot be": producers_of_no_topic,
+    "a topic with a configuration of null": null_configs,
+    "one resource of an unknown type": unknown_resource,
+    "a refused member answers those that wait": refused_upgrade,
+    "a full group answers those that wait": full_upgrade,
+    "a malformed group answers those that wait": malformed_upgrade,
+}
+
+
+def walks() -> list[Walk]:
+    """Return the walks that are kept for what they found."""
+    return [Walk(name, 0, make()) for name, make in FOUND.items()]

@@ -1,0 +1,11 @@
+"""What the kinds of walks ask."""
+
+import importlib
+
+PARTS = "classic", "consumer", "offsets", "transactions", "fetching", "admin"
+
+
+def load() -> None:
+    """Enter all kinds."""
+    for part in PARTS:
+        importlib.import_module(f"{__name__}.{part}")

@@ -1,0 +1,89 @@
+"""Walks that were played with a real Kafka, played with ours: it answers as Apache Kafka 4.3.1 did. `make walks`."""
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.walks import exemptions
+from tests.walks.compare import Difference, difference, play_ours, sendable, shrink
+from tests.walks.found import FOUND
+from tests.walks.kinds import load
+from tests.walks.plan import KINDS, Step, Walk, plan
+from tests.walks.recorded import Recorded, read
+
+RECORDED = read()
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded.name)
+def test_a_walk_is_answered_as_by_kafka(recorded: Recorded) -> None:
+    found = difference(recorded.walk, play_ours(recorded.walk, 1), recorded.kafkas)
+    assert found is None, str(found)
+
+
+def test_all_steps_of_a_recorded_walk_have_kafkas_answers() -> None:
+    assert all(len(recorded.walk.steps) >= len(recorded.kafkas) > 0 for recorded in RECORDED)
+    assert (
+        sum(len(r.walk.steps) - len(r.kafkas) for r in RECORDED) < sum(len(r.kafkas) for r in RECORDED) / 10
+    )
+
+
+def test_walks_of_every_kind_are_recorded() -> None:
+    load()
+    plain = {kind for kind in KINDS if "restart" not in kind}
+    recorded = {recorded.walk.kind for recorded in RECORDED}
+    assert plain | {*FOUND} < recorded <= {*KINDS, *FOUND}, "make walks WALKS_ARGS=--record"
+    assert len(RECORDED) >= 50
+
+
+def test_a_seed_gives_one_walk() -> None:
+    load()
+    for kind in KINDS:
+        walk = sendable(plan(kind, 7))
+        assert walk == sendable(plan(kind, 7)) == Walk.from_json(walk.to_json())
+        assert walk != sendable(plan(kind, 8))
+
+
+def test_every_exemption_is_a_row_of_the_differences() -> None:
+    text = (REPOSITORY / "docs" / "differences.md").read_text(encoding="utf-8")
+    assert [row for row in exemptions.ROWS.values() if row not in text] == []
+    assert all(callable(getattr(exemptions, name)) for name in exemptions.ROWS)
+
+
+def test_an_answer_that_never_comes_is_a_difference_unless_it_is_exempt() -> None:
+    join = Step("a'", "a", "JoinGroup", 0, {})
+    asked = ["a'", "JoinGroup v0", {}]
+    refused = ["a", {"error_code": 27, "leader": "", "member_id": "a-#1"}]
+    silence = ["a", exemptions.NEVER]
+    assert exemptions.as_ours(join, [asked, refused], [asked, silence]) == [asked, refused]
+    for api in ("Heartbeat", "SyncGroup", "LeaveGroup"):
+        other = join._replace(api=api)
+        assert exemptions.as_ours(other, [asked, refused], [asked, silence]) == [asked, silence]
+    joined = ["a", {"error_code": 0, "leader": "a-#1", "member_id": "a-#1"}]
+    assert exemptions.as_ours(join, [asked, joined], [asked, silence]) == [asked, silence]
+
+
+def test_only_the_beginning_of_a_batch_is_exempt() -> None:
+    whole = "\0" * 11 + "\1" + "x"
+    ours = {"high_watermark": 1, "records": whole}
+    for more in ("\0", whole[:-1]):
+        assert exemptions.without_begun_batch(ours, ours | {"records": whole + more}) == ours
+    for other in (whole + whole, "", "y" + whole, whole[:-1]):
+        kafkas = ours | {"records": other}
+        assert exemptions.without_begun_batch(ours, kafkas) == kafkas
+
+
+def test_a_walk_shrinks_to_the_requests_that_show_its_difference() -> None:
+    def find(walk: Walk) -> Difference | None:
+        made = [step.client for step in walk.steps]
+        if "first" not in made or "last" not in made[made.index("first") :]:
+            return None
+        steps = walk.steps[: made.index("last") + 1]
+        events = [[[step.client, step.api]] for step in steps]
+        return Difference(
+            walk._replace(steps=steps), [*events[:-1], [["last", 0]]], [*events[:-1], [["last", 1]]]
+        )
+
+    names = [*"abcd", "first", *"efgh", "last", *"ijk"]
+    walk = Walk("any", 1, [Step(name, name, "Heartbeat", 0, {}) for name in names])
+    found = find(walk)
+    assert found is not None
+    assert [step.client for step in shrink(found, find).walk.steps] == ["first", "last"]

@@ -325,7 +325,8 @@ class Config:
     group_consumer_assignment_interval_ms: int = setting(
         Kind.INT,
         0,
-        "How long after one assignment a consumer group waits until the next.",
+        "How long after one assignment a consumer group waits until the next. One of 256 members or more waits for at "
+        "least a millisecond for each 8 members.",
         at_least=0,
         kafka_default=1000,
     )

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from kafka_offsets.coordinator.group import ClassicGroup
     from kafka_offsets.coordinator.shard import Shard
 
+_LARGE_GROUP = 256
+_MEMBERS_A_MS = 8
+"""A group of so many members waits between two assignments, a millisecond for each 8, whatever the configuration: an
+assignment looks at all members, and one for each that joins would take time in the square of their number."""
+
 _hash_of = lru_cache(maxsize=1 << 16)(string_hash)
 
 
@@ -285,7 +290,7 @@ class ConsumerDraft:
         """
         group = self.group
         last = group.target_epoch
-        interval_ms = self.shard.settings_of(group.group_id).consumer_assignment_interval_ms
+        interval_ms = self._assignment_interval_ms()
         too_early = last.timestamp_ms and interval_ms and self.now.wall_ms < last.timestamp_ms + interval_ms
         replaced = group.static_member(new.subscription.instance_id)
         if last.epoch >= epoch or too_early:
@@ -306,6 +311,12 @@ class ConsumerDraft:
                 self.write(records.TARGET, member_id, target)
         self.write(records.TARGET_EPOCH, "", TargetEpoch(epoch, self.now.wall_ms))
         return epoch, assigned.get(new.member_id, {})
+
+    def _assignment_interval_ms(self) -> int:
+        """Return the least time between two assignments of the group."""
+        configured_ms = self.shard.settings_of(self.group.group_id).consumer_assignment_interval_ms
+        size = len(self.group)
+        return max(configured_ms, size // _MEMBERS_A_MS) if size >= _LARGE_GROUP else configured_ms
 
     def _spec(self, new: Member, replaced: Member | None, alike: bool) -> GroupSpec:
         """Return the members as assignors see them, `new` among them."""

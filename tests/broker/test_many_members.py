@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_pacing import step
@@ -127,6 +128,8 @@ def test_a_thousand_members_share_a_topic_by_the_consumer_protocol(core: BrokerC
 
     for index in range(MEMBERS):
         beat(index, subscribed_topic_names=["t"], rebalance_timeout_ms=60_000, topic_partitions=[])
+    assert isinstance(core.clock, ManualClock)
+    core.clock.advance(1000)  # a large group waits between two assignments
     rounds = 1
     while sum(beat(index, topic_partitions=owned[index]) for index in range(MEMBERS)):
         rounds += 1

@@ -137,7 +137,7 @@ suites: $(VENV)/test.stamp
 walks: $(VENV)/test.stamp
 	$(BIN)/python -m tests.walks $(WALKS_ARGS)
 
-## Plays tests/differential on a real Kafka and records its answers. Needs Java 17 and Maven.
+## Plays tests/differential on a real Kafka and records its answers in tests/stories. Needs Java 17 and Maven.
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential.record $(DIFFERENTIAL_ARGS)
 

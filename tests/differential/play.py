@@ -49,6 +49,11 @@ RANGE = (("range", ORDERS),)
 BOTH = (("range", ORDERS), ("roundrobin", ORDERS))
 
 
+def slug_of(name: str) -> str:
+    """Return a situation's name as that of a topic, or as a transactional id."""
+    return re.sub("[^a-z0-9]+", "-", name.lower())[:200].strip("-")
+
+
 class Play:
     """One situation with one broker."""
 
@@ -57,7 +62,7 @@ class Play:
         self.group = name
         self.names = Names()
         self.events: list[Event] = []
-        self.slug = re.sub("[^a-z0-9]+", "-", name.lower())[:200].strip("-")
+        self.slug = slug_of(name)
         self.learn(*topics)
 
     def client(self, label: str, **state: Any) -> "Client":

@@ -3,13 +3,12 @@
     python -m tests.differential.record [--port 19492] [--only TEXT]    # `make differential`; Java 17 and Maven
     python -m tests.differential.record --compare HOST:PORT             # any broker, say kfake
 
-Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the one behind it, and
-writes tests/data/differential.jsonl.gz: a line is a situation, its name and its events. With `--only`, the lines of
-other situations stay as they are.
+Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one, and
+writes its answers to tests/stories, in the form that stories.py describes. With `--only`, the other situations stay as
+they are. Nothing else writes these files.
 """
 
 import argparse
-import gzip
 import json
 import subprocess
 import sys
@@ -23,12 +22,12 @@ from typing import Any
 from kafka_offsets.broker.apis import SERVED
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
-from tests.differential.table import SETTINGS, Situation, situations
+from tests.differential.stories import STORIES, file_of, stored
+from tests.differential.table import PARTS, SETTINGS, Situation, situations
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
 SLOW_S = 4.0
-ANSWERS = ROOT / "tests" / "data" / "differential.jsonl.gz"
 
 
 def prepare(client: Client) -> None:
@@ -52,12 +51,6 @@ def play(broker: Any, situation: Situation) -> list[Event]:
     at = Play(broker, situation.name)
     situation.play(at)
     return at.events
-
-
-def stored() -> dict[str, list[Event]]:
-    """Return Kafka's part of the table."""
-    with gzip.open(ANSWERS, "rt", encoding="utf-8") as lines:
-        return {line["name"]: line["events"] for line in map(json.loads, lines)}
 
 
 @contextmanager
@@ -109,10 +102,9 @@ def record(port: int, only: str) -> None:
                 answers[situation.name] = events = play_remote("127.0.0.1", port, situation)
                 if has_silence(events):
                     print(f"{situation.name}: an answer did not come", file=sys.stderr)
-    with ANSWERS.open("wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as lines:
-        for name in table:
-            if name in answers:
-                lines.write(json.dumps({"name": name, "events": answers[name]}).encode() + b"\n")
+    for part in PARTS:
+        own = {name: answers[name] for name in table if table[name].part == part and name in answers}
+        (STORIES / f"{part}.txt").write_text(file_of(own), encoding="utf-8")
     print(f"{len(answers)} situations, {sum(map(len, answers.values()))} events")
 
 

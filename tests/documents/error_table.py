@@ -15,7 +15,7 @@ from kafka_offsets.broker.apis import SERVED
 from kafka_offsets.errors import error_code_of
 from tests.broker.admin_situations import DIFFERENT as DIFFERENT_ADMINISTRATION
 from tests.conftest import DATA
-from tests.differential.record import stored
+from tests.differential.stories import stored
 from tests.differential.test_differential import DIFFERENT
 
 SHOWN = 4

@@ -16,7 +16,7 @@ def configs(kind: int, name: str, **values: str | None) -> dict[str, Any]:
     return {"resource_type": kind, "resource_name": name, "configs": named}
 
 
-@situation("configurations are replaced", (0, 1, 2))
+@situation("AlterConfigs replaces configurations", (0, 1, 2))
 def replaced(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
 
@@ -42,7 +42,7 @@ def replaced(w: Play, version: int) -> None:
     alter()
 
 
-@situation("access rules without an authorizer", (1, 2, 3))
+@situation("ACLs without an authorizer", (1, 2, 3))
 def acls(w: Play, version: int) -> None:
     a = w.client("a")
     which = {
@@ -70,7 +70,7 @@ def acls(w: Play, version: int) -> None:
     a.ask("DeleteAcls", version, filters=[])
 
 
-@situation("directories of logs", range(1, 6))
+@situation("DescribeLogDirs", range(1, 6))
 def directories(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(3)
     produce(a, name, batch("one", "two"))
@@ -87,7 +87,7 @@ def directories(w: Play, version: int) -> None:
     describe()
 
 
-@situation("leaders are elected", (0, 1, 2))
+@situation("ElectLeaders", (0, 1, 2))
 def elected(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     for kind in (0, 1):
@@ -102,7 +102,7 @@ def elected(w: Play, version: int) -> None:
         a.ask("ElectLeaders", version, election_type=kind, topic_partitions=[], timeout_ms=5000)
 
 
-@situation("partitions that move")
+@situation("ListPartitionReassignments")
 def moving(w: Play) -> None:
     a, name = w.client("a"), w.topic(2)
     for topics in (
@@ -114,14 +114,14 @@ def moving(w: Play) -> None:
         a.ask("ListPartitionReassignments", 0, timeout_ms=5000, topics=topics)
 
 
-@situation("resources with a configuration", (0, 1))
+@situation("ListConfigResources", (0, 1))
 def resources(w: Play, version: int) -> None:
     a = w.client("a")
     for kinds in ([BROKER], [METRICS], [GROUP], [8], [77], [METRICS, BROKER]):
         a.ask("ListConfigResources", version, resource_types=kinds)
 
 
-@situation("partitions are moved", (0, 1))
+@situation("AlterPartitionReassignments", (0, 1))
 def moved(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
 
@@ -149,7 +149,7 @@ def moved(w: Play, version: int) -> None:
         move((name, 0, None), allow_replication_factor_change=False)
 
 
-@situation("logs are moved to other directories", (1, 2))
+@situation("AlterReplicaLogDirs", (1, 2))
 def other_directories(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     home = a.ask("DescribeLogDirs", 4, topics=[{"topic": name, "partitions": [0]}]).results[0].log_dir
@@ -173,7 +173,7 @@ def other_directories(w: Play, version: int) -> None:
     a.ask("DescribeLogDirs", 4, topics=[{"topic": name, "partitions": [0, 1]}])
 
 
-@situation("the quorum of the controllers", (0, 1, 2))
+@situation("DescribeQuorum", (0, 1, 2))
 def quorum(w: Play, version: int) -> None:
     a, metadata = w.client("a"), "__cluster_metadata"
     for name, indexes in (
@@ -192,7 +192,7 @@ def quorum(w: Play, version: int) -> None:
     a.ask("DescribeQuorum", version, topics=[one, one])
 
 
-@situation("quotas of clients that have none", (0, 1))
+@situation("client quotas of clients that have none", (0, 1))
 def quotas(w: Play, version: int) -> None:
     a = w.client("a")
 
@@ -217,7 +217,7 @@ def quotas(w: Play, version: int) -> None:
     describe(("user", 2, "alice"))
 
 
-@situation("passwords of users that have none")
+@situation("SCRAM credentials of users that have none")
 def passwords(w: Play) -> None:
     a = w.client("a")
     for users in (
@@ -231,7 +231,7 @@ def passwords(w: Play) -> None:
         a.ask("DescribeUserScramCredentials", 0, users=users)
 
 
-@situation("leaders are elected in an unknown way", (1, 2))
+@situation("ElectLeaders with an unknown election type", (1, 2))
 def elected_oddly(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     for kind in (2, -1, 127, -128):

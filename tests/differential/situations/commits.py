@@ -8,7 +8,7 @@ EXISTING = ("orders", 0, 5)
 UNKNOWN_PARTITION, UNKNOWN_TOPIC = ("orders", 4, 6), ("nothing", 0, 7)
 
 
-@situation("versions that Kafka has removed close the connection", (0, 1))
+@situation("a commit in a version that Kafka removed closes the connection", (0, 1))
 def removed(w: Play, version: int) -> None:
     w.client("a").commit(EXISTING, version=version)
 
@@ -18,7 +18,7 @@ def too_new(w: Play) -> None:
     w.client("a").commit(EXISTING, version=11)
 
 
-@situation("nobody's commit makes a simple group", ALL)
+@situation("a commit without a member creates a simple group", ALL)
 def simple(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, ("orders", 1, 6, "text"), ("pages", 0, 2**62), version=version)
@@ -26,21 +26,21 @@ def simple(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("unknown topics and partitions are refused, the others are committed", ALL)
+@situation("a commit for unknown topics and partitions among known ones", ALL)
 def unknown(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, UNKNOWN_PARTITION, UNKNOWN_TOPIC, ("pages", 1, 8), version=version)
     a.fetch(everything=True)
 
 
-@situation("a commit for nothing that exists makes no group", (2, 8, 10))
+@situation("a commit for unknown topics alone creates no group", (2, 8, 10))
 def nothing_valid(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(UNKNOWN_PARTITION, UNKNOWN_TOPIC, version=version)
     a.describe()
 
 
-@situation("a commit for nothing that exists is not looked at by the group", (8, 9))
+@situation("a commit for unknown topics alone does not check the member", (8, 9))
 def nothing_valid_in_a_group(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -48,18 +48,18 @@ def nothing_valid_in_a_group(w: Play, version: int) -> None:
     b.commit(UNKNOWN_TOPIC, EXISTING, version=version, generation_id_or_member_epoch=7, member_id="nobody")
 
 
-@situation("a negative partition is unknown")
+@situation("a commit for a negative partition")
 def negative_partition(w: Play) -> None:
     w.client("a").commit(("orders", -1, 5), EXISTING)
 
 
-@situation("topics between each other are answered as asked", (2, 8))
+@situation("a commit that names topics alternately is answered in the order of the request", (2, 8))
 def order(w: Play, version: int) -> None:
     offsets = [("pages", 1, 1), ("orders", 3, 1), ("orders", 0, 1), ("pages", 0, 1), ("orders", 1, 1)]
     w.client("a").commit(*offsets, version=version)
 
 
-@situation("unknown ones among known ones are answered in Kafka's order", (2, 8, 9, 10))
+@situation("a commit with unknown partitions among known ones: the order of the answer", (2, 8, 9, 10))
 def order_with_errors(w: Play, version: int) -> None:
     offsets = [
         ("pages", 1, 1),
@@ -72,12 +72,12 @@ def order_with_errors(w: Play, version: int) -> None:
     w.client("a").commit(*offsets, ("pages", 0, 1), version=version)
 
 
-@situation("an empty topic name is unknown", (2, 8, 9))
+@situation("a commit for an empty topic name", (2, 8, 9))
 def empty_topic(w: Play, version: int) -> None:
     w.client("a").commit(("", 0, 1), EXISTING, version=version)
 
 
-@situation("a topic without partitions is left out or answered as Kafka does", (2, 9))
+@situation("a commit for a topic without partitions", (2, 9))
 def no_partitions(w: Play, version: int) -> None:
     a = w.client("a")
     topics = [{"name": "orders", "partitions": []}]
@@ -87,7 +87,7 @@ def no_partitions(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("no topics at all", (2, 8, 10))
+@situation("a commit without topics", (2, 8, 10))
 def no_topics(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(version=version)
@@ -95,28 +95,28 @@ def no_topics(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a partition twice: both are answered, the last is kept", (2, 9, 10))
+@situation("a commit that names a partition twice: both are answered, the last is kept", (2, 9, 10))
 def twice(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1), ("orders", 0, 2), ("pages", 0, 1), ("orders", 0, 3), version=version)
     a.fetch(("orders", 0))
 
 
-@situation("a commit by no member with a member id into no group", ALL)
+@situation("a commit with a member id to an unknown group", ALL)
 def member_without_generation(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, version=version, member_id="nobody")
     a.fetch(("orders", 0))
 
 
-@situation("a commit by no member with an instance into no group", (7, 9))
+@situation("a commit with a group instance id to an unknown group", (7, 9))
 def instance_without_generation(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, version=version, group_instance_id="one")
     a.fetch(("orders", 0))
 
 
-@situation("a commit with a generation into no group", ALL)
+@situation("a commit with a generation to an unknown group", ALL)
 def generation_without_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, UNKNOWN_TOPIC, version=version, generation_id_or_member_epoch=0, member_id="nobody")
@@ -125,7 +125,7 @@ def generation_without_group(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a commit with a generation into a simple group", (2, 7, 8, 9))
+@situation("a commit with a generation to a simple group", (2, 7, 8, 9))
 def generation_of_a_simple_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, version=version)
@@ -135,7 +135,7 @@ def generation_of_a_simple_group(w: Play, version: int) -> None:
     a.commit(EXISTING, version=version, generation_id_or_member_epoch=-5)
 
 
-@situation("the empty group id is a group of its own", (2, 9))
+@situation("a commit to the empty group id", (2, 9))
 def empty_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, version=version, group_id="")
@@ -145,14 +145,14 @@ def empty_group(w: Play, version: int) -> None:
     a.fetch(("orders", 0), group_id="")
 
 
-@situation("offsets may be negative")
+@situation("a commit of a negative offset")
 def negative(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, -1), ("orders", 1, -2), ("orders", 2, -(2**63)), ("orders", 3, 2**63 - 1))
     a.fetch(everything=True)
 
 
-@situation("leader epochs are kept from version 6 on", (5, 6, 9))
+@situation("leader epochs of commits are kept from version 6", (5, 6, 9))
 def leader_epochs(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1, "", 7), ("orders", 1, 1, "", -1), ("orders", 2, 1, "", 0), version=version)
@@ -161,35 +161,35 @@ def leader_epochs(w: Play, version: int) -> None:
     a.fetch(everything=True, version=4)
 
 
-@situation("metadata that is null is empty", (2, 8))
+@situation("a commit with null metadata", (2, 8))
 def null_metadata(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1, None), ("orders", 1, 1, ""), version=version)
     a.fetch(everything=True)
 
 
-@situation("metadata of 4096 characters is kept, one more is refused", (2, 9))
+@situation("commit metadata of 4096 characters is kept, one more is too large", (2, 9))
 def long_metadata(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1, "m" * 4096), ("orders", 1, 1, "m" * 4097), ("orders", 2, 1), version=version)
     a.fetch(everything=True)
 
 
-@situation("metadata is counted in characters of UTF-16")
+@situation("commit metadata is counted in characters of UTF-16")
 def wide_metadata(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1, "ß" * 4096), ("orders", 1, 1, "𝄞" * 2048), ("orders", 2, 1, "𝄞" * 2049))
     a.fetch(("orders", 0, 1, 2))
 
 
-@situation("the longest metadata is configured", setting="delayed")
+@situation("commit metadata is limited by offset.metadata.max.bytes", setting="delayed")
 def short_metadata(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1, "1234567890"), ("orders", 1, 1, "12345678901"))
     a.fetch(everything=True)
 
 
-@situation("only metadata that is too long makes a group all the same")
+@situation("a commit of metadata that is too large creates a group all the same")
 def only_long_metadata(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1, "m" * 4097))
@@ -197,7 +197,7 @@ def only_long_metadata(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("an offset is replaced, with everything that belongs to it")
+@situation("a later commit replaces the offset, its leader epoch and its metadata")
 def replaced(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 10, "ten", 3))
@@ -207,7 +207,7 @@ def replaced(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("retention times are taken", (2, 3, 4))
+@situation("a commit with a retention time", (2, 3, 4))
 def retention(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, version=version, retention_time_ms=0)
@@ -226,7 +226,7 @@ def stable(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("members commit for partitions that are not theirs")
+@situation("members commit for partitions that are not assigned to them")
 def not_owned(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a, b)
@@ -234,7 +234,7 @@ def not_owned(w: Play) -> None:
     b.commit(EXISTING)
 
 
-@situation("what is refused in a stable group", ALL)
+@situation("commits that a stable group refuses: unknown member id, illegal generation", ALL)
 def refused(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -248,7 +248,7 @@ def refused(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("unknown instances are refused in a stable group", (7, 8, 9))
+@situation("commits with an unknown group instance id to a stable group", (7, 8, 9))
 def refused_instances(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -269,7 +269,7 @@ def static(w: Play, version: int) -> None:
     a.commit(EXISTING, version=version, group_instance_id="two")
 
 
-@situation("a static member that was replaced cannot commit", (7, 9))
+@situation("a commit from a fenced static member", (7, 9))
 def fenced(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     w.stable(a)
@@ -280,7 +280,7 @@ def fenced(w: Play, version: int) -> None:
     a.commit(EXISTING, version=version)
 
 
-@situation("commits while members are awaited", (2, 8, 9))
+@situation("commits during PreparingRebalance", (2, 8, 9))
 def preparing(w: Play, version: int) -> None:
     a, b, c = w.clients("abc")
     w.stable(a)
@@ -294,7 +294,7 @@ def preparing(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("commits while the assignment is awaited", (2, 8, 9))
+@situation("commits during CompletingRebalance", (2, 8, 9))
 def completing(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -306,7 +306,7 @@ def completing(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("commits with a member id that was handed out", (2, 8, 9))
+@situation("commits with a pending member id", (2, 8, 9))
 def pending(w: Play, version: int) -> None:
     a = w.client("a")
     a.join()
@@ -315,7 +315,7 @@ def pending(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("commits with a member id handed out by a stable group", (2, 9))
+@situation("commits with a pending member id of a stable group", (2, 9))
 def pending_in_a_stable_group(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -339,7 +339,7 @@ def emptied(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("commits of a member whose session expired, beside another")
+@situation("commits of a member whose session expired, while another member remains")
 def expired(w: Play) -> None:
     a, b = w.client("a", session_ms=400, rebalance_ms=400), w.client("b")
     w.stable(b, a)
@@ -349,7 +349,7 @@ def expired(w: Play) -> None:
     a.nobody_commits(EXISTING)
 
 
-@situation("commits of a member whose session expired and that was alone")
+@situation("commits of a member whose session expired, the last of its group")
 def expired_alone(w: Play) -> None:
     a = w.client("a", session_ms=300, rebalance_ms=300)
     w.stable(a)
@@ -379,7 +379,7 @@ def refused_commits_are_no_heartbeats(w: Play) -> None:
     a.beat()
 
 
-@situation("a commit into a group that is not of consumers", (2, 9))
+@situation("a commit to a group whose protocol type is not consumer", (2, 9))
 def connect(w: Play, version: int) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),))
     w.stable(a)
@@ -387,7 +387,7 @@ def connect(w: Play, version: int) -> None:
     a.nobody_commits(EXISTING, version=version)
 
 
-@situation("after a group was deleted a commit begins it anew")
+@situation("a commit to a deleted group creates it again")
 def deleted(w: Play) -> None:
     a = w.client("a")
     w.stable(a)
@@ -400,7 +400,7 @@ def deleted(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("a commit for a topic that was created meanwhile", (9, 10))
+@situation("a commit for a topic that was just created", (9, 10))
 def created(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit((w.slug, 0, 1), version=version)
@@ -409,7 +409,7 @@ def created(w: Play, version: int) -> None:
     a.fetch(everything=True, version=version)
 
 
-@situation("two topic ids, one of them of no topic")
+@situation("a commit with a known and an unknown topic id")
 def topic_ids(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1), ("nothing", 0, 1), ("pages", 0, 1), ("pages", 7, 1), version=10)
@@ -420,7 +420,7 @@ def topic_ids(w: Play) -> None:
     a.fetch(everything=True, version=10)
 
 
-@situation("a member that subscribes to nothing commits")
+@situation("a commit from a member without a subscription")
 def without_subscription(w: Play) -> None:
     a = w.client("a", protocols=(("range", b""),))
     w.stable(a)

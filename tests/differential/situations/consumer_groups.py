@@ -101,7 +101,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "with an empty rack": {"rack_id": ""},
     "with an unknown assignor": {"server_assignor": "best"},
     "with an empty assignor": {"server_assignor": ""},
-    "with a pattern that cannot be read": {"subscribed_topic_names": None, "subscribed_topic_regex": "[a"},
+    "with an invalid regular expression": {"subscribed_topic_names": None, "subscribed_topic_regex": "[a"},
     "with epoch -3": {"member_epoch": -3},
     "with epoch -1": {"member_epoch": -1},
     "with epoch -2": {"member_epoch": -2},
@@ -173,7 +173,7 @@ def empty_again(w: Play) -> None:
     describe(a)
 
 
-@situation("a member with an empty list of topics and a pattern", setting="modern")
+@situation("a member with an empty list of topics and a regular expression", setting="modern")
 def empty_and_pattern(w: Play) -> None:
     a, b = w.clients("ab")
     enter(a, subscribed_topic_names=[], subscribed_topic_regex="")
@@ -196,14 +196,14 @@ def unknown_topics(w: Play) -> None:
     own(a, answer)
 
 
-@situation("topics twice in a subscription", setting="modern")
+@situation("a consumer whose subscription names topics twice", setting="modern")
 def topics_twice(w: Play) -> None:
     a = w.client("a")
     enter(a, subscribed_topic_names=["pages", "orders", "pages"])
     describe(a)
 
 
-@situation("a range of all topics", setting="modern")
+@situation("consumers with the range assignor and all topics", setting="modern")
 def range_assignor(w: Play) -> None:
     a = w.client("a")
     answer = enter(a, server_assignor="range", subscribed_topic_names=["orders", "pages"])
@@ -211,7 +211,7 @@ def range_assignor(w: Play) -> None:
     describe(a)
 
 
-@situation("topics by pattern", setting="modern")
+@situation("a consumer subscribes to topics by a regular expression", setting="modern")
 def pattern(w: Play) -> None:
     a = w.client("a")
     answer = enter(a, subscribed_topic_names=None, subscribed_topic_regex="o.*s|pa")
@@ -223,7 +223,7 @@ def pattern(w: Play) -> None:
     describe(a, version=0)
 
 
-@situation("a pattern that matches nothing", setting="modern")
+@situation("a consumer with a regular expression that matches nothing", setting="modern")
 def pattern_of_nothing(w: Play) -> None:
     a = w.client("a")
     enter(a, subscribed_topic_names=None, subscribed_topic_regex="nothing at all")
@@ -232,7 +232,7 @@ def pattern_of_nothing(w: Play) -> None:
     describe(a)
 
 
-@situation("an empty pattern", setting="modern")
+@situation("a consumer with an empty regular expression", setting="modern")
 def empty_pattern(w: Play) -> None:
     a = w.client("a")
     enter(a, subscribed_topic_names=None, subscribed_topic_regex="")
@@ -260,7 +260,7 @@ def unknown_member(w: Play, version: int) -> None:
     beat(b, version, member_epoch=-1, instance_id="one")
 
 
-@situation("epochs that are not the member's", setting="modern")
+@situation("ConsumerGroupHeartbeat with a stale or fenced member epoch", setting="modern")
 def epochs(w: Play) -> None:
     a = w.client("a")
     enter(a)
@@ -276,7 +276,7 @@ def epochs(w: Play) -> None:
     )
 
 
-@situation("the epoch before, with partitions that are the member's", setting="modern")
+@situation("ConsumerGroupHeartbeat with the previous member epoch and owned partitions", setting="modern")
 def previous_epoch(w: Play) -> None:
     a = w.client("a")
     answer = enter(a)
@@ -391,14 +391,14 @@ def revocation(w: Play) -> None:
     own(b, answer)
 
 
-@situation("a group of three consumers at most", setting="modern")
+@situation("group.consumer.max.size: a consumer enters a full group", setting="modern")
 def full_group(w: Play) -> None:
     for client in w.clients("abcd"):
         enter(client)
     describe(w.client("e"))
 
 
-@situation("two static consumers cannot have one instance", setting="modern")
+@situation("two static consumers with one group instance id: UNRELEASED_INSTANCE_ID", setting="modern")
 def static_in_use(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="one")
     enter(a)
@@ -446,7 +446,7 @@ def static_leaves(w: Play) -> None:
     enter(b)
 
 
-@situation("instances that do not fit", setting="modern")
+@situation("ConsumerGroupHeartbeat with a group instance id that does not fit", setting="modern")
 def instances(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b")
     enter(a)
@@ -458,7 +458,9 @@ def instances(w: Play) -> None:
     beat(b, member_epoch=-2)
 
 
-@situation("commits of consumers", range(2, 11), "modern")
+@situation(
+    "commits of members of a consumer group: stale member epoch, unknown member", range(2, 11), "modern"
+)
 def commits(w: Play, version: int) -> None:
     a = w.client("a")
     enter(a)
@@ -472,7 +474,7 @@ def commits(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("offsets are told to consumers of the group", (8, 9, 10), "modern")
+@situation("OffsetFetch of a consumer group with member id and epoch", (8, 9, 10), "modern")
 def fetches(w: Play, version: int) -> None:
     a = w.client("a")
     enter(a)
@@ -484,7 +486,7 @@ def fetches(w: Play, version: int) -> None:
     a.fetch(everything=True, version=version, member_id="nobody", member_epoch=1)
 
 
-@situation("offsets of topics that consumers subscribe to are kept", setting="modern")
+@situation("OffsetDelete of a topic that a consumer group subscribes to", setting="modern")
 def offset_deletes(w: Play) -> None:
     a = w.client("a")
     enter(a)
@@ -537,7 +539,7 @@ def describe_others(w: Play, version: int) -> None:
     a.ask("ConsumerGroupDescribe", version, group_ids=[])
 
 
-@situation("operations allowed on consumer groups are told", BOTH_VERSIONS, "modern")
+@situation("operations allowed on consumer groups are reported", BOTH_VERSIONS, "modern")
 def operations(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     enter(a, rack_id="here")
@@ -557,7 +559,7 @@ def deleted(w: Play) -> None:
     a.delete_groups()
 
 
-@situation("classic requests of a consumer", setting="modern")
+@situation("classic requests of a member of a consumer group", setting="modern")
 def classic_requests(w: Play) -> None:
     a = w.client("a")
     enter(a)
@@ -569,7 +571,7 @@ def classic_requests(w: Play) -> None:
     beat(a)
 
 
-@situation("a consumer is removed by its instance", setting="modern")
+@situation("LeaveGroup removes a consumer by its group instance id", setting="modern")
 def removed_by_instance(w: Play) -> None:
     a, admin = w.client("a", instance="one"), w.client("admin")
     enter(a)

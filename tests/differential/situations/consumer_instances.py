@@ -5,7 +5,7 @@ from tests.differential.situations.consumer_groups import beat, describe, enter,
 from tests.differential.table import situation
 
 
-@situation("a static consumer changes its instance", setting="modern")
+@situation("a static consumer changes its group instance id", setting="modern")
 def instance_changes(w: Play) -> None:
     a = w.client("a", instance="one")
     own(a, enter(a))
@@ -37,7 +37,7 @@ def instance_appears(w: Play) -> None:
     describe(a)
 
 
-@situation("a static consumer has another instance from its next start on", setting="modern")
+@situation("a static consumer has another group instance id from its next start", setting="modern")
 def instance_changed(w: Play) -> None:
     a = w.client("a", instance="one")
     own(a, enter(a))
@@ -51,7 +51,7 @@ def instance_changed(w: Play) -> None:
     describe(a)
 
 
-@situation("an instance that a consumer no longer has is taken by another", setting="modern")
+@situation("a group instance id that a consumer no longer has is taken by another", setting="modern")
 def instance_taken(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="one")
     own(a, enter(a))

@@ -32,7 +32,7 @@ def empty_among(w: Play, version: int) -> None:
     w.client("a").ask("FindCoordinator", version, coordinator_keys=["", "g"])
 
 
-@situation("coordinators of types that do not exist", range(1, 7))
+@situation("FindCoordinator with an unknown key type", range(1, 7))
 def types(w: Play, version: int) -> None:
     a = w.client("a")
     for key_type in (3, -1, 127):
@@ -40,17 +40,17 @@ def types(w: Play, version: int) -> None:
         a.ask("FindCoordinator", version, key_type=key_type, **key)
 
 
-@situation("coordinators of share groups before they were there", (4, 5))
+@situation("FindCoordinator of share groups in old versions", (4, 5))
 def share(w: Play, version: int) -> None:
     w.client("a").ask("FindCoordinator", version, key_type=2, coordinator_keys=["g:abc:0"])
 
 
-@situation("the first one to look for a coordinator", setting="delayed")
+@situation("FindCoordinator before the offsets topic exists", setting="delayed")
 def first(w: Play) -> None:
     w.client("a").ask("FindCoordinator", 2, key="any")
 
 
-@situation("every API is there in Kafka's versions", range(5))
+@situation("ApiVersions: every API in Kafka's versions", range(5))
 def api_versions(w: Play, version: int) -> None:
     software = {"client_software_name": "table", "client_software_version": "1"}
     w.client("a").ask("ApiVersions", version, **software)
@@ -75,7 +75,7 @@ def pipelined(w: Play) -> None:
     a.answer()
 
 
-@situation("requests behind a join that waits are answered after it")
+@situation("requests after a JoinGroup that waits are answered after it")
 def behind_a_join(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a)

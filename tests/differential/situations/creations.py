@@ -6,7 +6,7 @@ from tests.differential.play import Play
 from tests.differential.table import situation
 
 
-@situation("topics are created because somebody asks for them", (1, 4, 9, 12, 13), setting="creating")
+@situation("auto.create.topics.enable: Metadata creates topics", (1, 4, 9, 12, 13), setting="creating")
 def asked_for(w: Play, version: int) -> None:
     a, new = w.client("a"), w.slug
 

@@ -11,12 +11,12 @@ def no_such_version(w: Play) -> None:
     w.client("a").describe(version=7)
 
 
-@situation("an unknown group is described as dead", ALL)
+@situation("DescribeGroups of an unknown group: Dead", ALL)
 def unknown(w: Play, version: int) -> None:
     w.client("a").describe(version=version)
 
 
-@situation("no groups are described", (0, 5, 6))
+@situation("DescribeGroups without groups", (0, 5, 6))
 def none(w: Play, version: int) -> None:
     w.client("a").ask("DescribeGroups", version, groups=[])
 
@@ -40,7 +40,7 @@ def stable(w: Play, version: int) -> None:
     a.describe(version=version)
 
 
-@situation("a group that awaits members is described", ALL)
+@situation("DescribeGroups during PreparingRebalance", ALL)
 def preparing(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -48,7 +48,7 @@ def preparing(w: Play, version: int) -> None:
     a.describe(version=version)
 
 
-@situation("a group that awaits its assignment is described", ALL)
+@situation("DescribeGroups during CompletingRebalance", ALL)
 def completing(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     a.enter()
@@ -56,7 +56,7 @@ def completing(w: Play, version: int) -> None:
     a.describe(version=version)
 
 
-@situation("a group that emptied is described", ALL)
+@situation("DescribeGroups of an empty group that had members", ALL)
 def emptied(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -64,7 +64,7 @@ def emptied(w: Play, version: int) -> None:
     a.describe(version=version)
 
 
-@situation("a group that only handed out a member id is described", (0, 6))
+@situation("DescribeGroups of a group with only a pending member id", (0, 6))
 def pending(w: Play, version: int) -> None:
     a = w.client("a")
     a.join()
@@ -79,7 +79,7 @@ def deleted(w: Play, version: int) -> None:
     a.describe(version=version)
 
 
-@situation("operations allowed on groups are told", (3, 5, 6))
+@situation("operations allowed on groups are reported", (3, 5, 6))
 def operations(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1))

@@ -6,7 +6,7 @@ from tests.differential.table import situation
 LONG_MS = 1500
 
 
-@situation("an offset whose retention is over goes, and the group with the last of them", setting="expiring")
+@situation("expired offsets are removed, and the group with the last of them", setting="expiring")
 def simple(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1), version=2, retention_time_ms=1)
@@ -16,7 +16,7 @@ def simple(w: Play) -> None:
     a.list_groups()
 
 
-@situation("an offset whose retention is not over stays, and keeps its group", setting="expiring")
+@situation("an offset whose retention is not over remains, and keeps its group", setting="expiring")
 def some(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1), version=4, retention_time_ms=1)
@@ -28,7 +28,7 @@ def some(w: Play) -> None:
     a.describe()
 
 
-@situation("a retention of 0 is over at once", setting="expiring")
+@situation("a retention time of 0 expires at once", setting="expiring")
 def zero(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1), version=3, retention_time_ms=0)
@@ -56,7 +56,7 @@ def subscribed(w: Play) -> None:
     a.beat()
 
 
-@situation("offsets of a group that awaits members do not expire", setting="expiring")
+@situation("offsets of a group in PreparingRebalance do not expire", setting="expiring")
 def rebalancing(w: Play) -> None:
     a, b = w.clients("ab", session_ms=60_000, rebalance_ms=60_000)
     w.stable(a, version=3)
@@ -66,7 +66,7 @@ def rebalancing(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("offsets of a group that awaits its assignment do not expire", setting="expiring")
+@situation("offsets of a group in CompletingRebalance do not expire", setting="expiring")
 def completing(w: Play) -> None:
     a = w.client("a", session_ms=60_000, rebalance_ms=60_000)
     a.nobody_commits(("orders", 0, 1), ("pages", 0, 2), version=2, retention_time_ms=100)
@@ -76,7 +76,7 @@ def completing(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("a group that emptied goes with its last offset", setting="expiring")
+@situation("an empty group that had members is removed with its last offset", setting="expiring")
 def emptied(w: Play) -> None:
     a = w.client("a")
     w.stable(a, version=3)
@@ -87,7 +87,7 @@ def emptied(w: Play) -> None:
     a.describe()
 
 
-@situation("a group that emptied and had no offsets goes", setting="expiring")
+@situation("an empty group that had members and no offsets is removed", setting="expiring")
 def emptied_without_offsets(w: Play) -> None:
     a = w.client("a")
     w.stable(a, version=3)
@@ -97,7 +97,7 @@ def emptied_without_offsets(w: Play) -> None:
     a.describe()
 
 
-@situation("a group that only handed out a member id goes", setting="expiring")
+@situation("a group with only a pending member id is removed", setting="expiring")
 def pending(w: Play) -> None:
     a = w.client("a", session_ms=60_000)
     a.join()
@@ -106,7 +106,7 @@ def pending(w: Play) -> None:
     a.join()
 
 
-@situation("offsets of a live group that is not of consumers do not expire", setting="expiring")
+@situation("offsets of a live group whose protocol type is not consumer do not expire", setting="expiring")
 def connect(w: Play) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),), session_ms=60_000)
     w.stable(a, version=3)
@@ -115,7 +115,7 @@ def connect(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("a simple group whose offsets were deleted goes", setting="expiring")
+@situation("a simple group whose offsets were deleted is removed", setting="expiring")
 def deleted(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1))

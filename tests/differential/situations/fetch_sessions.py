@@ -61,7 +61,7 @@ class Session:
         return own | fields
 
 
-@situation("a fetch session tells what is new", VERSIONS)
+@situation("a fetch session answers only partitions with changes", VERSIONS)
 def news(w: Play, version: int) -> None:
     name = w.topic(3)
     s, b = Session(w.client("a"), name, version), w.client("b")
@@ -161,7 +161,7 @@ def elsewhere(w: Play, version: int) -> None:
     s.ask(1)
 
 
-@situation("errors of a fetch session are told until they are over", VERSIONS)
+@situation("errors of a fetch session are reported until they end", VERSIONS)
 def errors(w: Play, version: int) -> None:
     name = w.topic(2)
     s, b = Session(w.client("a"), name, version), w.client("b")
@@ -225,7 +225,7 @@ def turns(w: Play, version: int) -> None:
         s.ask(epoch, max_bytes=1)
 
 
-@situation("one partition twice in Fetch", (4, 12, 13, 18))
+@situation("Fetch that names a partition twice", (4, 12, 13, 18))
 def twice(w: Play, version: int) -> None:
     name = w.topic(2)
     s, b = Session(w.client("a"), name, version), w.client("b")
@@ -321,7 +321,7 @@ def partition_limits(w: Play, version: int) -> None:
     s.client.silent()
 
 
-@situation("the epoch that was fetched last", (12, 18))
+@situation("Fetch with the last fetched epoch: diverging epochs", (12, 18))
 def last_epochs(w: Play, version: int) -> None:
     name = w.topic(2)
     s, b = Session(w.client("a"), name, version), w.client("b")
@@ -333,7 +333,7 @@ def last_epochs(w: Play, version: int) -> None:
     s.ask(2, topics=s.asked((0, 1), last_fetched_epoch=0))
 
 
-@situation("fetching as a follower that is none", (4, 12, 18))
+@situation("Fetch as a follower that is not a replica", (4, 12, 18))
 def follower(w: Play, version: int) -> None:
     name = w.topic(1)
     s = Session(w.client("a"), name, version)

@@ -19,66 +19,66 @@ def no_such_version(w: Play, version: int) -> None:
     w.client("a").fetch(("orders", 0), version=version)
 
 
-@situation("an unknown group has no offsets, and that is no error", ALL)
+@situation("OffsetFetch of an unknown group has no offsets and no error", ALL)
 def unknown_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.fetch(("orders", 0, 1), ("pages", 5), version=version)
     a.describe()
 
 
-@situation("an unknown group asked for everything", range(2, 11))
+@situation("OffsetFetch of all topics of an unknown group", range(2, 11))
 def unknown_group_everything(w: Play, version: int) -> None:
     w.client("a").fetch(everything=True, version=version)
 
 
-@situation("offsets by partition", ALL)
+@situation("OffsetFetch of some partitions", ALL)
 def by_partition(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5, "five", 2), ("orders", 2, 7), ("pages", 1, 1))
     a.fetch(("pages", 1, 0), ("orders", 3, 2, 1, 0), version=version)
 
 
-@situation("offsets of everything", range(2, 11))
+@situation("OffsetFetch of all topics", range(2, 11))
 def everything(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5, "five", 2), ("orders", 2, 7), ("pages", 1, 1))
     a.fetch(everything=True, version=version)
 
 
-@situation("an empty list of topics asks for nothing", ALL)
+@situation("OffsetFetch with an empty list of topics", ALL)
 def nothing(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
     a.fetch(version=version)
 
 
-@situation("unknown topics and partitions are not committed, and that is no error", ALL)
+@situation("OffsetFetch of unknown topics and partitions is no error", ALL)
 def unknown_topics(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
     a.fetch(("nothing", 0, 1), ("orders", 0, 9, -1), version=version)
 
 
-@situation("partitions and topics asked for twice", (1, 5, 8, 10))
+@situation("OffsetFetch that names partitions and topics twice", (1, 5, 8, 10))
 def twice(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
     a.fetch(("orders", 0, 0), ("pages", 0), ("orders", 0, 1), version=version)
 
 
-@situation("a topic without partitions", (1, 8, 10))
+@situation("OffsetFetch of a topic without partitions", (1, 8, 10))
 def no_partitions(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
     a.fetch(("orders",), ("nothing",), version=version)
 
 
-@situation("the empty group id", (1, 8))
+@situation("OffsetFetch of the empty group id", (1, 8))
 def empty_group(w: Play, version: int) -> None:
     w.client("a").fetch(("pages", 1), version=version, group_id="")
 
 
-@situation("stable offsets alone are asked for", range(7, 11))
+@situation("OffsetFetch with require_stable", range(7, 11))
 def require_stable(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
@@ -86,7 +86,7 @@ def require_stable(w: Play, version: int) -> None:
     a.fetch(everything=True, version=version, require_stable=True)
 
 
-@situation("several groups at once", (8, 9, 10))
+@situation("OffsetFetch of several groups", (8, 9, 10))
 def batch(w: Play, version: int) -> None:
     a = w.client("a")
     for number in range(3):
@@ -102,19 +102,19 @@ def batch(w: Play, version: int) -> None:
     )
 
 
-@situation("one group twice in a batch", (8, 9))
+@situation("OffsetFetch that names a group twice", (8, 9))
 def same_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
     a.fetch_groups(asked(w.group, ("orders", 0)), asked(w.group, ("orders", 1, 0)), version=version)
 
 
-@situation("no groups at all", (8, 10))
+@situation("OffsetFetch without groups", (8, 10))
 def no_groups(w: Play, version: int) -> None:
     w.client("a").fetch_groups(version=version)
 
 
-@situation("member and epoch are nothing to a simple group", (9, 10))
+@situation("OffsetFetch with member id and epoch of a simple group", (9, 10))
 def member_of_a_simple_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
@@ -122,7 +122,7 @@ def member_of_a_simple_group(w: Play, version: int) -> None:
         a.fetch_groups(asked(w.group, ("orders", 0), member_id=member, member_epoch=epoch), version=version)
 
 
-@situation("member and epoch are nothing to a classic group", (9, 10))
+@situation("OffsetFetch with member id and epoch of a classic group", (9, 10))
 def member_of_a_classic_group(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -131,14 +131,14 @@ def member_of_a_classic_group(w: Play, version: int) -> None:
         a.fetch_groups(asked(w.group, ("orders", 0), member_id=member, member_epoch=epoch), version=version)
 
 
-@situation("member and epoch are nothing to an unknown group", (9, 10))
+@situation("OffsetFetch with member id and epoch of an unknown group", (9, 10))
 def member_of_no_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.fetch_groups(asked(w.group, ("orders", 0), member_id="nobody", member_epoch=3), version=version)
     a.fetch_groups(asked(w.group, None, member_id="nobody", member_epoch=3), version=version)
 
 
-@situation("offsets are told in every state of a group", (1, 9))
+@situation("OffsetFetch in every state of a group", (1, 9))
 def states(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     a.nobody_commits(("orders", 0, 5))
@@ -157,7 +157,7 @@ def states(w: Play, version: int) -> None:
     a.fetch(("orders", 0, 1), version=version)
 
 
-@situation("an id of no topic among good ones")
+@situation("OffsetFetch with an unknown topic id among known ones")
 def topic_ids(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5), version=10)
@@ -165,14 +165,14 @@ def topic_ids(w: Play) -> None:
     a.fetch(("orders", 0, 9), ("nothing", 0), version=10)
 
 
-@situation("an id of zeros is of no topic")
+@situation("OffsetFetch with a topic id of zeros")
 def zero_id(w: Play) -> None:
     a = w.client("a")
     topics = [{"topic_id": bytes(16), "partition_indexes": [0]}]
     a.fetch_groups({"group_id": w.group, "topics": topics}, version=10)
 
 
-@situation("offsets of a deleted group are gone", (1, 7, 8))
+@situation("OffsetFetch after the group was deleted", (1, 7, 8))
 def deleted_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
@@ -180,7 +180,7 @@ def deleted_group(w: Play, version: int) -> None:
     a.fetch(("orders", 0), version=version)
 
 
-@situation("offsets of a deleted topic are gone, and do not come back with its name", (8, 10))
+@situation("OffsetFetch after the topic was deleted and created again", (8, 10))
 def deleted_topic(w: Play, version: int) -> None:
     a = w.client("a")
     name = w.topic(2)
@@ -193,7 +193,7 @@ def deleted_topic(w: Play, version: int) -> None:
     a.fetch((name, 0), version=version)
 
 
-@situation("a group whose offsets went with their topic is still there")
+@situation("a group remains when its offsets were deleted with their topic")
 def group_of_a_deleted_topic(w: Play) -> None:
     a = w.client("a")
     name = w.topic(1)

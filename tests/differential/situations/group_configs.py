@@ -140,7 +140,7 @@ def nameless(w: Play) -> None:
     describe(a, group="")
 
 
-@situation("members hear of their group's heartbeat interval", (0, 1))
+@situation("a group's heartbeat interval reaches its members", (0, 1))
 def heard(w: Play, version: int) -> None:
     a = w.client("a")
     enter(a, version)

@@ -11,12 +11,12 @@ def no_such_version(w: Play) -> None:
     w.client("a").delete_groups(version=3)
 
 
-@situation("an unknown group cannot be deleted", ALL)
+@situation("DeleteGroups of an unknown group: GROUP_ID_NOT_FOUND", ALL)
 def unknown(w: Play, version: int) -> None:
     w.client("a").delete_groups(version=version)
 
 
-@situation("a simple group is deleted, with its offsets", ALL)
+@situation("DeleteGroups of a simple group deletes its offsets", ALL)
 def simple(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1), ("pages", 1, 2))
@@ -25,7 +25,7 @@ def simple(w: Play, version: int) -> None:
     a.delete_groups(version=version)
 
 
-@situation("a group with members cannot be deleted", ALL)
+@situation("DeleteGroups of a group with members: NON_EMPTY_GROUP", ALL)
 def live(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -35,7 +35,7 @@ def live(w: Play, version: int) -> None:
     a.delete_groups(version=version)
 
 
-@situation("a group that awaits members or assignments cannot be deleted")
+@situation("DeleteGroups during PreparingRebalance and CompletingRebalance")
 def rebalancing(w: Play) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -46,7 +46,7 @@ def rebalancing(w: Play) -> None:
     a.delete_groups()
 
 
-@situation("good and bad groups in one request", ALL)
+@situation("DeleteGroups of groups that can and cannot be deleted", ALL)
 def several(w: Play, version: int) -> None:
     a, b = w.client("a"), w.client("b", group=w.group + " live")
     for number in range(3):
@@ -62,7 +62,7 @@ def several(w: Play, version: int) -> None:
     )
 
 
-@situation("a group twice in one request", (0, 2))
+@situation("DeleteGroups that names a group twice", (0, 2))
 def twice(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1))
@@ -70,12 +70,12 @@ def twice(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("no groups to delete", ALL)
+@situation("DeleteGroups without groups", ALL)
 def none(w: Play, version: int) -> None:
     w.client("a").ask("DeleteGroups", version, groups_names=[])
 
 
-@situation("a group that only handed out a member id is deleted")
+@situation("DeleteGroups of a group with only a pending member id")
 def pending(w: Play) -> None:
     a = w.client("a")
     a.join()

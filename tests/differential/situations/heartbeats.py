@@ -45,7 +45,7 @@ def stable(w: Play, version: int) -> None:
     a.beat(version, member_id="nobody", generation_id=9)
 
 
-@situation("Heartbeat with unknown instances", (3, 4))
+@situation("Heartbeat with an unknown group instance id", (3, 4))
 def instances(w: Play, version: int) -> None:
     a, b = w.client("a"), w.client("b", instance="two")
     w.stable(a, b)
@@ -59,7 +59,7 @@ def instances(w: Play, version: int) -> None:
     b.beat(version, member_id="nobody", generation_id=9)
 
 
-@situation("Heartbeat while members are awaited", ALL)
+@situation("Heartbeat during PreparingRebalance", ALL)
 def preparing(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -72,7 +72,7 @@ def preparing(w: Play, version: int) -> None:
     other.beat(version, member_id=b.member_id, generation_id=1)
 
 
-@situation("Heartbeat while the assignment is awaited", ALL)
+@situation("Heartbeat during CompletingRebalance", ALL)
 def completing(w: Play, version: int) -> None:
     a = w.client("a")
     a.enter()
@@ -83,7 +83,7 @@ def completing(w: Play, version: int) -> None:
     a.beat(version, member_id="nobody")
 
 
-@situation("Heartbeat of a group that emptied", (0, 4))
+@situation("Heartbeat of an empty group that had members", (0, 4))
 def emptied(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -92,7 +92,7 @@ def emptied(w: Play, version: int) -> None:
     a.beat(version, generation_id=2)
 
 
-@situation("Heartbeat with a member id that was handed out", (0, 4))
+@situation("Heartbeat with a pending member id", (0, 4))
 def pending(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     a.join()
@@ -104,7 +104,7 @@ def pending(w: Play, version: int) -> None:
     b.beat(version, generation_id=1)
 
 
-@situation("Heartbeat of the generation before", (0, 4))
+@situation("Heartbeat of the previous generation", (0, 4))
 def old_generation(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a, b)
@@ -122,7 +122,7 @@ def deleted(w: Play) -> None:
     a.beat()
 
 
-@situation("heartbeats of a group of another type")
+@situation("Heartbeat to a group whose protocol type is not consumer")
 def connect(w: Play) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),))
     w.stable(a)

@@ -11,7 +11,7 @@ def no_such_version(w: Play) -> None:
     w.client("a").join(10)
 
 
-@situation("a member alone, in every version", ALL)
+@situation("JoinGroup of a single member", ALL)
 def alone(w: Play, version: int) -> None:
     a = w.client("a")
     a.enter(version)
@@ -20,14 +20,14 @@ def alone(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("the empty group id cannot be joined", ALL)
+@situation("JoinGroup with the empty group id", ALL)
 def empty_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.join(version, group_id="")
     a.join(version, group_id="", session_timeout_ms=1)
 
 
-@situation("session timeouts out of range", (0, 5, 9))
+@situation("JoinGroup with a session timeout out of range", (0, 5, 9))
 def session_timeouts(w: Play, version: int) -> None:
     a = w.client("a")
     for timeout_ms in (99, 0, -1, 1_800_001, 2**31 - 1):
@@ -36,7 +36,7 @@ def session_timeouts(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("the shortest and the longest session timeout", (0, 9))
+@situation("JoinGroup with the shortest and the longest session timeout", (0, 9))
 def session_timeout_limits(w: Play, version: int) -> None:
     a = w.client("a")
     a.join(version, session_timeout_ms=1_800_000)
@@ -44,21 +44,21 @@ def session_timeout_limits(w: Play, version: int) -> None:
     b.join(version, session_timeout_ms=100)
 
 
-@situation("a member id is unknown in no group, which is not made", ALL)
+@situation("JoinGroup with a member id to an unknown group does not create it", ALL)
 def unknown_member_of_no_group(w: Play, version: int) -> None:
     a = w.client("a", member_id="nobody")
     a.join(version)
     a.describe()
 
 
-@situation("a member id and an instance in no group", (5, 9))
+@situation("JoinGroup with a member id and a group instance id to an unknown group", (5, 9))
 def unknown_static_member_of_no_group(w: Play, version: int) -> None:
     a = w.client("a", member_id="nobody", instance="one")
     a.join(version)
     a.describe()
 
 
-@situation("a member id is unknown in an empty group", (0, 9))
+@situation("JoinGroup with an unknown member id to an empty group", (0, 9))
 def unknown_member_of_an_empty_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1))
@@ -66,7 +66,7 @@ def unknown_member_of_an_empty_group(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a member id is unknown in a stable group", (0, 4, 9))
+@situation("JoinGroup with an unknown member id to a stable group", (0, 4, 9))
 def unknown_member(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -74,7 +74,7 @@ def unknown_member(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("a member id with an instance that the group does not know", (5, 9))
+@situation("JoinGroup with a member id and an unknown group instance id", (5, 9))
 def unknown_instance(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -83,7 +83,7 @@ def unknown_instance(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("no protocols", (0, 3, 4, 9))
+@situation("JoinGroup without protocols", (0, 3, 4, 9))
 def no_protocols(w: Play, version: int) -> None:
     a = w.client("a", protocols=())
     a.join(version)
@@ -92,7 +92,7 @@ def no_protocols(w: Play, version: int) -> None:
     a.join(version, member_id="nobody")
 
 
-@situation("no protocol type", (0, 3, 4, 9))
+@situation("JoinGroup without a protocol type", (0, 3, 4, 9))
 def no_protocol_type(w: Play, version: int) -> None:
     a = w.client("a", protocol_type="")
     a.join(version)
@@ -100,7 +100,7 @@ def no_protocol_type(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("no protocols and no type for a member that joins again", (3, 9))
+@situation("JoinGroup without protocols or type of a member that joins again", (3, 9))
 def nothing_in_common_with_itself(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -112,7 +112,7 @@ def nothing_in_common_with_itself(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("protocols that nobody else has", (3, 4, 9))
+@situation("JoinGroup with protocols that no other member has: inconsistent group protocol", (3, 4, 9))
 def nothing_in_common(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -123,7 +123,7 @@ def nothing_in_common(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("protocols that not all others have")
+@situation("JoinGroup with protocols that not all members have")
 def not_in_common_with_all(w: Play) -> None:
     a = w.client("a", protocols=(("range", ORDERS), ("sticky", ORDERS)))
     b = w.client("b", protocols=(("range", ORDERS), ("roundrobin", ORDERS)))
@@ -133,7 +133,7 @@ def not_in_common_with_all(w: Play) -> None:
     c.join(protocols=(("sticky", ORDERS), ("range", ORDERS)))
 
 
-@situation("another type in a group that emptied")
+@situation("JoinGroup with another protocol type to an empty group that had members")
 def other_type_in_an_empty_group(w: Play) -> None:
     a, b = w.client("a"), w.client("b", protocol_type="connect", protocols=(("default", b"url"),))
     w.stable(a)
@@ -143,7 +143,7 @@ def other_type_in_an_empty_group(w: Play) -> None:
     b.describe()
 
 
-@situation("a simple group is joined, and keeps its offsets")
+@situation("JoinGroup to a simple group keeps its offsets")
 def simple_group(w: Play) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),))
     a.nobody_commits(("orders", 0, 5))
@@ -152,7 +152,7 @@ def simple_group(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("a member id is handed out and used", range(4, 10))
+@situation("JoinGroup: MEMBER_ID_REQUIRED and joining with the pending member id (KIP-394)", range(4, 10))
 def handed_out(w: Play, version: int) -> None:
     a = w.client("client")
     a.join(version)
@@ -162,7 +162,7 @@ def handed_out(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a member id is handed out by a stable group", (4, 9))
+@situation("JoinGroup to a stable group: MEMBER_ID_REQUIRED", (4, 9))
 def handed_out_by_a_stable_group(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -175,7 +175,7 @@ def handed_out_by_a_stable_group(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("two member ids for the same client")
+@situation("JoinGroup: two pending member ids for the same client")
 def two_ids(w: Play) -> None:
     a = w.client("a")
     a.join()
@@ -184,7 +184,7 @@ def two_ids(w: Play) -> None:
     a.silent()
 
 
-@situation("a member id that was handed out is used with an instance")
+@situation("JoinGroup with a pending member id and a group instance id")
 def handed_out_with_an_instance(w: Play) -> None:
     a = w.client("a")
     a.join()
@@ -192,7 +192,7 @@ def handed_out_with_an_instance(w: Play) -> None:
     a.describe()
 
 
-@situation("a client without a name", (3, 9))
+@situation("JoinGroup of a client with an empty client id", (3, 9))
 def no_client_id(w: Play, version: int) -> None:
     a = w.client("")
     a.enter(version)
@@ -250,7 +250,7 @@ def leader_alone(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("joining again while the assignment is awaited")
+@situation("JoinGroup again during CompletingRebalance")
 def completing(w: Play) -> None:
     a, b = w.clients("ab", protocols=BOTH)
     a.enter()
@@ -266,7 +266,7 @@ def completing(w: Play) -> None:
     a.answer()
 
 
-@situation("joining again while the assignment is awaited, with other protocols")
+@situation("JoinGroup again during CompletingRebalance with other protocols")
 def completing_changed(w: Play) -> None:
     a, b = w.clients("ab", protocols=BOTH)
     a.enter()
@@ -281,7 +281,7 @@ def completing_changed(w: Play) -> None:
     b.answer()
 
 
-@situation("a newcomer while the assignment is awaited")
+@situation("JoinGroup of a new member during CompletingRebalance")
 def newcomer_completing(w: Play) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -294,7 +294,7 @@ def newcomer_completing(w: Play) -> None:
     b.answer()
 
 
-@situation("a newcomer while members are awaited")
+@situation("JoinGroup of a new member during PreparingRebalance")
 def newcomer_preparing(w: Play) -> None:
     a, b, c = w.clients("abc")
     w.stable(a)
@@ -306,7 +306,7 @@ def newcomer_preparing(w: Play) -> None:
     c.answer()
 
 
-@situation("unknown members while members are awaited", (3, 9))
+@situation("JoinGroup of unknown members during PreparingRebalance", (3, 9))
 def unknown_preparing(w: Play, version: int) -> None:
     a, b, c = w.clients("abc")
     w.stable(a)
@@ -315,7 +315,7 @@ def unknown_preparing(w: Play, version: int) -> None:
     c.join(version, protocols=(("sticky", ORDERS),))
 
 
-@situation("unknown members while the assignment is awaited", (3, 9))
+@situation("JoinGroup of unknown members during CompletingRebalance", (3, 9))
 def unknown_completing(w: Play, version: int) -> None:
     a, c = w.clients("ac")
     a.enter()
@@ -324,7 +324,7 @@ def unknown_completing(w: Play, version: int) -> None:
     c.join(version, protocols=(("sticky", ORDERS),))
 
 
-@situation("rebalance timeouts may be anything", (1, 9))
+@situation("JoinGroup with any rebalance timeout", (1, 9))
 def rebalance_timeouts(w: Play, version: int) -> None:
     for number, timeout_ms in enumerate((0, -1, 2**31 - 1)):
         a = w.client("a", group=f"{w.group} {number}", rebalance_ms=timeout_ms)
@@ -332,7 +332,7 @@ def rebalance_timeouts(w: Play, version: int) -> None:
         a.answer()
 
 
-@situation("a member that left is unknown", (0, 9))
+@situation("JoinGroup of a member that left: unknown member id", (0, 9))
 def left(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -342,28 +342,28 @@ def left(w: Play, version: int) -> None:
     a.answer() if a.pending else None
 
 
-@situation("reasons to join are only for logs", (8, 9))
+@situation("JoinGroup with a reason", (8, 9))
 def reasons(w: Play, version: int) -> None:
     a = w.client("a")
     a.join(version, reason="because")
     a.join(version, reason="r" * 300)
 
 
-@situation("a protocol without a name")
+@situation("JoinGroup with an empty protocol name")
 def unnamed_protocol(w: Play) -> None:
     a = w.client("a", protocols=(("", b""),))
     w.stable(a)
     a.describe()
 
 
-@situation("a protocol twice")
+@situation("JoinGroup that names a protocol twice")
 def protocol_twice(w: Play) -> None:
     a = w.client("a", protocols=(("range", ORDERS), ("range", subscription("pages"))))
     a.enter(3)
     a.answer()
 
 
-@situation("a group of three at most", setting="delayed")
+@situation("JoinGroup to a full group: group.max.size", setting="delayed")
 def full(w: Play) -> None:
     members = w.clients("abc", rebalance_ms=900)
     for member in members:
@@ -378,7 +378,7 @@ def full(w: Play) -> None:
     members[0].describe()
 
 
-@situation("a member id handed out does not fill a group", setting="delayed")
+@situation("a pending member id does not count towards group.max.size", setting="delayed")
 def handed_out_of_a_full_group(w: Play) -> None:
     a, b, c, d = w.clients("abcd", rebalance_ms=900)
     d.join()
@@ -389,7 +389,7 @@ def handed_out_of_a_full_group(w: Play) -> None:
     d.join()
 
 
-@situation("a full group takes back its own members", setting="delayed")
+@situation("a full group takes back its own members: group.max.size", setting="delayed")
 def full_of_its_own(w: Play) -> None:
     a, b, c, d = w.clients("abcd", rebalance_ms=900)
     for member in (a, b, c):

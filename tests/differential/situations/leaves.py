@@ -11,7 +11,7 @@ def no_such_version(w: Play) -> None:
     w.client("a").leave(version=6)
 
 
-@situation("a member leaves alone", ALL)
+@situation("LeaveGroup of the only member", ALL)
 def alone(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -20,19 +20,19 @@ def alone(w: Play, version: int) -> None:
     a.leave(version=version)
 
 
-@situation("leaving an unknown group", ALL)
+@situation("LeaveGroup of an unknown group", ALL)
 def unknown_group(w: Play, version: int) -> None:
     a = w.client("a", member_id="nobody")
     a.leave(version=version)
     a.describe()
 
 
-@situation("leaving the empty group id", ALL)
+@situation("LeaveGroup of the empty group id", ALL)
 def empty_group(w: Play, version: int) -> None:
     w.client("a", member_id="nobody").leave(version=version, group_id="")
 
 
-@situation("leaving a simple group", (0, 5))
+@situation("LeaveGroup of a simple group", (0, 5))
 def simple_group(w: Play, version: int) -> None:
     a = w.client("a", member_id="nobody")
     a.nobody_commits(("orders", 0, 1))
@@ -40,7 +40,7 @@ def simple_group(w: Play, version: int) -> None:
     a.fetch(everything=True)
 
 
-@situation("an unknown member leaves", ALL)
+@situation("LeaveGroup of an unknown member", ALL)
 def unknown_member(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -51,7 +51,7 @@ def unknown_member(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("nobody leaves", (3, 5))
+@situation("LeaveGroup without members", (3, 5))
 def nobody(w: Play, version: int) -> None:
     a = w.client("a")
     a.ask("LeaveGroup", version, group_id=w.group, members=[])
@@ -60,7 +60,7 @@ def nobody(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("several leave at once, good and bad ones", (3, 4, 5))
+@situation("LeaveGroup of several members, known and unknown", (3, 4, 5))
 def several(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a, b)
@@ -77,7 +77,7 @@ def several(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("all leave at once", (3, 5))
+@situation("LeaveGroup of all members at once", (3, 5))
 def all_of_them(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a, b)
@@ -85,7 +85,7 @@ def all_of_them(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a follower leaves and the others are told")
+@situation("LeaveGroup of a follower: the others rebalance")
 def follower(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a, b)
@@ -96,7 +96,7 @@ def follower(w: Play) -> None:
     a.sync({a: b"A"})
 
 
-@situation("the leader leaves and another leads")
+@situation("LeaveGroup of the leader: another member becomes leader")
 def leader(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a, b)
@@ -106,7 +106,7 @@ def leader(w: Play) -> None:
     b.sync({b: b"B"})
 
 
-@situation("leaving while others wait for the rebalance ends their waiting")
+@situation("LeaveGroup during PreparingRebalance completes the rebalance")
 def preparing(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -116,7 +116,7 @@ def preparing(w: Play) -> None:
     b.answer()
 
 
-@situation("a member leaves whose join waits")
+@situation("LeaveGroup of a member whose JoinGroup waits")
 def parked(w: Play) -> None:
     a, b, c = w.clients("abc")
     w.stable(a)
@@ -128,7 +128,7 @@ def parked(w: Play) -> None:
     a.join()
 
 
-@situation("leaving while the assignment is awaited")
+@situation("LeaveGroup during CompletingRebalance")
 def completing(w: Play) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -142,7 +142,7 @@ def completing(w: Play) -> None:
     a.sync({a: b"A"})
 
 
-@situation("the leader leaves while its assignment is awaited")
+@situation("LeaveGroup of the leader during CompletingRebalance")
 def leader_completing(w: Play) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -156,7 +156,7 @@ def leader_completing(w: Play) -> None:
     b.join()
 
 
-@situation("a member id that was handed out leaves", (0, 3, 5))
+@situation("LeaveGroup of a pending member id", (0, 3, 5))
 def pending(w: Play, version: int) -> None:
     a = w.client("a")
     a.join()
@@ -165,7 +165,7 @@ def pending(w: Play, version: int) -> None:
     a.join()
 
 
-@situation("a member id that a stable group handed out leaves", (0, 5))
+@situation("LeaveGroup of a pending member id of a stable group", (0, 5))
 def pending_in_a_stable_group(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -175,7 +175,7 @@ def pending_in_a_stable_group(w: Play, version: int) -> None:
     b.join()
 
 
-@situation("a member id that was handed out leaves while members are awaited")
+@situation("LeaveGroup of a pending member id during PreparingRebalance")
 def pending_preparing(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -186,7 +186,7 @@ def pending_preparing(w: Play) -> None:
     a.answer()
 
 
-@situation("a static member does not leave by its member id alone", (3, 5))
+@situation("LeaveGroup of a static member by its member id alone", (3, 5))
 def static_without_instance(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     w.stable(a)
@@ -194,7 +194,7 @@ def static_without_instance(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a static member leaves by its instance", (3, 5))
+@situation("LeaveGroup of a static member by its group instance id", (3, 5))
 def by_instance(w: Play, version: int) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -205,7 +205,7 @@ def by_instance(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a static member leaves with both its ids", (3, 5))
+@situation("LeaveGroup of a static member by member id and group instance id", (3, 5))
 def with_both(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     w.stable(a)
@@ -213,7 +213,7 @@ def with_both(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a static member leaves in an old version", (0, 2))
+@situation("LeaveGroup of a static member in a version without group instance ids", (0, 2))
 def static_in_an_old_version(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     w.stable(a)
@@ -221,7 +221,7 @@ def static_in_an_old_version(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a member's id with the instance of another", (3, 5))
+@situation("LeaveGroup with the group instance id of another member: fenced", (3, 5))
 def instance_of_another(w: Play, version: int) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -229,7 +229,7 @@ def instance_of_another(w: Play, version: int) -> None:
     a.beat()
 
 
-@situation("reasons to leave are only for logs")
+@situation("LeaveGroup with a reason")
 def reasons(w: Play) -> None:
     a = w.client("a")
     w.stable(a)
@@ -237,7 +237,7 @@ def reasons(w: Play) -> None:
     a.ask("LeaveGroup", 5, group_id=w.group, members=[member])
 
 
-@situation("leaving a group of another type", (0, 5))
+@situation("LeaveGroup of a group whose protocol type is not consumer", (0, 5))
 def connect(w: Play, version: int) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),))
     w.stable(a)

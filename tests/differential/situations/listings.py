@@ -100,7 +100,7 @@ def deleted(w: Play, version: int) -> None:
     a.list_groups(version)
 
 
-@situation("a group that only handed out a member id is listed", (0, 4, 5))
+@situation("ListGroups with a group that has only a pending member id", (0, 4, 5))
 def pending(w: Play, version: int) -> None:
     a = w.client("a")
     a.join()

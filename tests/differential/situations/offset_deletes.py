@@ -16,7 +16,7 @@ def empty_group(w: Play) -> None:
     a.delete_offsets(group_id="")
 
 
-@situation("OffsetDelete of nothing")
+@situation("OffsetDelete without topics")
 def nothing(w: Play) -> None:
     a = w.client("a")
     a.delete_offsets()
@@ -25,7 +25,7 @@ def nothing(w: Play) -> None:
     a.delete_offsets(("orders",))
 
 
-@situation("offsets of a simple group are deleted")
+@situation("OffsetDelete of offsets of a simple group")
 def simple(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5), ("orders", 1, 6), ("pages", 0, 7))
@@ -35,7 +35,7 @@ def simple(w: Play) -> None:
     a.describe()
 
 
-@situation("deleting what is not committed is no error")
+@situation("OffsetDelete of a partition without a committed offset is no error")
 def not_committed(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
@@ -43,7 +43,7 @@ def not_committed(w: Play) -> None:
     a.delete_offsets(("orders", 3, 0), ("pages", 1))
 
 
-@situation("deleting from unknown topics and partitions")
+@situation("OffsetDelete of unknown topics and partitions")
 def unknown_topics(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
@@ -51,19 +51,19 @@ def unknown_topics(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("deleting only from unknown topics of an unknown group")
+@situation("OffsetDelete of unknown topics alone of an unknown group")
 def unknown_topics_of_an_unknown_group(w: Play) -> None:
     w.client("a").delete_offsets(("nothing", 0))
 
 
-@situation("deleting a partition twice")
+@situation("OffsetDelete that names a partition twice")
 def twice(w: Play) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 5))
     a.delete_offsets(("orders", 0, 0), ("pages", 0), ("orders", 0))
 
 
-@situation("offsets of topics that members subscribe to are kept")
+@situation("OffsetDelete of a topic that members subscribe to")
 def subscribed(w: Play) -> None:
     a = w.client("a")
     w.stable(a)
@@ -72,7 +72,7 @@ def subscribed(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("subscriptions of all members count")
+@situation("OffsetDelete: the subscriptions of all members count")
 def union(w: Play) -> None:
     a = w.client("a")
     b = w.client("b", protocols=(("range", subscription("pages")),))
@@ -81,7 +81,7 @@ def union(w: Play) -> None:
     a.delete_offsets(("orders", 0), ("pages", 0))
 
 
-@situation("subscriptions of the chosen protocol count alone")
+@situation("OffsetDelete: only subscriptions of the chosen protocol count")
 def chosen(w: Play) -> None:
     protocols = (("range", ORDERS), ("roundrobin", subscription("pages")))
     a = w.client("a", protocols=protocols)
@@ -90,7 +90,7 @@ def chosen(w: Play) -> None:
     a.delete_offsets(("orders", 0), ("pages", 0))
 
 
-@situation("a subscription of another version with something behind it is read")
+@situation("OffsetDelete: a subscription of another version with trailing bytes is read")
 def junk(w: Play) -> None:
     a = w.client("a", protocols=(("range", subscription("orders", version=9, junk=b"junk")),))
     w.stable(a)
@@ -98,14 +98,14 @@ def junk(w: Play) -> None:
     a.delete_offsets(("orders", 0), ("pages", 0))
 
 
-@situation("a subscription to more topics than it has bytes")
+@situation("OffsetDelete: a subscription to more topics than it has bytes")
 def more_than_there_are(w: Play) -> None:
     a = w.client("a", protocols=(("range", b"\x00\x01what is this"),))
     a.enter(3)
     a.answer()
 
 
-@situation("a subscription that cannot be read is one to everything")
+@situation("OffsetDelete: an unreadable subscription counts as one to all topics")
 def unreadable(w: Play) -> None:
     a = w.client("a", protocols=(("range", b"\x00\x01\x00"),))
     w.stable(a)
@@ -113,7 +113,7 @@ def unreadable(w: Play) -> None:
     a.delete_offsets(("orders", 0), ("pages", 0))
 
 
-@situation("an empty subscription is one to everything")
+@situation("OffsetDelete: an empty subscription counts as one to all topics")
 def empty(w: Play) -> None:
     a = w.client("a", protocols=(("range", b""),))
     w.stable(a)
@@ -121,7 +121,7 @@ def empty(w: Play) -> None:
     a.delete_offsets(("orders", 0), ("pages", 0))
 
 
-@situation("a subscription to no topics")
+@situation("OffsetDelete: a subscription to no topics")
 def no_topics(w: Play) -> None:
     a = w.client("a", protocols=(("range", subscription()),))
     w.stable(a)
@@ -129,7 +129,7 @@ def no_topics(w: Play) -> None:
     a.delete_offsets(("orders", 0))
 
 
-@situation("one unreadable subscription beside a readable one")
+@situation("OffsetDelete: one unreadable and one readable subscription")
 def unreadable_beside(w: Play) -> None:
     a, b = w.client("a"), w.client("b", protocols=(("range", b"\x00"),))
     w.stable(a, b)
@@ -137,7 +137,7 @@ def unreadable_beside(w: Play) -> None:
     a.delete_offsets(("orders", 0), ("pages", 0))
 
 
-@situation("a live group that is not of consumers is not touched")
+@situation("OffsetDelete of a live group whose protocol type is not consumer")
 def connect(w: Play) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),))
     w.stable(a)
@@ -149,7 +149,7 @@ def connect(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("offsets of a group that emptied are deleted")
+@situation("OffsetDelete of an empty group that had members")
 def emptied(w: Play) -> None:
     a = w.client("a")
     w.stable(a)
@@ -160,7 +160,7 @@ def emptied(w: Play) -> None:
     a.describe()
 
 
-@situation("while members are awaited the last generation's subscriptions count")
+@situation("OffsetDelete during PreparingRebalance: the last generation's subscriptions count")
 def preparing(w: Play) -> None:
     a = w.client("a")
     b = w.client("b", protocols=(("range", subscription("pages")),))
@@ -172,7 +172,7 @@ def preparing(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("while the assignment is awaited the new generation's subscriptions count")
+@situation("OffsetDelete during CompletingRebalance: the new generation's subscriptions count")
 def completing(w: Play) -> None:
     a = w.client("a")
     a.nobody_commits(("orders", 0, 5), ("pages", 0, 6))
@@ -181,7 +181,7 @@ def completing(w: Play) -> None:
     a.delete_offsets(("orders", 0), ("pages", 0))
 
 
-@situation("a member id that was handed out subscribes to nothing")
+@situation("OffsetDelete: a pending member id subscribes to nothing")
 def pending(w: Play) -> None:
     a = w.client("a")
     a.nobody_commits(("orders", 0, 5))
@@ -189,7 +189,7 @@ def pending(w: Play) -> None:
     a.delete_offsets(("orders", 0))
 
 
-@situation("a member that left subscribes no more")
+@situation("OffsetDelete: the subscription of a member that left does not count")
 def left(w: Play) -> None:
     a = w.client("a")
     b = w.client("b", protocols=(("range", subscription("pages")),))

@@ -45,7 +45,7 @@ def in_turn(a: Client, topic: str, version: int, *data: Any) -> None:
         produce(a, topic, each, version)
 
 
-@situation("a batch of an idempotent producer comes again", VERSIONS)
+@situation("duplicate batches of an idempotent producer", VERSIONS)
 def again(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     one = [sequenced(71, sequence, 2) for sequence in range(0, 14, 2)]
@@ -53,7 +53,7 @@ def again(w: Play, version: int) -> None:
     fetch(a, name, (0, 0))
 
 
-@situation("sequence numbers that do not follow", VERSIONS)
+@situation("OUT_OF_ORDER_SEQUENCE_NUMBER: sequence numbers with gaps", VERSIONS)
 def gaps(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     in_turn(a, name, version, sequenced(71, 0, 3), sequenced(71, 4), sequenced(71, 2), sequenced(71, 3))
@@ -69,7 +69,7 @@ def epochs(w: Play, version: int) -> None:
     in_turn(a, name, version, sequenced(71, 0, epoch=2), sequenced(71, 1, epoch=2))
 
 
-@situation("sequence numbers begin again behind the greatest", VERSIONS)
+@situation("sequence numbers wrap around after the greatest", VERSIONS)
 def wrapped(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     last = sequenced(71, MAX_SEQUENCE - 1, 4)
@@ -137,7 +137,7 @@ def without_time(w: Play, version: int) -> None:
         offsets_at(a, name, (0, timestamp))
 
 
-@situation("a batch of many times is found by each", (7, 11))
+@situation("ListOffsets finds each timestamp within a batch", (7, 11))
 def many_times(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     for step in (5, 0, 9, 3):
@@ -147,14 +147,14 @@ def many_times(w: Play, version: int) -> None:
     offsets_at(a, name, (0, -3), version=version)
 
 
-@situation("records without a key in a compacted topic", VERSIONS)
+@situation("Produce of records without a key to a compacted topic", VERSIONS)
 def keyless(w: Play, version: int) -> None:
     a, name = w.client("a"), configured(w, cleanup_policy="compact")
     in_turn(a, name, version, made("x", key=None), made("x", "y", key=None), made("x"), made("x", key=b""))
     fetch(a, name, (0, 0))
 
 
-@situation("what is no batch", VERSIONS)
+@situation("Produce of bytes that are no record batch", VERSIONS)
 def no_batch(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     one = made("one")
@@ -164,7 +164,7 @@ def no_batch(w: Play, version: int) -> None:
     fetch(a, name, (0, 0))
 
 
-@situation("acknowledgements", (3, 9, 13))
+@situation("Produce with acks 0, 1 and -1", (3, 9, 13))
 def acknowledged(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     for acks in (1, -1, 2, -2, 7):
@@ -178,7 +178,7 @@ def internal(w: Play, version: int) -> None:
     produce(w.client("a"), "__consumer_offsets", batch("one"), version)
 
 
-@situation("who gets a producer id", (0, 3, 5))
+@situation("InitProducerId without a transactional id", (0, 3, 5))
 def producer_ids(w: Play, version: int) -> None:
     a = w.client("a")
     for fields in (
@@ -190,7 +190,7 @@ def producer_ids(w: Play, version: int) -> None:
     a.ask("InitProducerId", version, transactional_id="", transaction_timeout_ms=1000)
 
 
-@situation("a partition twice in a Produce", (3, 9, 13))
+@situation("Produce that names a partition twice", (3, 9, 13))
 def produced_twice(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
 

@@ -43,7 +43,7 @@ def describe_passwords(a: Client, *users: str) -> None:
     a.ask("DescribeUserScramCredentials", 0, users=[{"name": user} for user in users] or None)
 
 
-@situation("passwords are kept, replaced and removed")
+@situation("SCRAM credentials are kept, replaced and removed")
 def passwords(w: Play) -> None:
     a, (alice, bob, carol) = w.client("a"), (f"{w.slug}-{name}" for name in ("alice", "bob", "carol"))
     alter_passwords(a, upsertion(alice, SHA_256))
@@ -61,7 +61,7 @@ def passwords(w: Play) -> None:
     describe_passwords(a)
 
 
-@situation("the last password of a mechanism goes as another comes")
+@situation("the last SCRAM password of a mechanism is removed as another is set")
 def last_password(w: Play) -> None:
     a, (alice, carol) = w.client("a"), (f"{w.slug}-{name}" for name in ("alice", "carol"))
     alter_passwords(a, upsertion(alice, SHA_512))
@@ -71,7 +71,7 @@ def last_password(w: Play) -> None:
     describe_passwords(a)
 
 
-@situation("passwords that are refused")
+@situation("SCRAM credentials that are refused")
 def refused_passwords(w: Play) -> None:
     a, (alice, bob, carol) = w.client("a"), (f"{w.slug}-{name}" for name in ("alice", "bob", "carol"))
     alter_passwords(a)
@@ -120,7 +120,7 @@ def describe_quotas(
     a.ask("DescribeClientQuotas", version, components=wanted, strict=strict)
 
 
-@situation("quotas are kept, replaced and removed", (0, 1))
+@situation("client quotas are kept, replaced and removed", (0, 1))
 def quotas(w: Play, version: int) -> None:
     a, user, client, ip = w.client("a"), f"{w.slug}-user", f"{w.slug}-client", "192.0.2.7"
     both: Entity = [("user", user), ("client-id", client)]
@@ -166,7 +166,7 @@ def quotas(w: Play, version: int) -> None:
     describe_quotas(a, version)
 
 
-@situation("quotas that are refused", (0, 1))
+@situation("client quotas that are refused", (0, 1))
 def refused_quotas(w: Play, version: int) -> None:
     a, user, other = w.client("a"), f"{w.slug}-user", f"{w.slug}-other"
     whose: Entity = [("user", user)]

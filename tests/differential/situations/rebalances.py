@@ -50,7 +50,7 @@ def candidates(w: Play) -> None:
     a.join()
 
 
-@situation("two rounds of votes with newcomers")
+@situation("two votes on the protocol, with new members")
 def votes_again(w: Play) -> None:
     a = w.client("a", protocols=BOTH)
     b = w.client("b", protocols=(("roundrobin", ORDERS),))
@@ -62,7 +62,7 @@ def votes_again(w: Play) -> None:
     a.join()
 
 
-@situation("all leave and the group begins again in the next generation")
+@situation("all members leave and the group continues with the next generation")
 def again(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a)
@@ -86,7 +86,7 @@ def last(w: Play) -> None:
     c.answer()
 
 
-@situation("those that do not join again in time are removed")
+@situation("members that do not join again within the rebalance timeout are removed")
 def removed(w: Play) -> None:
     a, b, c = w.clients("abc", rebalance_ms=500)
     w.stable(a, b, c)
@@ -100,7 +100,7 @@ def removed(w: Play) -> None:
     c.join()
 
 
-@situation("nobody joins again in time")
+@situation("no member joins again within the rebalance timeout")
 def nobody(w: Play) -> None:
     a, b = w.clients("ab", rebalance_ms=400)
     w.stable(a, b)
@@ -155,7 +155,7 @@ def two_groups(w: Play) -> None:
     a.list_groups()
 
 
-@situation("the first generation waits for newcomers", setting="delayed")
+@situation("the first generation waits for group.initial.rebalance.delay.ms", setting="delayed")
 def initial_delay(w: Play) -> None:
     a, b = w.clients("ab", rebalance_ms=2000)
     a.send_join(3)
@@ -169,7 +169,7 @@ def initial_delay(w: Play) -> None:
     a.describe()
 
 
-@situation("newcomers prolong the initial delay up to the rebalance timeout", setting="delayed")
+@situation("new members prolong the initial rebalance delay up to the rebalance timeout", setting="delayed")
 def prolonged(w: Play) -> None:
     a, b, c = w.clients("abc", rebalance_ms=900)
     a.send_join(3)
@@ -182,7 +182,7 @@ def prolonged(w: Play) -> None:
     c.answer()
 
 
-@situation("during the initial delay", setting="delayed")
+@situation("requests during the initial rebalance delay", setting="delayed")
 def during_the_delay(w: Play) -> None:
     a, b = w.clients("ab", rebalance_ms=2000)
     a.enter()
@@ -196,7 +196,7 @@ def during_the_delay(w: Play) -> None:
     a.answer()
 
 
-@situation("all leave during the initial delay", setting="delayed")
+@situation("all members leave during the initial rebalance delay", setting="delayed")
 def left_in_the_delay(w: Play) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -207,7 +207,7 @@ def left_in_the_delay(w: Play) -> None:
     b.describe()
 
 
-@situation("a group that emptied waits for newcomers again", setting="delayed")
+@situation("an empty group that had members waits for the initial rebalance delay again", setting="delayed")
 def delayed_again(w: Play) -> None:
     a = w.client("a", rebalance_ms=2000)
     a.enter()

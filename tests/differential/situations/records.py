@@ -60,7 +60,7 @@ def produced(w: Play, version: int) -> None:
     fetch(a, name, (0, 0), (1, 0))
 
 
-@situation("records are fetched", range(4, 19))
+@situation("records are fetched with any version", range(4, 19))
 def fetched(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     produce(a, name, batch("one", "two"))
@@ -112,7 +112,7 @@ def mixed(w: Play, version: int) -> None:
     a.ask("ListOffsets", min(version, 11), replica_id=-1, isolation_level=0, topics=topics, timeout_ms=5000)
 
 
-@situation("acks that do not exist", (3, 9))
+@situation("Produce with unknown acks", (3, 9))
 def acks(w: Play, version: int) -> None:
     produce(w.client("a"), "orders", batch("one"), version, acks=2)
 
@@ -170,7 +170,7 @@ def leader_epochs(w: Play, version: int) -> None:
         a.ask("Fetch", version, max_wait_ms=0, min_bytes=0, topics=[{"topic": name, "partitions": [entry]}])
 
 
-@situation("one partition twice in ListOffsets")
+@situation("ListOffsets that names a partition twice")
 def twice(w: Play) -> None:
     offsets_at(w.client("a"), "orders", (0, LATEST), (0, EARLIEST), (1, LATEST))
 
@@ -206,7 +206,7 @@ def epochs(w: Play, version: int) -> None:
             a.ask("OffsetForLeaderEpoch", version, replica_id=-1, topics=topics)
 
 
-@situation("a group goes on behind records that were deleted", (0, 1, 2))
+@situation("a group continues after records that were deleted", (0, 1, 2))
 def deleted(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     produce(a, name, batch("one", "two", "three"))
@@ -219,7 +219,7 @@ def deleted(w: Play, version: int) -> None:
     a.fetch((name, 0))
 
 
-@situation("fetching less than a batch", (4, 11, 18))
+@situation("Fetch with limits smaller than a batch", (4, 11, 18))
 def little(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     produce(a, name, batch("one"))

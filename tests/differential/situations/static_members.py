@@ -16,7 +16,7 @@ def joins(w: Play, version: int) -> None:
     a.describe(version=3)
 
 
-@situation("an empty instance is an instance as well", (5, 9))
+@situation("a static member with an empty group instance id", (5, 9))
 def empty_instance(w: Play, version: int) -> None:
     a = w.client("a", instance="")
     a.enter(version)
@@ -25,7 +25,7 @@ def empty_instance(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a restarted follower takes its place without a rebalance", ALL)
+@situation("a static follower restarts without a rebalance", ALL)
 def follower(w: Play, version: int) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -36,7 +36,7 @@ def follower(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a restarted leader takes its place without a rebalance", ALL)
+@situation("a static leader restarts without a rebalance", ALL)
 def leader(w: Play, version: int) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -47,7 +47,7 @@ def leader(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a restarted leader that is alone", ALL)
+@situation("a static leader, the only member, restarts", ALL)
 def leader_alone(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     w.stable(a)
@@ -75,7 +75,7 @@ def follower_with_its_id(w: Play) -> None:
     a.beat()
 
 
-@situation("the member that was replaced is fenced everywhere")
+@situation("a fenced static member: Heartbeat, SyncGroup, LeaveGroup, JoinGroup")
 def fenced(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -93,7 +93,7 @@ def fenced(w: Play) -> None:
     b.beat()
 
 
-@situation("an instance that joins twice fences the first, which waits")
+@situation("a static member that joins twice: the JoinGroup that waits is fenced")
 def fenced_while_joining(w: Play) -> None:
     a = w.client("a", instance="one")
     b, again = w.client("b", instance="two"), w.client("c", instance="two")
@@ -106,7 +106,7 @@ def fenced_while_joining(w: Play) -> None:
     again.answer()
 
 
-@situation("an instance that joins again fences the one that waits for its assignment")
+@situation("a static member that joins again: the SyncGroup that waits is fenced")
 def fenced_while_syncing(w: Play) -> None:
     a = w.client("a", instance="one")
     b, again = w.client("b", instance="two"), w.client("c", instance="two")
@@ -124,7 +124,7 @@ def fenced_while_syncing(w: Play) -> None:
     again.answer()
 
 
-@situation("a restarted follower with another protocol first, that changes nothing")
+@situation("a static follower restarts with protocols in another order")
 def other_order(w: Play) -> None:
     a, b = w.client("a", instance="one", protocols=BOTH), w.client("b", instance="two", protocols=BOTH)
     w.stable(a, b)
@@ -132,7 +132,7 @@ def other_order(w: Play) -> None:
     a.beat()
 
 
-@situation("a restarted follower that changes the protocol rebalances")
+@situation("a static follower restarts with another protocol: the group rebalances")
 def other_protocol(w: Play) -> None:
     a, b = w.client("a", instance="one", protocols=BOTH), w.client("b", instance="two", protocols=BOTH)
     w.stable(a, b)
@@ -143,7 +143,7 @@ def other_protocol(w: Play) -> None:
     b.answer()
 
 
-@situation("a restarted follower that changes its subscription")
+@situation("a static follower restarts with another subscription")
 def other_subscription(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -152,7 +152,7 @@ def other_subscription(w: Play) -> None:
     a.beat()
 
 
-@situation("a restarted member whose protocols do not fit")
+@situation("a static member restarts with an inconsistent protocol")
 def unfit(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -161,7 +161,7 @@ def unfit(w: Play) -> None:
     b.beat()
 
 
-@situation("a static member restarts while members are awaited")
+@situation("a static member restarts during PreparingRebalance")
 def preparing(w: Play) -> None:
     a, b, c = w.client("a", instance="one"), w.client("b", instance="two"), w.client("c")
     w.stable(a, b)
@@ -173,7 +173,7 @@ def preparing(w: Play) -> None:
     c.answer()
 
 
-@situation("a static member restarts while the assignment is awaited")
+@situation("a static member restarts during CompletingRebalance")
 def completing(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     a.enter()
@@ -219,7 +219,7 @@ def session(w: Play) -> None:
     b.commit(("orders", 0, 1))
 
 
-@situation("an administrator removes static members, and they are unknown")
+@situation("an administrator removes static members by LeaveGroup")
 def removed(w: Play) -> None:
     a, b, admin = w.client("a", instance="one"), w.client("b", instance="two"), w.client("admin")
     w.stable(a, b)
@@ -242,7 +242,7 @@ def side_by_side(w: Play) -> None:
     a.beat()
 
 
-@situation("a static member in a group that emptied", (5, 9))
+@situation("a static member joins an empty group that had members", (5, 9))
 def emptied(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     w.stable(a)
@@ -251,14 +251,14 @@ def emptied(w: Play, version: int) -> None:
     a.join(version, member_id="")
 
 
-@situation("a static member of no group with a member id", (5, 9))
+@situation("a static member joins an unknown group with a member id", (5, 9))
 def unknown(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     a.nobody_commits(("orders", 0, 1))
     a.join(version, member_id="nobody")
 
 
-@situation("generations and instances together in commits, heartbeats and syncs")
+@situation("a fenced group instance id together with an illegal generation: which error comes first")
 def precedence(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="two")
     w.stable(a, b)
@@ -269,7 +269,7 @@ def precedence(w: Play) -> None:
     b.commit(("orders", 0, 1), generation_id_or_member_epoch=9)
 
 
-@situation("a static member of a classic group changes its instance", (5, 9))
+@situation("a static member of a classic group changes its group instance id", (5, 9))
 def classic_instance_changes(w: Play, version: int) -> None:
     a = w.client("a", instance="one")
     w.stable(a, version=version)

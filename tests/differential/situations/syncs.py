@@ -28,7 +28,7 @@ def simple_group(w: Play, version: int) -> None:
     a.sync(version=version, member_id="nobody", generation_id=0)
 
 
-@situation("SyncGroup of a group that emptied", (0, 5))
+@situation("SyncGroup of an empty group that had members", (0, 5))
 def emptied(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -36,7 +36,7 @@ def emptied(w: Play, version: int) -> None:
     a.sync(version=version)
 
 
-@situation("the leader's assignments reach all", ALL)
+@situation("SyncGroup: the leader's assignments reach all members", ALL)
 def assigned(w: Play, version: int) -> None:
     a, b, c = w.clients("abc")
     a.enter()
@@ -55,7 +55,7 @@ def assigned(w: Play, version: int) -> None:
     a.sync({a: b"other"}, version)
 
 
-@situation("members that the leader forgot get nothing", (0, 5))
+@situation("SyncGroup: members without an assignment of the leader", (0, 5))
 def forgotten(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -68,7 +68,7 @@ def forgotten(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a leader that assigns nothing", (0, 5))
+@situation("SyncGroup of a leader without assignments", (0, 5))
 def no_assignments(w: Play, version: int) -> None:
     a = w.client("a")
     a.enter()
@@ -77,7 +77,7 @@ def no_assignments(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a member twice among the assignments", (0, 5))
+@situation("SyncGroup with a member twice among the assignments", (0, 5))
 def twice(w: Play, version: int) -> None:
     a = w.client("a")
     a.enter()
@@ -87,7 +87,7 @@ def twice(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a follower's assignments are not looked at")
+@situation("SyncGroup with assignments of a follower, which are ignored")
 def follower(w: Play) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -101,7 +101,7 @@ def follower(w: Play) -> None:
     b.answer()
 
 
-@situation("what SyncGroup refuses in a stable group", ALL)
+@situation("SyncGroup to a stable group: unknown member id, illegal generation", ALL)
 def refused(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -114,7 +114,7 @@ def refused(w: Play, version: int) -> None:
     a.sync(version=version)
 
 
-@situation("protocol type and name must be the group's")
+@situation("SyncGroup with another protocol type or name: inconsistent group protocol")
 def protocols(w: Play) -> None:
     a = w.client("a", protocols=BOTH)
     w.stable(a)
@@ -128,7 +128,7 @@ def protocols(w: Play) -> None:
     a.sync(version=4, protocol_type="connect")
 
 
-@situation("protocol type and name must be the group's while the assignment is awaited")
+@situation("SyncGroup with another protocol type or name during CompletingRebalance")
 def protocols_completing(w: Play) -> None:
     a = w.client("a")
     a.enter()
@@ -138,7 +138,7 @@ def protocols_completing(w: Play) -> None:
     a.sync({a: b"A"}, protocol_type=None)
 
 
-@situation("unknown instances cannot sync", (3, 4, 5))
+@situation("SyncGroup with an unknown group instance id", (3, 4, 5))
 def instances(w: Play, version: int) -> None:
     a = w.client("a")
     w.stable(a)
@@ -147,7 +147,7 @@ def instances(w: Play, version: int) -> None:
     a.sync(version=version, group_instance_id="")
 
 
-@situation("SyncGroup while members are awaited", ALL)
+@situation("SyncGroup during PreparingRebalance", ALL)
 def preparing(w: Play, version: int) -> None:
     a, b, c = w.clients("abc")
     w.stable(a)
@@ -159,7 +159,7 @@ def preparing(w: Play, version: int) -> None:
     a.sync(version=version, generation_id=5)
 
 
-@situation("SyncGroup with a member id that was handed out", (0, 5))
+@situation("SyncGroup with a pending member id", (0, 5))
 def pending(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     a.join()
@@ -169,7 +169,7 @@ def pending(w: Play, version: int) -> None:
     b.sync(version=version, generation_id=1)
 
 
-@situation("what SyncGroup refuses while the assignment is awaited", (0, 3, 5))
+@situation("SyncGroup during CompletingRebalance: unknown member id, illegal generation", (0, 3, 5))
 def completing(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     a.enter()
@@ -180,7 +180,7 @@ def completing(w: Play, version: int) -> None:
     b.sync({}, version)
 
 
-@situation("a rebalance answers those that wait for their assignment")
+@situation("SyncGroup that waits is answered REBALANCE_IN_PROGRESS by a new rebalance")
 def interrupted(w: Play) -> None:
     a, b, c = w.clients("abc")
     a.enter()
@@ -199,7 +199,7 @@ def interrupted(w: Play) -> None:
     c.answer()
 
 
-@situation("an assignment of many bytes")
+@situation("SyncGroup with a large assignment")
 def large(w: Play) -> None:
     a = w.client("a")
     a.enter()
@@ -208,7 +208,7 @@ def large(w: Play) -> None:
     a.sync()
 
 
-@situation("a group of another protocol type syncs", (0, 5))
+@situation("SyncGroup of a group whose protocol type is not consumer", (0, 5))
 def connect(w: Play, version: int) -> None:
     a = w.client("a", protocol_type="connect", protocols=(("default", b"url"),))
     a.enter()

@@ -32,7 +32,7 @@ def alone(w: Play) -> None:
     a.delete_groups()
 
 
-@situation("heartbeats while members are awaited keep a session alive")
+@situation("heartbeats during PreparingRebalance keep a session alive")
 def preparing(w: Play) -> None:
     a, b = w.client("a", session_ms=500, rebalance_ms=5000), w.client("b", rebalance_ms=5000)
     w.stable(a)
@@ -102,7 +102,7 @@ def leader_without_sync(w: Play) -> None:
     b.join()
 
 
-@situation("nobody syncs")
+@situation("no member sends SyncGroup: the rebalance timeout")
 def nobody_syncs(w: Play) -> None:
     a = w.client("a", rebalance_ms=400)
     a.enter()
@@ -112,7 +112,7 @@ def nobody_syncs(w: Play) -> None:
     a.sync({a: b"A"})
 
 
-@situation("a session ends while the assignment is awaited")
+@situation("a session ends during CompletingRebalance")
 def session_while_completing(w: Play) -> None:
     a, b = w.client("a", rebalance_ms=5000), w.client("b", session_ms=300, rebalance_ms=5000)
     a.enter()
@@ -140,7 +140,7 @@ def waiting_sync(w: Play) -> None:
     b.beat()
 
 
-@situation("a member id that is not used expires after the session timeout")
+@situation("a pending member id expires after the session timeout")
 def pending(w: Play) -> None:
     a = w.client("a", session_ms=300)
     a.join()
@@ -149,7 +149,7 @@ def pending(w: Play) -> None:
     a.describe()
 
 
-@situation("a member id that is not used holds up a rebalance until it expires")
+@situation("a pending member id delays a rebalance until it expires")
 def pending_holds_up(w: Play) -> None:
     a, b = w.client("a", rebalance_ms=9000), w.client("b", session_ms=500)
     w.stable(a)

@@ -41,7 +41,7 @@ def look(a: Producer, version: int = 8) -> None:
     a.client.fetch(("orders", 0, 1), version=version, require_stable=True)
 
 
-@transactional("offsets are committed with a transaction", ALL)
+@transactional("transactional offsets are committed with the transaction", ALL)
 def committed(w: Play, version: int) -> None:
     a = Producer(w)
     begin(a, version)
@@ -55,7 +55,7 @@ def committed(w: Play, version: int) -> None:
     a.client.describe()
 
 
-@transactional("offsets are not committed with an aborted transaction", (0, 3, 5))
+@transactional("transactional offsets are dropped with an aborted transaction", (0, 3, 5))
 def aborted(w: Play, version: int) -> None:
     a = Producer(w)
     a.client.nobody_commits(("orders", 0, 1))
@@ -69,7 +69,7 @@ def aborted(w: Play, version: int) -> None:
     a.client.list_groups()
 
 
-@transactional("offsets of a transaction that knows nothing of the group", ALL)
+@transactional("TxnOffsetCommit without AddOffsetsToTxn", ALL)
 def not_added(w: Play, version: int) -> None:
     a = Producer(w)
     commit(a, EXISTING, version=version)
@@ -80,7 +80,7 @@ def not_added(w: Play, version: int) -> None:
     look(a)
 
 
-@transactional("offsets of a producer that is another one", ALL)
+@transactional("TxnOffsetCommit of a fenced producer or with another producer id", ALL)
 def others(w: Play, version: int) -> None:
     a = Producer(w)
     a.init()
@@ -94,7 +94,7 @@ def others(w: Play, version: int) -> None:
     a.describe()
 
 
-@transactional("unknown partitions among the offsets of a transaction", ALL)
+@transactional("TxnOffsetCommit for unknown partitions among known ones", ALL)
 def unknown(w: Play, version: int) -> None:
     a = Producer(w)
     begin(a, version)
@@ -107,7 +107,7 @@ def unknown(w: Play, version: int) -> None:
     a.client.fetch(everything=True)
 
 
-@transactional("metadata that is too long, in a transaction", (0, 3, 5))
+@transactional("TxnOffsetCommit of metadata that is too large", (0, 3, 5))
 def long_metadata(w: Play, version: int) -> None:
     a = Producer(w)
     begin(a, version)
@@ -117,7 +117,7 @@ def long_metadata(w: Play, version: int) -> None:
     a.client.fetch(everything=True)
 
 
-@transactional("offsets of a transaction for a group that nobody knows", (3, 4, 5))
+@transactional("TxnOffsetCommit for an unknown group", (3, 4, 5))
 def no_group(w: Play, version: int) -> None:
     a = Producer(w)
     begin(a, version)
@@ -128,7 +128,9 @@ def no_group(w: Play, version: int) -> None:
     look(a)
 
 
-@transactional("offsets of a transaction by members of a live group", ALL)
+@transactional(
+    "TxnOffsetCommit by members of a live group: illegal generation, fenced instance, unknown member", ALL
+)
 def members(w: Play, version: int) -> None:
     a, m = Producer(w), w.client("m")
     w.stable(m)
@@ -147,7 +149,7 @@ def members(w: Play, version: int) -> None:
     look(a)
 
 
-@transactional("offsets of a transaction while the group rebalances", (3, 5))
+@transactional("TxnOffsetCommit while the group rebalances", (3, 5))
 def rebalancing(w: Play, version: int) -> None:
     a, m, n = Producer(w), w.client("m"), w.client("n")
     w.stable(m)
@@ -163,7 +165,7 @@ def rebalancing(w: Play, version: int) -> None:
     look(a)
 
 
-@transactional("offsets of a transaction by members of a consumer group", (3, 4, 5))
+@transactional("TxnOffsetCommit by members of a consumer group", (3, 4, 5))
 def consumer_members(w: Play, version: int) -> None:
     a, m = Producer(w), w.client("m")
     m.ask(
@@ -213,7 +215,7 @@ def two_producers(w: Play) -> None:
     look(a)
 
 
-@transactional("open offsets are deleted")
+@transactional("OffsetDelete of pending transactional offsets")
 def deleted(w: Play) -> None:
     a = Producer(w)
     a.init()
@@ -224,7 +226,7 @@ def deleted(w: Play) -> None:
     look(a)
 
 
-@transactional("a group with open offsets is deleted")
+@transactional("DeleteGroups of a group with pending transactional offsets")
 def group_deleted(w: Play) -> None:
     a = Producer(w)
     a.init()

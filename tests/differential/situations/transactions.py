@@ -152,7 +152,7 @@ def bad_ids(w: Play, version: int) -> None:
     a.init(version, transactional_id=None, transaction_timeout_ms=0)
 
 
-@transactional("a producer id without an epoch, or the other way round", (3, 5))
+@transactional("InitProducerId with a producer id without an epoch, or the reverse", (3, 5))
 def half_expected(w: Play, version: int) -> None:
     a = Producer(w)
     a.init(version, producer_epoch=0)
@@ -173,7 +173,7 @@ def recovery(w: Play, version: int) -> None:
     a.init(version, producer_id=5_000_000, producer_epoch=0)
 
 
-@transactional("a producer recovers into an id that nobody knows", (3, 5))
+@transactional("InitProducerId with a producer id of an unknown transactional id", (3, 5))
 def recovery_of_nothing(w: Play, version: int) -> None:
     a = Producer(w)
     a.init(version, producer_id=7_000_000, producer_epoch=3)
@@ -227,7 +227,7 @@ def added_unknown(w: Play, version: int) -> None:
     a.describe()
 
 
-@transactional("partitions for a producer that is another one", range(6))
+@transactional("AddPartitionsToTxn of a fenced producer or with another producer id", range(6))
 def added_by_others(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)
     a.add((topic, 0), version=version)
@@ -240,7 +240,7 @@ def added_by_others(w: Play, version: int) -> None:
     a.describe()
 
 
-@transactional("no partitions at all", (1, 3, 5))
+@transactional("AddPartitionsToTxn without partitions", (1, 3, 5))
 def added_nothing(w: Play, version: int) -> None:
     a = Producer(w)
     a.init()
@@ -306,7 +306,7 @@ def produced_without(w: Play, version: int) -> None:
     a.read(topic)
 
 
-@transactional("records of producers that are not the transaction's", (9, 11, 12, 13))
+@transactional("Produce in a transaction with a fenced or another producer", (9, 11, 12, 13))
 def produced_by_others(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)
     a.produce(topic, "one", version=version, producer_id=6_000_000, producer_epoch=0)
@@ -384,7 +384,7 @@ def aborted(w: Play, version: int) -> None:
     a.read(topic)
 
 
-@transactional("the end of a transaction that was not begun", range(6))
+@transactional("EndTxn of a transaction that was not begun", range(6))
 def ended_empty(w: Play, version: int) -> None:
     a = Producer(w)
     a.commit(version)
@@ -397,7 +397,7 @@ def ended_empty(w: Play, version: int) -> None:
     a.describe()
 
 
-@transactional("a transaction is ended twice", range(6))
+@transactional("EndTxn twice", range(6))
 def ended_twice(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)
     a.init()
@@ -410,7 +410,7 @@ def ended_twice(w: Play, version: int) -> None:
         a.describe()
 
 
-@transactional("a transaction is ended by a producer that is another one", range(6))
+@transactional("EndTxn of a fenced producer or with another producer id", range(6))
 def ended_by_others(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)
     a.init()

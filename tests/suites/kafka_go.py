@@ -20,12 +20,12 @@ SETTINGS = {
     "message.max.bytes": "200000000",
 }
 PANICS = (
-    "panics in a helper of its own before that asks a broker (`getOffsets` makes a ConsumerGroup without "
-    "`connect`), and so ends the process and all tests behind it"
+    "panics in its own helper before it sends a request (`getOffsets` makes a ConsumerGroup without "
+    "`connect`), which ends the process and all later tests"
 )
 NO_AUTHORIZER = (
     "needs a broker with an authorizer; access rules are not served. "
-    "Fails with Kafka as well, which has none configured here"
+    "Also fails with Kafka, which has none configured here"
 )
 NOT_RUN = {
     "TestReaderConsumerGroup/consumer_group_commits_on_close": PANICS,
@@ -47,7 +47,7 @@ class KafkaGo:
     port = PORT
     settings = SETTINGS
     adapted = (
-        "Nothing: the broker is on localhost:9092 and has the id 1. `KAFKA_VERSION=4.3.1` says which it is."
+        "Nothing: the broker is on localhost:9092 and has the id 1. `KAFKA_VERSION=4.3.1` gives its version."
     )
     not_run = NOT_RUN
     limit_s = 1500

@@ -39,7 +39,7 @@ NEEDS = (
     "python-snappy",
     "zstandard",
 )
-TLS = "starts a Kafka of its own with TLS, whichever broker is given; TLS is not served"
+TLS = "starts its own Kafka with TLS, whichever broker is given; TLS is not served"
 SSL_TESTS = "test/integration/test_ssl_integration.py"
 PORT = 21852
 SETTINGS = {
@@ -68,8 +68,8 @@ class KafkaPython:
     port = PORT
     settings = SETTINGS
     adapted = (
-        "The source distribution lacks `test/__init__.py` and `test/service.py`, which starts brokers: one that starts "
-        "nothing is added. `KAFKA_URI` names the broker, `KAFKA_VERSION=4.3` what the client takes it for."
+        "The source distribution lacks `test/__init__.py` and `test/service.py`, which starts brokers. Both are added; "
+        "this `service.py` starts nothing. `KAFKA_URI` gives the broker's address, `KAFKA_VERSION=4.3` its version."
     )
     not_run = NOT_RUN
     limit_s = 900

@@ -1,4 +1,4 @@
-"""docs/suites.md: what came of the suites, and what was left out of them."""
+"""docs/suites.md: the results of the suites, and the excluded tests."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from tests.suites.suite import Suite
 def results(runs: Iterable[Run]) -> str:
     """Return the table of runs."""
     lines = [
-        "| suite | broker | passed | of these when run again | failed | skipped | seconds | on |",
+        "| suite | broker | passed | of these, when run again | failed | skipped | seconds | date |",
         "|---|---|--:|--:|--:|--:|--:|---|",
     ]
     for run in runs:

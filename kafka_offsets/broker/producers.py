@@ -251,6 +251,8 @@ class Producers:
         is_late = attempt is not None and first > (
             0 if producer is None and attempt.begins_at_0 else attempt.lowest_sequence
         )
+        if producer is None and header.producer_epoch < NO_EPOCH:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         if producer is None:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_late else ErrorCode.NONE
         if header.producer_epoch == producer.epoch:

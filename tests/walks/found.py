@@ -135,6 +135,15 @@ def no_producer() -> list[Step]:
     ]
 
 
+def first_epochs() -> list[Step]:
+    own = {"producer_id": "$producer.a", "base_sequence": 0}
+    return [
+        make_topic(),
+        step("InitProducerId", 4, transactional_id=None, transaction_timeout_ms=0),
+        *(produce(9, producer_epoch=epoch, **own) for epoch in (-2, -1, 0)),
+    ]
+
+
 def added_none() -> list[Step]:
     own = {"transactional_id": "@x", "producer_id": "$producer.a", "producer_epoch": "$producer_epoch.a"}
     bare, some = {"name": TOPIC, "partitions": []}, {"name": "@u", "partitions": [0]}
@@ -216,6 +225,7 @@ FOUND = {
     "topics without partitions": empty_topics,
     "records of a partition deleted twice": named_twice,
     "a transactional batch without a producer id": no_producer,
+    "the first epoch of a producer": first_epochs,
     "no partitions added to a transaction": added_none,
     "the producers of a topic that cannot be": producers_of_no_topic,
     "a topic with a configuration of null": null_configs,

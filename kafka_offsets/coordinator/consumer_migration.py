@@ -209,11 +209,12 @@ def _leave_classic(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> Non
 
 
 def _refuse_waiting(shard: Shard, old: ClassicGroup, now: Now) -> list[Reply]:
-    """Return the answers to the joins and syncs that wait in a classic group: its members are to join again."""
+    """Return the answers to the joins and syncs that wait in a classic group: its members are to join again.
+
+    Sessions do not begin anew: as in Kafka, one whose timer was due in the meantime has none until the next answer.
+    """
     told = Draft(shard, now)
     for member in old.members.values():
-        if member.join is not None or member.sync is not None:
-            old.arm(member, shard.timers, now)
         rebalance.refuse_join(told, old, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
         rebalance.refuse_sync(told, member, ErrorCode.REBALANCE_IN_PROGRESS)
     return told.replies

@@ -182,8 +182,6 @@ class Consumers(Membership):
         if before is not None and before is not group:
             self.let_go(before)
         self.groups[group.id] = group
-        if isinstance(before, Group):
-            self._leave_classic(before)
         if before is not group or (owner is not None and owner is not old) or group.record() != was:
             self._write(token, group.id, record=group.record())
 
@@ -417,6 +415,7 @@ class Consumers(Membership):
         """A consumer group of a classic one's members, who have what they have."""
         if old.type != "consumer" or len(old.members) > self.settings.max_consumers:
             raise RefusedError(69)
+        self._answer_waiting(old)
         group = Modern(old.id, old.generation, target_epoch=old.generation)
         for m in old.members.values():
             if old.protocol not in dict(m.protocols):  # nobody has chosen one yet, or it is about to change
@@ -433,12 +432,14 @@ class Consumers(Membership):
         group.metadata = self._metadata(group)
         return group
 
-    def _leave_classic(self, old: Group) -> None:
+    def _answer_waiting(self, old: Group) -> None:
+        """All are to join again, whatever comes of the newcomer; their sessions are what they were."""
         for member in old.members.values():
             if member.join is not None:
                 self._refuse_join(member.join, 27, member.id)
             if member.sync is not None:
                 self.answers[member.sync] = Synced(27)
+            member.join = member.sync = None
 
     def _is_to_be_classic(self, group: Modern, leaving: list[Consumer], *, replaced: bool = False) -> bool:
         staying = len(group.members) - len(leaving)

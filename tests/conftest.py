@@ -39,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-docs", action="store_true", help="write the generated tables of docs/ and README.md again"
     )
+    parser.addoption(
+        "--rewrite-stories",
+        action="store_true",
+        help="write our answers in tests/stories again, never Kafka's",
+    )
 
 
 def pytest_report_header() -> str:

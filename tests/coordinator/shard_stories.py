@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kafka_offsets.coordinator import expiry, offsets, stored, transactional_offsets
-from kafka_offsets.coordinator.result import Record, RequestContext, Result
+from kafka_offsets.coordinator.result import Record, RequestContext
 from kafka_offsets.errors import error_code_of
 from kafka_offsets.protocol import conditions, messages
 from tests.coordinator.group_world import Asked, World, subscription
 
-OFFSET_COMMIT, OFFSET_FETCH_VERSION = 8, 8
+FETCH_VERSION = 8
 Fields = dict[str, str]
 
 
@@ -147,7 +147,7 @@ class Teller:
         retention, version = int(fields.pop("retention", -1)), int(fields.pop("version", 9))
         request = self._request(messages.OffsetCommitRequest, fields, fields.pop("group"))
         request.retention_time_ms = retention
-        return self._replies(self.world.ask(OFFSET_COMMIT, offsets.commit, request, version))
+        return self._replies(self.world.ask(8, offsets.commit, request, version))
 
     def _fetch(self, fields: Fields) -> list[str]:
         group, is_stable = fields.pop("group"), fields.pop("require_stable", "") == "true"
@@ -155,8 +155,8 @@ class Teller:
             partitions = [int(index) for index in fields.pop("partition").split(",")]
             wanted = [(fields.pop("topic"), bytes(16), partitions)]
         else:
-            wanted = offsets.all_topics(self.shard, group, OFFSET_FETCH_VERSION)
-        found = offsets.fetch(self.shard, group, wanted, OFFSET_FETCH_VERSION, require_stable=is_stable)
+            wanted = offsets.all_topics(self.shard, group, FETCH_VERSION)
+        found = offsets.fetch(self.shard, group, wanted, FETCH_VERSION, require_stable=is_stable)
         lines = []
         for topic, _, partitions in found:
             for index, entry, error in partitions:

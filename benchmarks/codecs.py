@@ -356,7 +356,7 @@ def first_use(prefix: str, shown: int = 12) -> None:
 
 
 def import_times() -> None:
-    for module in ("kafka_offsets", "kafka_offsets.protocol.messages", "kafka_offsets.broker.server"):
+    for module in ("kafka_offsets", "kafka_offsets.protocol.messages", "kafka_offsets.broker.network.server"):
         times = [in_fresh_process(_IMPORT, module)[0] for _ in range(IMPORT_RUNS)]
         median = statistics.median(times)
         mark = "!" if module == "kafka_offsets" and median > IMPORT_GOAL_MS else ""

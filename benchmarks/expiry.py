@@ -32,17 +32,17 @@ import time
 import urllib.request
 from pathlib import Path
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import SystemClock
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import LogConfig
+from kafka_offsets.storage.log.log import LogConfig
 
 TOPICS = 10
 TOPIC_ID = bytes(range(16))

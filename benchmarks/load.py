@@ -31,14 +31,14 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.peers.kafka_log import DIRECTORY, kafka_on
-from kafka_offsets.broker import loading
+from kafka_offsets.broker.coordination import loading
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.segment import segment_name
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.segment import segment_name
 
 SEGMENT_BYTES = 100 << 20
 WAYS = {"columns": loading.replay_in_columns, "records": loading.replay}

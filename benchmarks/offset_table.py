@@ -50,7 +50,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 
 LAYOUTS = (
     ("100", "1", "plain"),

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch

@@ -31,9 +31,9 @@ import struct
 import timeit
 from collections.abc import Callable
 
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.produced_batch import check_batch, find_batch
-from kafka_offsets.broker.topic_config import TopicConfig
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.topic import TopicConfig
+from kafka_offsets.broker.partition.batch_validation import check_batch, find_batch
 from kafka_offsets.clock import Now
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import (

@@ -34,18 +34,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination.snapshots import Done, Work
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.durability import sync_all
-from kafka_offsets.broker.snapshots import Done, Work
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 
 TOPICS = 10
 TOPIC_ID = bytes(range(16))

@@ -31,11 +31,12 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.spark import options, segments
-from kafka_offsets.storage.segment import segment_name
+from kafka_offsets.spark import options
+from kafka_offsets.spark.reader import segments
+from kafka_offsets.storage.log.segment import segment_name
 
 GROUPS, TOPICS, PARTITIONS = 2_000, 6, 12
 START_MS = 1_750_000_000_000

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.compacted import Compacted
-    from kafka_offsets.broker.server import Broker
-    from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+    from kafka_offsets.broker.network.server import Broker
+    from kafka_offsets.broker.partition.compacted import Compacted
+    from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
     from kafka_offsets.errors import (
         CommitRefusedError,
         ConfigError,
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 _NOT_IN_ERRORS = {
-    "Broker": "kafka_offsets.broker.server",
-    "Compacted": "kafka_offsets.broker.compacted",
-    "OffsetAndMetadata": "kafka_offsets.coordinator.offset_table",
+    "Broker": "kafka_offsets.broker.network.server",
+    "Compacted": "kafka_offsets.broker.partition.compacted",
+    "OffsetAndMetadata": "kafka_offsets.coordinator.offsets.table",
 }
 
 

@@ -68,17 +68,17 @@ def _drop_output() -> None:
 
 def _run(words: list[str]) -> int:
     if words[:1] == ["inspect"]:
-        from kafka_offsets import inspect
+        from kafka_offsets.commands import inspect
 
         return inspect.main(words[1:])
     if words[:1] in (["offsets"], ["groups"]):
-        from kafka_offsets.client import command
+        from kafka_offsets.commands import groups_and_offsets as command
 
         parser = _Parser(prog=f"kafka-offsets {words[0]}", description=_ASKS[words[0]])
         command.add_actions(parser, words[0])
         return command.run(parser.parse_args(words[1:], argparse.Namespace(command=words[0])))
     if words[:1] == ["spark"]:
-        from kafka_offsets.spark import command as spark_command
+        from kafka_offsets.commands import spark as spark_command
 
         parser = _Parser(prog="kafka-offsets spark", description=_SPARK)
         spark_command.add_actions(parser)
@@ -184,17 +184,19 @@ def _version() -> str:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from kafka_offsets.broker.log_writer import logging_to_standard_error
+    from kafka_offsets.broker.network.log_writer import logging_to_standard_error
 
     with logging_to_standard_error():
         return _serve_and_log(options)
 
 
 def _serve_and_log(options: argparse.Namespace) -> int:
-    from kafka_offsets.broker.config import Config
+    from kafka_offsets.broker.config.keys import Config
 
     config = Config.load(dict(options.set), options.config)
-    from kafka_offsets.broker.serving import serve  # after the configuration: a mistake is told at once
+    from kafka_offsets.broker.network.server_process import (
+        serve,  # after the configuration: a mistake is told at once
+    )
 
     listener = config.listener()
     host = options.host if options.host is not None else listener.host
@@ -212,7 +214,7 @@ def _serve_and_log(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from kafka_offsets.broker.check import check
+    from kafka_offsets.commands.check import check
 
     code = 0
     for line, is_damage in check(options.directory, as_json=options.json):
@@ -222,9 +224,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _compact(options: argparse.Namespace) -> int:
-    from kafka_offsets.broker.compact import compact_directory
-    from kafka_offsets.broker.config import Config
+    from kafka_offsets.broker.config.keys import Config
     from kafka_offsets.clock import SystemClock
+    from kafka_offsets.commands.compact import compact_directory
 
     config = Config.load(dict(options.set), options.config)
     is_whole = True

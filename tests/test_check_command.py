@@ -11,12 +11,12 @@ import google_crc32c
 import pytest
 
 from kafka_offsets import cli
-from kafka_offsets.broker import snapshots
-from kafka_offsets.broker.check import check
+from kafka_offsets.broker.coordination import snapshots
+from kafka_offsets.commands.check import check
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import LogConfig
-from kafka_offsets.storage.producer_state import decode_state
+from kafka_offsets.storage.log.log import LogConfig
+from kafka_offsets.storage.log.producer_state import decode_state
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.transactional_core import Producer
 from tests.conftest import DATA, REPOSITORY

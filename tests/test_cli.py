@@ -139,12 +139,12 @@ def test_an_error_of_the_system_is_told_in_its_own_words(error: OSError, said: s
 
 def test_options_win_over_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[tuple[object, ...]] = []
-    from kafka_offsets.broker import serving
+    from kafka_offsets.broker.network import server_process
 
     def serve(config: object, host: str, port: int, data_directory: Path | None, *_: object) -> None:
         calls.append((host, port, data_directory))
 
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(server_process, "serve", serve)
     keys = ["serve", "--set", "listeners=PLAINTEXT://[::1]:1234", "--set", f"log.dirs={tmp_path}"]
     assert cli.main(["serve"]) == 0
     assert cli.main(keys) == 0
@@ -158,13 +158,13 @@ def test_options_win_over_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyP
 
 def test_keys_of_the_command_line_win_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     loaded: list[tuple[int, int]] = []
-    from kafka_offsets.broker import serving
-    from kafka_offsets.broker.config import Config
+    from kafka_offsets.broker.config.keys import Config
+    from kafka_offsets.broker.network import server_process
 
     def serve(config: Config, *_: object) -> None:
         loaded.append((config.num_partitions, config.group_max_size))
 
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(server_process, "serve", serve)
     path = tmp_path / "server.properties"
     path.write_text("num.partitions=3\ngroup.max.size=4\n")
     assert (

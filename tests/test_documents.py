@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import Broker
-from kafka_offsets.broker.apis import SERVED, Api
+from kafka_offsets.broker.api.table import SERVED, Api
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from tests.conftest import REPOSITORY, GeneratedPart
 from tests.documents import pages
 from tests.interop import matrix

@@ -12,37 +12,37 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from kafka_offsets.broker import admin, fetch
-from kafka_offsets.broker.apis import API_VERSIONS, Api, Apis, Route, served_apis
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.api import fetch, topic_admin
+from kafka_offsets.broker.api.fetch_sessions import FetchSessions
+from kafka_offsets.broker.api.table import API_VERSIONS, Api, Apis, Route, served_apis
+from kafka_offsets.broker.config.group import GroupConfigs
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection, KnownHeader
-from kafka_offsets.broker.deadlines import Deadline, Deadlines
-from kafka_offsets.broker.durability import Durability, Sync, sync_inline
-from kafka_offsets.broker.expiry import Expiry
-from kafka_offsets.broker.fetch_sessions import FetchSessions
-from kafka_offsets.broker.gather import Part
-from kafka_offsets.broker.group_config import GroupConfigs
-from kafka_offsets.broker.idle_connections import IdleConnections
-from kafka_offsets.broker.log_opener import LogOpener
-from kafka_offsets.broker.maintenance import Maintenance, adopted_configs, offsets_topic_configs
-from kafka_offsets.broker.metrics import Metrics
-from kafka_offsets.broker.partitions import Partition, Topics
-from kafka_offsets.broker.recovery_points import RecoveryPoints
-from kafka_offsets.broker.response_budget import ResponseBudget
-from kafka_offsets.broker.runtime import (
+from kafka_offsets.broker.coordination.expiry import Expiry
+from kafka_offsets.broker.coordination.runtime import (
     CoordinatorRuntime,
     HostedShard,
     Read,
     coordinator_error,
     group_settings,
 )
-from kafka_offsets.broker.shard_loader import ShardLoader
-from kafka_offsets.broker.shard_work import continue_work
-from kafka_offsets.broker.snapshots import Background, Snapshots, run_inline
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.transactions import TransactionCoordinator
+from kafka_offsets.broker.coordination.shard_loader import ShardLoader
+from kafka_offsets.broker.coordination.shard_work import continue_work
+from kafka_offsets.broker.coordination.snapshots import Background, Snapshots, run_inline
+from kafka_offsets.broker.coordination.transactions import TransactionCoordinator
+from kafka_offsets.broker.durability import Durability, Sync, sync_inline
+from kafka_offsets.broker.idle_connections import IdleConnections
+from kafka_offsets.broker.metrics import Metrics
+from kafka_offsets.broker.partition.log_cleaner import Maintenance, adopted_configs, offsets_topic_configs
+from kafka_offsets.broker.partition.log_opener import LogOpener
+from kafka_offsets.broker.partition.partitions import Partition, Topics
+from kafka_offsets.broker.partition.recovery_points import RecoveryPoints
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.broker.reply_aggregator import Part
+from kafka_offsets.broker.response_budget import ResponseBudget
+from kafka_offsets.broker.scheduler import Deadline, Deadlines
 from kafka_offsets.clock import Clock, Now, SystemClock
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Closing, Held, RequestContext, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
@@ -55,7 +55,7 @@ from kafka_offsets.protocol.connection import (
 )
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import Files, MemoryFiles
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 
 _UNANSWERED = 100
 """Requests that one connection may have decided and unanswered; its further frames wait."""
@@ -289,7 +289,7 @@ class BrokerCore:
 
     def create_topic(self, name: str, partition_count: int, configs: dict[str, str]) -> None:
         """Create a topic; ValueError when it exists already or when name, count or configuration is not allowed."""
-        error, message = admin.check_new_topic(self, name, partition_count, configs)
+        error, message = topic_admin.check_new_topic(self, name, partition_count, configs)
         if error is not ErrorCode.NONE:
             raise ValueError(f"topic {name!r}: {message or error.name}")
         self.topics.create(name, partition_count, configs)

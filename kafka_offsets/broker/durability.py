@@ -13,12 +13,12 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.coordination.runtime import HostedShard
     from kafka_offsets.broker.core import BrokerCore
-    from kafka_offsets.broker.deadlines import Deadline
-    from kafka_offsets.broker.runtime import HostedShard
+    from kafka_offsets.broker.scheduler import Deadline
 
 logger = new_logger(__name__)
 

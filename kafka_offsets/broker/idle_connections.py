@@ -9,7 +9,7 @@ from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
-    from kafka_offsets.broker.deadlines import Deadline
+    from kafka_offsets.broker.scheduler import Deadline
 
 _CHECK_MS = 1000
 """Idle connections are looked for at most this often."""

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafka_offsets.coordinator import consumer_records, stored, stored_columns
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.consumer_records import ConsumerKey
+from kafka_offsets.coordinator import stored, stored_columns
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.dense_ids import StringIds, WordIds
-from kafka_offsets.coordinator.group import ClassicGroup
-from kafka_offsets.coordinator.offset_pages import PAGE_PARTITIONS
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.stored_columns import OffsetColumns
 from kafka_offsets.errors import ProtocolError

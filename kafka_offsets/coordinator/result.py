@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.connection import Parts
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import consumer_heartbeat, consumer_records, rebalance, stored
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.consumer_records import ConsumerKey
-from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import rebalance
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.meters import Meters
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import Record, Reply, Result
 from kafka_offsets.coordinator.timers import Timer, Timers
 from kafka_offsets.logs import new_logger

@@ -46,12 +46,12 @@ from typing import Any, NamedTuple, Self
 
 import google_crc32c
 
-from kafka_offsets.coordinator import consumer_records
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.consumer_records import ConsumerKey
-from kafka_offsets.coordinator.group import ClassicGroup
-from kafka_offsets.coordinator.offset_pages import ROW_BYTES, StoredPage
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.offsets.pages import ROW_BYTES, StoredPage
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import Group, Shard
 from kafka_offsets.coordinator.stored import OffsetKey, parse_key
 from kafka_offsets.errors import ProtocolError

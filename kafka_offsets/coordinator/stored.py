@@ -24,9 +24,9 @@ import struct
 from functools import lru_cache
 from typing import NamedTuple
 
-from kafka_offsets.coordinator import consumer_records
-from kafka_offsets.coordinator.consumer_records import ConsumerKey
-from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]

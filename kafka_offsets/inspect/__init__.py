@@ -2,7 +2,7 @@
 
 What stands where is declared in construct: messages from their schemas, record batches and index files by hand. The
 declarations share no code with the codecs that serve clients, so that each can judge the other. Slow, and meant to be;
-nothing else of the package imports it.
+only the command `kafka-offsets inspect` imports it.
 
     declarations  what the bytes are
     lines         what a line of an explanation is
@@ -12,10 +12,8 @@ nothing else of the package imports it.
     capture       wire captures as a timeline
     json_lines    the lines for machines
     guess         the API of a frame that does not name it
-    command       files, hex, options, output
 """
 
-from kafka_offsets.inspect.command import main
 from kafka_offsets.inspect.declarations import InspectError
 
-__all__ = ["InspectError", "main"]
+__all__ = ["InspectError"]

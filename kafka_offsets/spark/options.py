@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.spark import schema
-from kafka_offsets.spark.query import ALL, LATEST, Query
+from kafka_offsets.spark.reader.query import ALL, LATEST, Query
 
 FAMILIES = {
     "consumer": tuple(kind for kind in schema.KINDS.values() if kind.startswith("consumer_group")),

@@ -17,9 +17,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kafka_offsets.spark import live, options, schema, segments
+from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.options import OptionError, Options
-from kafka_offsets.spark.tail import SegmentLog
+from kafka_offsets.spark.reader import live, segments
+from kafka_offsets.spark.reader.tail import SegmentLog
 
 NAME = "consumer_offsets"
 """What `spark.read.format` takes."""

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_offsets.spark import options, segments
+from kafka_offsets.spark import options
+from kafka_offsets.spark.reader import segments
 
 
 def read_batches(path: str | Path, **given: str) -> Iterator[pa.RecordBatch]:

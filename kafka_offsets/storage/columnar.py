@@ -32,7 +32,7 @@ from kafka_offsets.protocol.records import (
 from kafka_offsets.protocol.varint import read_varint
 from kafka_offsets.storage.batch_walk import batch_starts
 from kafka_offsets.storage.files import File
-from kafka_offsets.storage.segment import read_exactly, walk
+from kafka_offsets.storage.log.segment import read_exactly, walk
 
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]

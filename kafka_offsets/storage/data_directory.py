@@ -45,12 +45,12 @@ from kafka_offsets.storage.checkpoints import (
     encode_uuid,
 )
 from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS, ClientSettings
-from kafka_offsets.storage.closing import close_logs
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.kept_file import KeptFile
-from kafka_offsets.storage.loading import PARTITION_METADATA
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.segment import LOG_SUFFIX
+from kafka_offsets.storage.log.closing import close_logs
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.opening import PARTITION_METADATA
+from kafka_offsets.storage.log.segment import LOG_SUFFIX
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"

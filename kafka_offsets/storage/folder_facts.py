@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from kafka_offsets.protocol.records import read_batch_header
 from kafka_offsets.storage.files import Files
-from kafka_offsets.storage.segment import walk
-from kafka_offsets.storage.summary import decode_summary
+from kafka_offsets.storage.log.segment import walk
+from kafka_offsets.storage.log.summary import decode_summary
 
 
 class Facts(NamedTuple):

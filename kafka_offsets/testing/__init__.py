@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker, Snapshot
     from kafka_offsets.testing.clock import ManualClock
-    from kafka_offsets.testing.cluster import Cluster
+    from kafka_offsets.testing.cluster.cluster import Cluster
     from kafka_offsets.testing.events import (
         Event,
         caught_up,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         record_produced,
         topic_created,
     )
-    from kafka_offsets.testing.fault import Fault
-    from kafka_offsets.testing.faults import Faults
+    from kafka_offsets.testing.faults.control import Faults
+    from kafka_offsets.testing.faults.fault import Fault
     from kafka_offsets.testing.groups import GroupView, MemberView
     from kafka_offsets.testing.recording import RecordedRequest, Requests
     from kafka_offsets.testing.seeding import ConsumedRecord
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "broker": ("Broker", "Snapshot"),
     "clock": ("ManualClock",),
-    "cluster": ("Cluster",),
-    "fault": ("Fault",),
-    "faults": ("Faults",),
+    "cluster.cluster": ("Cluster",),
+    "faults.fault": ("Fault",),
+    "faults.control": ("Faults",),
     "events": (
         "Event",
         "caught_up",

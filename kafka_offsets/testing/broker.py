@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from kafka_offsets.broker import server as embedded
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.partitions import NotOpenYetError
-from kafka_offsets.broker.server import Peer
-from kafka_offsets.broker.writing import Transport, Writer
+from kafka_offsets.broker.network import server as embedded
+from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.socket_writer import Transport, Writer
+from kafka_offsets.broker.partition.partitions import NotOpenYetError
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
@@ -35,7 +35,7 @@ from kafka_offsets.testing.seeding import (
 )
 
 if TYPE_CHECKING:
-    from kafka_offsets.testing.faults import Faults
+    from kafka_offsets.testing.faults.control import Faults
 
 _PRODUCE_VERSION = 9
 _PRODUCE_TIMEOUT_MS = 30_000
@@ -333,9 +333,9 @@ class Broker(embedded.Broker):
 
     @property
     def faults(self) -> "Faults":
-        """The faults of this broker, such as errors, lost connections, a full disk: `kafka_offsets.testing.faults`."""
+        """The faults of this broker, such as errors, lost connections, a full disk: `kafka_offsets.testing.Faults`."""
         if self._faults is None:
-            from kafka_offsets.testing.faults import Faults  # costs those who want none nothing
+            from kafka_offsets.testing.faults.control import Faults  # costs those who want none nothing
 
             self._faults = Faults(self)
         return self._faults
@@ -543,7 +543,9 @@ def _expecting_refusals() -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        from kafka_offsets.testing.disk_faults import InjectedError  # costs those who want none nothing
+        from kafka_offsets.testing.faults.disk_faults import (
+            InjectedError,  # costs those who want none nothing
+        )
 
         if not isinstance(error, InjectedError):
             raise

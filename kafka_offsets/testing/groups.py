@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 
 Place = tuple[str, int]
 """A topic and a partition."""

@@ -33,14 +33,14 @@ from hypothesis.stateful import (
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.testing import placing
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.cluster import Cluster
-from kafka_offsets.testing.fault import Fault
-from kafka_offsets.testing.faults import Faults
+from kafka_offsets.testing.cluster.cluster import Cluster
+from kafka_offsets.testing.faults import partial_errors
+from kafka_offsets.testing.faults.control import Faults
+from kafka_offsets.testing.faults.fault import Fault
+from kafka_offsets.testing.faults.interception import Call
 from kafka_offsets.testing.groups import GroupView
-from kafka_offsets.testing.interception import Call
 
 _CONFIG = {"connections.max.idle.ms": -1, "log.retention.ms": -1}
 """Whatever the clock does, no record goes, and no client is disconnected for having nothing to say."""
@@ -357,7 +357,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             return
         done = set(self.done())
         for topic in call.request.topics:
-            name = placing.topic_name(call._core, topic)
+            name = partial_errors.topic_name(call._core, topic)
             for partition in topic.partitions:
                 offset = partition.committed_offset
                 ahead = [

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker
     from kafka_offsets.testing.clock import ManualClock
-    from kafka_offsets.testing.cluster import Cluster
+    from kafka_offsets.testing.cluster.cluster import Cluster
 
 MARKER = (
     "kafka(topics=None, config=None, brokers=None): how the broker of the fixture kafka_broker is made, or the cluster "
@@ -77,7 +77,7 @@ def _running(request: pytest.FixtureRequest, brokers: int) -> "Iterator[Broker]"
     is_cluster = brokers > 1 or wanted.brokers is not None
     try:
         if is_cluster:
-            from kafka_offsets.testing.cluster import Cluster
+            from kafka_offsets.testing.cluster.cluster import Cluster
 
             made: Broker = Cluster(wanted.config, brokers=wanted.brokers or brokers, clock=clock, record=True)
         else:

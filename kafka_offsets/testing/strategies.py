@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol import records as record_format
 from kafka_offsets.protocol.compression import Compression

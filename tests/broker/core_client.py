@@ -4,7 +4,7 @@ import itertools
 import struct
 from typing import Any
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.durability import Sync, sync_inline

@@ -4,8 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator import consumer_records, stored
-from kafka_offsets.coordinator.consumer_records import (
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.records import (
     Current,
     GroupEpoch,
     MemberState,
@@ -13,7 +14,7 @@ from kafka_offsets.coordinator.consumer_records import (
     Subscription,
     TargetEpoch,
 )
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, rewrite_batch

@@ -3,13 +3,13 @@
 import itertools
 from typing import Any
 
-from kafka_offsets.broker import fetch, list_offsets, produce, transaction_requests
-from kafka_offsets.broker.apis import SERVED
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.fetch_sessions import FetchSessions
-from kafka_offsets.broker.partitions import Partition, Topics
+from kafka_offsets.broker.api import fetch, log_offsets, produce, transactions
+from kafka_offsets.broker.api.fetch_sessions import FetchSessions
+from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination.transactions import TransactionCoordinator
+from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.broker.response_budget import ResponseBudget
-from kafka_offsets.broker.transactions import TransactionCoordinator
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol import messages
@@ -23,11 +23,11 @@ KNOWN_EPOCH = 1_700_000_000_000
 
 HANDLERS = {
     "ProduceRequest": produce.produce,
-    "InitProducerIdRequest": transaction_requests.init_producer_id,
+    "InitProducerIdRequest": transactions.init_producer_id,
     "FetchRequest": fetch.fetch,
-    "ListOffsetsRequest": list_offsets.list_offsets,
-    "OffsetForLeaderEpochRequest": list_offsets.offset_for_leader_epoch,
-    "DeleteRecordsRequest": list_offsets.delete_records,
+    "ListOffsetsRequest": log_offsets.list_offsets,
+    "OffsetForLeaderEpochRequest": log_offsets.offset_for_leader_epoch,
+    "DeleteRecordsRequest": log_offsets.delete_records,
 }
 
 

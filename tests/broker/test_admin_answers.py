@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.storage.files import MemoryFiles

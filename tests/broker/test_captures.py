@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.protocol import messages
 from tests.broker.core_client import API_VERSIONS_KEY, CoreClient, make_core
 from tests.conftest import DATA

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.runtime import partition_for
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages

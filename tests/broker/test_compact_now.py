@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, Compacted
-from kafka_offsets.broker import log_opener
-from kafka_offsets.broker.compact_now import compact_now
+from kafka_offsets.broker.coordination.snapshots import run_inline
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.snapshots import run_inline
+from kafka_offsets.broker.partition import log_opener
+from kafka_offsets.broker.partition.forced_compaction import compact_now
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage import data_directory
-from kafka_offsets.storage.compaction import Compaction, Steps
+from kafka_offsets.storage.cleaner.compaction import Compaction, Steps
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_maintenance import SMALL, advance, commit_many, offsets_log

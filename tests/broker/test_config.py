@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.config import KEYS, Config, Listener, config_table, parse_listener
-from kafka_offsets.broker.config_keys import Key, Kind, Source, Synonym, text_of
-from kafka_offsets.broker.properties import read_properties
-from kafka_offsets.broker.unfollowed_keys import UNFOLLOWED
+from kafka_offsets.broker.config.keys import KEYS, Config, Listener, config_table, parse_listener
+from kafka_offsets.broker.config.properties import read_properties
+from kafka_offsets.broker.config.types import Key, Kind, Source, Synonym, text_of
+from kafka_offsets.broker.config.unfollowed_keys import UNFOLLOWED
 from kafka_offsets.errors import ConfigError
 from tests.conftest import DATA, REPOSITORY, GeneratedPart
 

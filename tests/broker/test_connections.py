@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.inner_peer import InnerPeer
-from kafka_offsets.broker.server import Peer, Server
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.inner_peer import InnerPeer
+from kafka_offsets.broker.network.server import Peer, Server
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from tests.broker.core_client import CoreClient, make_core

@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_offsets.broker.apis import Apis
+from kafka_offsets.broker.api.table import Apis
+from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.runtime import partition_for
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.storage.faults import FaultyFiles
 
@@ -284,7 +284,7 @@ def test_a_bug_in_a_handler_is_answered_and_logged(
     def broken(*arguments: object, **named: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("kafka_offsets.coordinator.offsets._check_group", broken)
+    monkeypatch.setattr("kafka_offsets.coordinator.offsets.requests._check_group", broken)
     client = CoreClient(core)
     assert client.commit("g", {("t", 0): 1}) == {("t", 0): ErrorCode.UNKNOWN_SERVER_ERROR}
     assert "OffsetCommit v8 failed" in caplog.text

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.server import Server
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.server import Server
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

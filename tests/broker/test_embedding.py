@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, ConfigError, OffsetAndMetadata, StorageError
-from kafka_offsets.broker import server as server_module
-from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.network import server as server_module
 from tests.conftest import REPOSITORY
 from tests.interop import wire
 from tests.interop.wire import Connection

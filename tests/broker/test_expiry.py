@@ -8,11 +8,11 @@ import pytest
 
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import expiry
+from kafka_offsets.coordinator.offsets import expiry
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.expiry_story import SETTINGS, Story
 from tests.broker.transactional_core import Producer

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, ErrorCode, testing
-from kafka_offsets.broker.apis import SERVED
+from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.errors import ConnectionLostError, StorageError
 from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing import releases
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.faults import Faults
+from kafka_offsets.testing.faults.control import Faults
 
 NOT_COORDINATOR, NOT_LEADER = ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_LEADER_OR_FOLLOWER
 LOADING, NONE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import fetch
+from kafka_offsets.broker.api import fetch
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.broker.partition_core import PartitionCore, batch, whole_batches

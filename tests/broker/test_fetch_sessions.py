@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import fetch_sessions
-from kafka_offsets.broker.fetch_sessions import EVICTION_MS
+from kafka_offsets.broker.api import fetch_sessions
+from kafka_offsets.broker.api.fetch_sessions import EVICTION_MS
 from kafka_offsets.errors import ErrorCode
 from tests.broker.partition_core import PartitionCore, batch
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_offsets.broker import giving_way as module
-from kafka_offsets.broker.giving_way import INTERVAL_S, giving_way
+from kafka_offsets.broker.network import switch_interval as module
+from kafka_offsets.broker.network.switch_interval import INTERVAL_S, giving_way
 
 
 @pytest.fixture(autouse=True)

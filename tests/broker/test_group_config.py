@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.group_config import GroupConfigs
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files, MemoryFiles
@@ -165,7 +165,7 @@ def test_what_the_brokers_keys_do_not_allow_any_more_does_not_count() -> None:
 
 
 def test_so_many_groups_have_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_offsets.broker.group_config.MOST_GROUPS", 2)
+    monkeypatch.setattr("kafka_offsets.broker.config.group.MOST_GROUPS", 2)
     core = broker()
     groups: GroupConfigs = core.group_configs
     for name in ("a", "b"):

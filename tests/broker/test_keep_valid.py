@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from kafka_offsets.broker.rescue import readable_keys
+from kafka_offsets.broker.coordination.repair import readable_keys
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, make_core
 from tests.storage.batches import varint, write
 from tests.storage.faults import FaultyFiles

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker import loading
+from kafka_offsets.broker.coordination import loading
 from kafka_offsets.coordinator import dense_ids, stored
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, rewrite_batch
 from kafka_offsets.storage import columnar
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.broker.offsets_logs import IDS, entry, logs
 from tests.conftest import DATA
 
@@ -256,7 +256,7 @@ def test_a_missing_numpy_is_told_of_where_it_would_help(
 
 
 def test_numpy_is_imported_for_a_long_log_alone() -> None:
-    program = "import sys, kafka_offsets.broker.runtime; sys.exit('numpy' in sys.modules)"
+    program = "import sys, kafka_offsets.broker.coordination.runtime; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

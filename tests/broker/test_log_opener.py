@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import log_opener
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partition import log_opener
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage import data_directory
-from kafka_offsets.storage import segment as segment_module
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import Log
-from kafka_offsets.storage.segment import Segment
+from kafka_offsets.storage.log import segment as segment_module
+from kafka_offsets.storage.log.log import Log
+from kafka_offsets.storage.log.segment import Segment
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_shard_loader import LateBackground
 from tests.storage.batches import batch

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from kafka_offsets.broker.log_writer import LogWriter
+from kafka_offsets.broker.network.log_writer import LogWriter
 from tests.conftest import REPOSITORY
 
 

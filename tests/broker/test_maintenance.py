@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import loading, maintenance
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.coordination.snapshots import run_inline
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.partitions import Partition
-from kafka_offsets.broker.snapshots import run_inline
+from kafka_offsets.broker.partition import log_cleaner
+from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.compaction import Compaction, Steps
+from kafka_offsets.storage.cleaner.compaction import Compaction, Steps
+from kafka_offsets.storage.cleaner.swap import Job
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
-from kafka_offsets.storage.swap import Job
 from tests.broker.core_client import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 from tests.storage.keyed import records, table
@@ -433,7 +434,7 @@ def test_the_cleaner_goes_on_when_a_round_cannot_even_begin(
 ) -> None:
     last = commit_many(CoreClient(core), 30)
     refused = _RefusedOnce(error)
-    monkeypatch.setattr(maintenance, "Compaction", refused)
+    monkeypatch.setattr(log_cleaner, "Compaction", refused)
     size = offsets_log(core).log.size
     advance(core, 20_000)
     assert not refused.errors

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, ConfigError, cli
-from kafka_offsets.broker import metrics, prometheus
+from kafka_offsets.broker import metrics
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.coordinator.group import GroupState
+from kafka_offsets.broker.network import prometheus
+from kafka_offsets.coordinator.classic.group import GroupState
 from kafka_offsets.protocol import messages
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.expiry_story import SETTINGS, Story
@@ -271,5 +272,5 @@ def test_without_prometheus_client_the_port_is_refused_in_one_line(
 
 
 def test_prometheus_client_is_imported_for_its_port_alone() -> None:
-    code = "import sys, kafka_offsets.broker.server; sys.exit('prometheus_client' in sys.modules)"
+    code = "import sys, kafka_offsets.broker.network.server; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import groups, metadata, pacing
+from kafka_offsets.broker import incremental
+from kafka_offsets.broker.api import groups, metadata
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import membership
+from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from tests.broker.core_client import CoreClient, make_core
@@ -211,7 +212,7 @@ def test_a_step_that_fails_fails_the_request(
 
 
 def test_a_budget_is_spent_when_nothing_is_left_and_then_is_whole_again() -> None:
-    budget = pacing.Budget(10)
+    budget = incremental.Budget(10)
     assert [budget.spend(cost) for cost in (4, 5, 1, 9, 1, 50, 9)] == [
         False, False, True, False, True, True, False,
     ]  # fmt: skip

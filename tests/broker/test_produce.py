@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.produce import fail_produce
-from kafka_offsets.broker.transaction_requests import fail_init_producer_id
+from kafka_offsets.broker.api.produce import fail_produce
+from kafka_offsets.broker.api.transactions import fail_init_producer_id
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression

@@ -4,16 +4,16 @@ import random
 
 import pytest
 
-from kafka_offsets.broker import known_producers
-from kafka_offsets.broker.partitions import NotOpenYetError, Partition
-from kafka_offsets.broker.producers import Producers
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition import producer_recovery
+from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.broker.partition.producers import Producers
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.transactional_core import Producer, fetch
 from tests.storage.keyed import mark, put
@@ -25,8 +25,8 @@ PRODUCER_ID = 9
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs of a few batches are long."""
-    monkeypatch.setattr(known_producers, "_FEW_RECORDS", 4)
-    monkeypatch.setattr(known_producers, "_STEP_BATCHES", 3)
+    monkeypatch.setattr(producer_recovery, "_FEW_RECORDS", 4)
+    monkeypatch.setattr(producer_recovery, "_STEP_BATCHES", 3)
 
 
 def long_log() -> Log:
@@ -93,7 +93,7 @@ def test_what_is_appended_and_compacted_meanwhile_is_in_what_is_known(rng: rando
 
 def test_a_reading_begins_anew_when_the_log_is_compacted() -> None:
     log = long_log()
-    reading = known_producers.ProducerReading(log, None)
+    reading = producer_recovery.ProducerReading(log, None)
     partition = partition_of(log, [])
     with pytest.raises(NotOpenYetError):
         partition.producers.dumps()
@@ -146,7 +146,7 @@ def test_a_log_that_has_grown_much_since_is_read_on_from_there() -> None:
     for _ in range(9):
         put(log, (b"k", b"v"))
     partition.leave_producers(keep_index=False)
-    found = known_producers.saved_producers(log)
+    found = producer_recovery.saved_producers(log)
     assert found is not None
     assert found.end_offset == log.log_end_offset, "a stop reads the rest"
 

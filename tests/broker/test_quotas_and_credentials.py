@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.broker import admin_credentials, admin_quotas
+from kafka_offsets.broker.api import credentials
+from kafka_offsets.broker.api import quotas as admin_quotas
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -94,12 +95,12 @@ def test_what_is_kept_of_a_password_is_what_rfc_5802_says_and_not_the_salted_pas
     client_key = hmac.new(salted, b"Client Key", "sha512").digest()
     assert kept.stored_key == hashlib.sha512(client_key).digest()
     assert kept.server_key == hmac.new(salted, b"Server Key", "sha512").digest()
-    read = admin_credentials.ScramCredential(*kept)
+    read = credentials.ScramCredential(*kept)
     assert salted not in read and client_key not in read
 
 
 def test_no_more_credentials_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_credentials, "MOST_CREDENTIALS", 2)
+    monkeypatch.setattr(credentials, "MOST_CREDENTIALS", 2)
     core = make_core()
     full = (UNACCEPTABLE, "2 credentials are set, which is as many as may be")
     assert set_passwords(core, "a", "b", "c") == {"a": (NONE, None), "b": (NONE, None), "c": full}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import snapshots
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.coordination import snapshots
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kafka_offsets.broker import record_scan
-from kafka_offsets.broker.record_scan import scan
+from kafka_offsets.broker.partition import record_scan
+from kafka_offsets.broker.partition.record_scan import scan
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.records import HEADER_BYTES, NewRecord, encode_batch
 from kafka_offsets.protocol.varint import encode_varint, read_varint, read_varlong

@@ -8,7 +8,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.checkpoints import decode_offsets
 from kafka_offsets.storage.data_directory import RECOVERY_POINT_CHECKPOINT
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.crash_story import LateWork

@@ -5,17 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_offsets.broker import partitions
-from kafka_offsets.broker.known_producers import read_producers, saved_producers
-from kafka_offsets.broker.partitions import Partition
-from kafka_offsets.broker.producers import Producers
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition import partitions
+from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.broker.partition.producer_recovery import read_producers, saved_producers
+from kafka_offsets.broker.partition.producers import Producers
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.errors import ErrorCode, OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.producer_state import PRODUCER_STATE
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.producer_state import PRODUCER_STATE
 from tests.broker.core_client import make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.faults import FaultyFiles

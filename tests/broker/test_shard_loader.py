@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker
-from kafka_offsets.broker import loading, rescue
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination import loading, repair
+from kafka_offsets.broker.coordination.snapshots import Done, Work, run_inline
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.snapshots import Done, Work, run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.result import Record
@@ -18,7 +18,7 @@ from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.broker.test_commit_options import stable, turn
 from tests.broker.test_core import LateSync
@@ -173,7 +173,7 @@ def test_what_damage_hides_is_not_said_again_behind_a_commit_that_came_meanwhile
     background = LateBackground()
     core = starting(files, background, offsets_commit_while_loading=True, recovery="keep-valid")
     client = CoreClient(core)
-    records_in_force = rescue.records_in_force
+    records_in_force = repair.records_in_force
 
     def and_a_commit(log: Log, shard: Shard, in_log: Shard | None) -> list[Record]:
         found = records_in_force(log, shard, in_log)
@@ -181,7 +181,7 @@ def test_what_damage_hides_is_not_said_again_behind_a_commit_that_came_meanwhile
         assert client.commit("s", {("t", 0): 12}) == {("t", 0): 0}
         return found
 
-    monkeypatch.setattr(rescue, "records_in_force", and_a_commit)
+    monkeypatch.setattr(repair, "records_in_force", and_a_commit)
     background.run(core)
     assert client.committed("s") == {("t", 0): 12, ("t", 1): 11}
     monkeypatch.undo()

@@ -9,17 +9,17 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from kafka_offsets.broker import snapshots
+from kafka_offsets.broker.coordination import snapshots
+from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.runtime import partition_for
-from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.coordinator import snapshot as coordinator_snapshot
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, make_core
 from tests.storage.faults import Crash, FaultyFiles
 

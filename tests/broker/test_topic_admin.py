@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.apis import SERVED
+from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.topic_names import Collisions, invalid_topic_name
+from kafka_offsets.broker.partition.topic_names import Collisions, invalid_topic_name
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.config_keys import Key, Kind, Source, Synonym, text_of
-from kafka_offsets.broker.topic_config import TOPIC_KEYS, TopicConfig, check_topic_configs, describe_topic
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.topic import TOPIC_KEYS, TopicConfig, check_topic_configs, describe_topic
+from kafka_offsets.broker.config.types import Key, Kind, Source, Synonym, text_of
 from kafka_offsets.errors import ConfigError
 from tests.conftest import DATA, GeneratedPart
 

@@ -6,9 +6,9 @@ import pytest
 
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import topic_resolution
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.topic_patterns import TopicPattern
+from kafka_offsets.coordinator.consumer import topic_resolution
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.patterns import TopicPattern
 from kafka_offsets.protocol import messages
 from tests.broker.core_client import CoreClient, make_core
 

@@ -4,13 +4,14 @@ import pytest
 
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import transaction_records, transactions
-from kafka_offsets.coordinator.transactions import LAST_EPOCH, State
+from kafka_offsets.coordinator.transactions import decisions as transactions
+from kafka_offsets.coordinator.transactions import records as transaction_records
+from kafka_offsets.coordinator.transactions.decisions import LAST_EPOCH, State
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import Files, MemoryFiles
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.transactional_core import OLD, Producer, fetch, read
 

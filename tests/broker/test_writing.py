@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.server import Server
-from kafka_offsets.broker.writing import Writer
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.server import Server
+from kafka_offsets.broker.network.socket_writer import Writer
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts, encode_response
 from kafka_offsets.storage.files import MemoryFiles

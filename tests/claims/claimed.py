@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kafka_offsets.broker.compact_now import compact_now
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partition.forced_compaction import compact_now
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored

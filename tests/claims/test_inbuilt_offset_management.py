@@ -13,7 +13,7 @@ Not served, and so without a test:
 
 import pytest
 
-from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

@@ -5,7 +5,7 @@ Not served, and so without a test: that a static consumer sends no LeaveGroup wh
 
 import pytest
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import World

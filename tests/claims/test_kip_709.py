@@ -6,7 +6,7 @@ requests.
 
 import pytest
 
-from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.broker.transactional_core import Producer

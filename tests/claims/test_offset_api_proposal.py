@@ -13,10 +13,10 @@ import tracemalloc
 
 import pytest
 
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles

@@ -5,7 +5,7 @@ Served in full; what it calls compact() is the round of expiry, and its log merg
 
 import pytest
 
-from kafka_offsets.broker.runtime import partition_for
+from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

@@ -4,8 +4,10 @@ import itertools
 from typing import Any
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import consumer_heartbeat, join, membership, offsets, sync
-from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ErrorCode

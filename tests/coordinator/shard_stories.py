@@ -17,7 +17,9 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from kafka_offsets.coordinator import expiry, offsets, stored, transactional_offsets
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offsets import expiry, transactional_offsets
+from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext
 from kafka_offsets.errors import error_code_of
 from kafka_offsets.protocol import conditions, messages

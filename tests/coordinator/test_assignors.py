@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_offsets.coordinator import consumer_records
-from kafka_offsets.coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.java_order import OrderedByHash, hash_order, string_hash, timeline_order
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.assignors import ASSIGNORS, GroupSpec, Subscriber
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.java_order import (
+    OrderedByHash,
+    hash_order,
+    string_hash,
+    timeline_order,
+)
 from tests.conftest import DATA
 
 Target = dict[bytes, frozenset[int]]

@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import (
-    consumer_heartbeat,
-    consumer_records,
-    join,
-    membership,
-    offsets,
-    stored,
-    sync,
-)
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.consumer_records import ConsumerKey
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ErrorCode

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import consumer_heartbeat, join, membership, sync
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup, GroupState
-from kafka_offsets.coordinator.group import ClassicGroup
+from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup, GroupState
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.coordinator.snapshot import Snapshot, SnapshotHead, SnapshotTail, SnapshotWriter

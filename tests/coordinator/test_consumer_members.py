@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import consumer_draft as draft
-from kafka_offsets.coordinator import consumer_records as records
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer_records import Current, MemberState
+from kafka_offsets.coordinator.consumer import draft, records
+from kafka_offsets.coordinator.consumer.records import Current, MemberState
+from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
 from kafka_offsets.coordinator.result import Record
-from kafka_offsets.coordinator.topic_hash import group_hash, topic_hash
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.coordinator.consumer_world import ConsumerWorld, assigned, id_of, owned

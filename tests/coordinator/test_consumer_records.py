@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import consumer_records as records
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer_records import (
+from kafka_offsets.coordinator.consumer import records
+from kafka_offsets.coordinator.consumer.records import (
     ClassicMember,
     ConsumerKey,
     Current,

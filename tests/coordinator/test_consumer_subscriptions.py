@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import consumer_heartbeat, join, sync
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.classic import join, sync
+from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ErrorCode

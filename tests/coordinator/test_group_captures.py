@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import join, membership, offsets, stored, sync
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ErrorCode

@@ -3,7 +3,8 @@
 import pytest
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import rebalance, stored
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.timers import Timer

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.group import ClassicGroup, GroupState
-from kafka_offsets.coordinator.rebalance import unload
+from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.classic.rebalance import unload
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import Asked, World, subscription
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import group, join, stored
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import group, join
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import TOPIC, World, subscription

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import membership, stored
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import TOPIC, Asked, World, subscription

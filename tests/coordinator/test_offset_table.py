@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kafka_offsets.coordinator import offset_table, packed_rows
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.offsets import packed_rows
+from kafka_offsets.coordinator.offsets import table as offset_table
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

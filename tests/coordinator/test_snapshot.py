@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator import consumer_records, snapshot, stored
-from kafka_offsets.coordinator.offset_table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator import snapshot, stored
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.coordinator.snapshot import (
     Snapshot,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kafka_offsets.coordinator import stored, sync
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import sync
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import World, subscription

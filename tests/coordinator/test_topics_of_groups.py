@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator.topic_hash import group_hash, topic_hash, xxh3
-from kafka_offsets.coordinator.topic_patterns import TOO_LARGE, PatternError, TopicPattern
+from kafka_offsets.coordinator.consumer.patterns import TOO_LARGE, PatternError, TopicPattern
+from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash, xxh3
 
 PATTERNS = Path(__file__).parents[1] / "data" / "topic_patterns.jsonl.gz"
 """What com.google.re2j 1.8 of Kafka 4.3.1 said of each pattern: the topics it matches, or why it is none."""

@@ -7,8 +7,9 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import transaction_records, transactions
-from kafka_offsets.coordinator.transactions import (
+from kafka_offsets.coordinator.transactions import decisions as transactions
+from kafka_offsets.coordinator.transactions import records as transaction_records
+from kafka_offsets.coordinator.transactions.decisions import (
     LAST_EPOCH,
     NO_EPOCH,
     Decision,

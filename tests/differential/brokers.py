@@ -4,7 +4,7 @@ import socket
 import time
 from typing import Protocol
 
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore, Connection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError

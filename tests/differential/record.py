@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafka_offsets.broker.apis import SERVED
+from kafka_offsets.broker.api.table import SERVED
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.stories import STORIES, file_of, stored

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.apis import SERVED
+from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.errors import error_code_of
 from tests.broker.admin_situations import DIFFERENT as DIFFERENT_ADMINISTRATION
 from tests.conftest import DATA

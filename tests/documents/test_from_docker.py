@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import Broker
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
 from tests.documents import pages
 
 PAGE = "from-docker.md"

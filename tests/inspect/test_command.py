@@ -202,7 +202,7 @@ def test_a_path_that_cannot_be_read_is_told(
     path: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if path == "/dev/zero":
-        monkeypatch.setattr("kafka_offsets.inspect.command._MAX_HEX_BYTES", 1000)
+        monkeypatch.setattr("kafka_offsets.commands.inspect._MAX_HEX_BYTES", 1000)
         said = said.replace("268435456", "1000")
     assert refusal(capsys, path) == said
 
@@ -273,7 +273,7 @@ def test_what_the_terminal_cannot_show_is_escaped() -> None:
 
 
 def test_construct_is_imported_by_this_command_alone() -> None:
-    source = "import sys, kafka_offsets.cli, kafka_offsets.broker.server; print('construct' in sys.modules)"
+    source = "import sys, kafka_offsets.cli, kafka_offsets.broker.network.server; print('construct' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY, timeout=20, check=True
     )

@@ -7,9 +7,9 @@ import sys
 from concurrent.futures import Future
 
 from kafka_offsets import cli
-from kafka_offsets.broker.compact_now import Answer, compact_now
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.forced_compaction import Answer, compact_now
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
 
 EVERY_MS = 50

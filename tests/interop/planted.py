@@ -10,13 +10,13 @@ from typing import Any
 
 from kafka_offsets import cli
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.partitions import Partition
-from kafka_offsets.broker.producers import AppendedBatch, Producers
+from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.broker.partition.producers import AppendedBatch, Producers
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 
 LOST = 5
 """The answer to one in so many Produce requests is lost."""

@@ -13,8 +13,8 @@ from kafka.errors import KafkaError
 
 from kafka_offsets import Broker, ErrorCode
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.fault import Fault
-from kafka_offsets.testing.faults import Faults
+from kafka_offsets.testing.faults.control import Faults
+from kafka_offsets.testing.faults.fault import Fault
 
 pytestmark = [
     pytest.mark.interop,

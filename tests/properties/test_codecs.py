@@ -140,7 +140,7 @@ def test_a_message_or_version_that_does_not_exist_is_refused() -> None:
 
 def test_importing_the_package_does_not_import_hypothesis() -> None:
     code = (
-        "import sys, kafka_offsets, kafka_offsets.testing, kafka_offsets.broker.server\n"
+        "import sys, kafka_offsets, kafka_offsets.testing, kafka_offsets.broker.network.server\n"
         "assert 'hypothesis' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -218,7 +218,7 @@ def test_importing_the_broker_reads_no_schema() -> None:
         "from kafka_offsets import schema_files\n"
         "schema_files.read = None\n"
         "from kafka_offsets.protocol import messages\n"
-        "import kafka_offsets.broker.server\n"
+        "import kafka_offsets.broker.network.server\n"
         "assert not messages._loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

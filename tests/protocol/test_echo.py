@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator import offsets
+from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.echo import compile_echo

@@ -11,8 +11,8 @@ from typing import Any
 
 from kafka_offsets.broker.core import BrokerCore, Connection
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import consumer_records
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result, TransactionalResult
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol import messages

@@ -2,7 +2,7 @@
 
 import random
 
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from tests.simulation.clients import Client
 from tests.simulation.consumer_model import Modern
 from tests.simulation.model import STABLE

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import maintenance
+from kafka_offsets.broker.coordination.runtime import HostedShard
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.runtime import HostedShard
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
-from kafka_offsets.coordinator.consumer_records import Current
-from kafka_offsets.coordinator.group import ClassicGroup
-from kafka_offsets.coordinator.reconciliation import Step
+from kafka_offsets.broker.partition import log_cleaner
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.reconciliation import Step
+from kafka_offsets.coordinator.consumer.records import Current
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.storage import key_map
+from kafka_offsets.storage.cleaner import offset_map
 from tests.simulation.simulation import plan_of, run, shrink, steps_of
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -91,7 +91,7 @@ def tombstone_revived_by_replay(patch: pytest.MonkeyPatch) -> None:
 
 
 def tombstone_revived_by_compaction(patch: pytest.MonkeyPatch) -> None:
-    put = key_map._put_plain
+    put = offset_map._put_plain
 
     def the_first_one_counts(keys: dict[bytes, int], *rest: Any) -> None:
         found: dict[bytes, int] = {}
@@ -99,8 +99,8 @@ def tombstone_revived_by_compaction(patch: pytest.MonkeyPatch) -> None:
         for key, offset in found.items():
             keys.setdefault(key, offset)
 
-    patch.setattr(key_map, "_put_plain", the_first_one_counts)
-    patch.setattr(maintenance, "load_columns", lambda: None)  # else numpy, if loaded by others, makes the map
+    patch.setattr(offset_map, "_put_plain", the_first_one_counts)
+    patch.setattr(log_cleaner, "load_columns", lambda: None)  # else numpy, if loaded by others, makes the map
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kafka_offsets.broker import loading
-from kafka_offsets.broker.config import Config
-from kafka_offsets.broker.gather import Part
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.broker.reply_aggregator import Part
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.errors import ProtocolError, StorageError

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from kafka_offsets.broker import loading
+from kafka_offsets.broker.coordination import loading
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol.records import read_batch_header
-from kafka_offsets.spark import options, schema, segments
+from kafka_offsets.spark import options, schema
+from kafka_offsets.spark.reader import segments
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.broker.test_loading import new_shard
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers, encode_batch
-from kafka_offsets.spark import columnar, groups, latest, options, plain, schema, segments
-from kafka_offsets.storage.segment import segment_name
+from kafka_offsets.spark import options, schema
+from kafka_offsets.spark.reader import columnar, groups, latest, plain, segments
+from kafka_offsets.storage.log.segment import segment_name
 from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
 from tests.spark import reference

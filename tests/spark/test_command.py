@@ -60,7 +60,7 @@ class Command:
 
     def __call__(self, *words: object) -> list[str]:
         """Run a command; return the lines it prints."""
-        from kafka_offsets.spark import command
+        from kafka_offsets.commands import spark as command
 
         parser = argparse.ArgumentParser(prog="kafka-offsets spark")
         command.add_actions(parser)
@@ -131,7 +131,8 @@ def test_times_are_in_utc_wherever_the_command_runs(
     spark: "SparkSession", capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = datetime(2026, 7, 1, 12, 30, 0, 5_000, UTC)
-    from kafka_offsets.spark import command, report
+    from kafka_offsets.commands import spark as command
+    from kafka_offsets.spark import report
 
     rows = spark.createDataFrame([(at,)], "at TIMESTAMP")
     monkeypatch.setenv("TZ", "America/New_York")
@@ -175,7 +176,7 @@ def test_spark_submit_runs_a_command_in_a_process_of_its_own(tmp_path: Path) -> 
 def test_what_cannot_be_done_is_said_in_one_line(
     spark_command: Command, spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kafka_offsets.spark.command import SparkCommandError
+    from kafka_offsets.commands.spark import SparkCommandError
 
     with pytest.raises(SparkCommandError, match="no segments of __consumer_offsets there") as caught:
         spark_command("latest", tmp_path)

@@ -14,7 +14,7 @@ LIGHT = (
     "kafka_offsets.testing",
     "kafka_offsets.testing.plugin",
     "kafka_offsets.spark",
-    "kafka_offsets.spark.command",
+    "kafka_offsets.commands.spark",
 )
 HEAVY = ("pyspark", "pandas", "pyarrow", "numpy", "fsspec", "matplotlib", "jinja2")
 

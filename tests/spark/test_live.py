@@ -6,8 +6,9 @@ import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.errors import ErrorCode, RefusedError
-from kafka_offsets.spark import live, options
-from kafka_offsets.spark.live import Range
+from kafka_offsets.spark import options
+from kafka_offsets.spark.reader import live
+from kafka_offsets.spark.reader.live import Range
 from kafka_offsets.testing import Broker as BrokerForTests
 from tests.spark import reference
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_offsets.spark.outcomes import ABORTED, COMMITTED, NONE, OPEN, Ahead, Marker, of_batches
+from kafka_offsets.spark.reader.outcomes import ABORTED, COMMITTED, NONE, OPEN, Ahead, Marker, of_batches
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.keyed import mark, put
 
 Wanted = list[int] | None

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from kafka_offsets.spark.options import OptionError
-from kafka_offsets.spark.segments import NoLogError
+from kafka_offsets.spark.reader.segments import NoLogError
 from kafka_offsets.spark.table import read_table
 from tests.conftest import DATA
 

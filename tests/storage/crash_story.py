@@ -25,17 +25,17 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from kafka_offsets.broker import snapshots
-from kafka_offsets.broker.config import Config
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination import snapshots
+from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.coordination.snapshots import Done, Work, run_inline
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.durability import sync_all
-from kafka_offsets.broker.runtime import partition_for
-from kafka_offsets.broker.snapshots import Done, Work, run_inline
-from kafka_offsets.broker.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.log import Log
+from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, commit_request
 from tests.storage.batches import batch, content
 from tests.storage.crash_files import RecordingFiles

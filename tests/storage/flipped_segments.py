@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from kafka_offsets.broker.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
 from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, NEW_SUFFIX
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.segment import INDEX_SUFFIXES, LOG_SUFFIX, NEW_SUFFIX
 from tests.storage.batches import write
 
 FULL_EACH = 5000

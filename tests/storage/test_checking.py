@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.checking import Checker, Finding, Kind
 from kafka_offsets.storage.client_settings import ScramCredential
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.repair.check import Checker, Finding, Kind
 from tests.conftest import DATA
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.test_recovery import TWO, small_store, store_content

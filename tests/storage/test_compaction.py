@@ -8,7 +8,7 @@ import pytest
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers
-from kafka_offsets.storage.compaction import (
+from kafka_offsets.storage.cleaner.compaction import (
     Compaction,
     CompactionConfig,
     CompactionResult,
@@ -17,9 +17,9 @@ from kafka_offsets.storage.compaction import (
     load_columns,
     run,
 )
+from kafka_offsets.storage.cleaner.offset_map import Columns
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
-from kafka_offsets.storage.key_map import Columns
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import copy_of, write
 from tests.storage.keyed import WALL, check_legal, mark, names, put, records, table
 

@@ -7,11 +7,11 @@ from itertools import count, islice
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.checking import Checker, Kind
-from kafka_offsets.storage.compaction import CompactionConfig, compact
+from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.segment import walk
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.segment import walk
+from kafka_offsets.storage.repair.check import Checker, Kind
 from tests.storage.batches import copy_of, write
 from tests.storage.crash_files import CrashPoint, RecordingFiles, Sync
 from tests.storage.faults import Crash, FaultyFiles

@@ -7,7 +7,7 @@ import pytest
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.data_directory import FIRST_PRODUCER_ID, DataDirectory, NewTopic, Topic
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.faults import FaultyFiles
 

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import LogConfig
+from kafka_offsets.storage.log.log import LogConfig
 from tests.storage.batches import batch, content
 
 LOGS = 60

@@ -11,7 +11,7 @@ import pytest
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import batch, content, copy_of
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"

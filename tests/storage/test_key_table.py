@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 np = pytest.importorskip("numpy")
 
+from kafka_offsets.storage.cleaner.key_table import LONGEST_KEY, NO_OFFSET, KeyTable  # noqa: E402
 from kafka_offsets.storage.columnar import PADDING  # noqa: E402
-from kafka_offsets.storage.key_table import LONGEST_KEY, NO_OFFSET, KeyTable  # noqa: E402
 
 KEYS = st.one_of(
     st.binary(max_size=12),

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.checking import Checker
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import SMALL_FILE_BYTES, DiskFiles
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.producer_state import producer_state_writer, saved_producer_state
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.producer_state import producer_state_writer, saved_producer_state
+from kafka_offsets.storage.repair.check import Checker
 from tests.storage.batches import content, fill
 
 LARGE = 1 << 30

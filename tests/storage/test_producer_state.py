@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.broker.partitions import Partition
+from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.producer_state import encode_aborted, encode_snapshot
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.producer_state import encode_aborted, encode_snapshot
 
 LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
 SNAPSHOTS = sorted(LOGS.glob("*/*/*.snapshot"))

@@ -8,7 +8,7 @@ import pytest
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import Content, batch, content, copy_of, fill, write
 from tests.storage.faults import Crash, FaultyFiles
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.compaction import Compaction, CompactionConfig
+from kafka_offsets.storage.cleaner.compaction import Compaction, CompactionConfig
 from kafka_offsets.storage.files import Files, MemoryFile, MemoryFiles
-from kafka_offsets.storage.leader_epochs import EpochRun, LeaderEpochs
-from kafka_offsets.storage.loading import Name, Promise
-from kafka_offsets.storage.log import Log, LogConfig
-from kafka_offsets.storage.summary import (
+from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.opening import Name, Promise
+from kafka_offsets.storage.log.summary import (
     SEGMENTS_SUMMARY,
     decode_summary,
     remove_summary,

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.checking import Checker, Kind
-from kafka_offsets.storage.compaction import CompactionConfig, compact
+from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
-from kafka_offsets.storage.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.repair.check import Checker, Kind
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.crash_files import LOST, WHOLE, CrashPoint, Fate, RecordingFiles, Write
 from tests.storage.faults import FaultyFiles

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.segment import Recovery
+from kafka_offsets.storage.log.segment import Recovery
 from tests.broker.core_client import CoreClient
 from tests.slices import DoneSlices
 from tests.storage.batches import write

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.broker import log_opener
+from kafka_offsets.broker.partition import log_opener
 from kafka_offsets.testing import Broker, record_produced
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from kafka_offsets.broker import server as embedded
+from kafka_offsets.broker.network import server as embedded
 from kafka_offsets.client import commits
 from kafka_offsets.errors import CommitRefusedError
 from kafka_offsets.testing.machines import ConsumerMachine, Guarantee, check

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from kafka_offsets import ErrorCode
-from kafka_offsets.broker.server import Peer
-from kafka_offsets.inspect import command
+from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.commands import inspect as command
 from kafka_offsets.inspect.capture import timeline
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker, record_produced, recording

@@ -1,0 +1,1 @@
+"""APIs: the table of those that are served, and a handler for each of them."""

@@ -1,0 +1,226 @@
+"""What administrators ask about a cluster of one broker without an authorizer: rules, directories, leaders, resources.
+
+No partition moves here, the one broker leads everything, and there are no access rules; each API says so with Kafka's
+codes and words, which were recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.api.config_admin import Resource
+from kafka_offsets.broker.api.topic_admin import is_too_late
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_NO_AUTHORIZER = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
+_LOG_DIRS_ERROR_SINCE = 3
+
+_PREFERRED, _UNCLEAN = 0, 1
+"""The types of an election."""
+
+
+# -- access rules -------------------------------------------------------------------------------------------------
+
+
+def describe_acls(
+    core: BrokerCore, request: messages.DescribeAclsRequest, context: RequestContext, now: Now
+) -> messages.DescribeAclsResponse:
+    """Answer SECURITY_DISABLED, as every broker without an authorizer."""
+    message = "No Authorizer is configured on the broker"
+    return messages.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
+
+
+def fail_describe_acls(
+    request: messages.DescribeAclsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeAclsResponse:
+    """Answer `error`."""
+    return messages.DescribeAclsResponse(error_code=error, error_message=None)
+
+
+def create_acls(
+    core: BrokerCore, request: messages.CreateAclsRequest, context: RequestContext, now: Now
+) -> messages.CreateAclsResponse:
+    """Answer SECURITY_DISABLED to each rule."""
+    answer = messages.CreateAclsResponse
+    return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
+
+
+def fail_create_acls(
+    request: messages.CreateAclsRequest, error: ErrorCode, api_version: int
+) -> messages.CreateAclsResponse:
+    """Answer every rule with `error`."""
+    answer = messages.CreateAclsResponse
+    return answer(results=[answer.AclCreationResult(error, None) for _ in request.creations])
+
+
+def delete_acls(
+    core: BrokerCore, request: messages.DeleteAclsRequest, context: RequestContext, now: Now
+) -> messages.DeleteAclsResponse:
+    """Answer SECURITY_DISABLED to each filter."""
+    answer = messages.DeleteAclsResponse
+    return answer(filter_results=[answer.DeleteAclsFilterResult(*_NO_AUTHORIZER) for _ in request.filters])
+
+
+def fail_delete_acls(
+    request: messages.DeleteAclsRequest, error: ErrorCode, api_version: int
+) -> messages.DeleteAclsResponse:
+    """Answer every filter with `error`."""
+    answer = messages.DeleteAclsResponse
+    return answer(filter_results=[answer.DeleteAclsFilterResult(error, None) for _ in request.filters])
+
+
+# -- DescribeLogDirs ----------------------------------------------------------------------------------------------
+
+
+def describe_log_dirs(
+    core: BrokerCore, request: messages.DescribeLogDirsRequest, context: RequestContext, now: Now
+) -> messages.DescribeLogDirsResponse:
+    """Answer the size of each log that was asked for, in the one directory there is.
+
+    What does not exist is left out, as by Kafka. No log is opened for it: of one that is not open its files are looked
+    at, StorageError when that is refused. The size of the volume is told as not known.
+    """
+    answer = messages.DescribeLogDirsResponse
+    topics = []
+    for name, indexes in _asked_logs(core, request).items():
+        topic = core.topics.get(name)
+        if topic is None:
+            continue
+        partitions = []
+        for index in sorted(indexes):
+            if 0 <= index < topic.partition_count:
+                partition = topic.partitions[index]
+                size = core.directory.log_bytes(name, index) if partition is None else partition.log.size
+                partitions.append(answer.DescribeLogDirsPartition(index, size, 0, is_future_key=False))
+        if partitions:
+            topics.append(answer.DescribeLogDirsTopic(name, partitions))
+    return answer(results=[answer.DescribeLogDirsResult(ErrorCode.NONE, core.directory.files.root, topics)])
+
+
+def _asked_logs(core: BrokerCore, request: messages.DescribeLogDirsRequest) -> dict[str, set[int]]:
+    if request.topics is None:
+        return {name: set(range(core.topics.id_and_partition_count(name)[1])) for name in core.topics.names()}
+    asked: dict[str, set[int]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.topic, set()).update(topic.partitions)
+    return asked
+
+
+def fail_describe_log_dirs(
+    request: messages.DescribeLogDirsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeLogDirsResponse:
+    """Answer `error`; a version that has no place for it, of its one directory."""
+    answer = messages.DescribeLogDirsResponse
+    if api_version >= _LOG_DIRS_ERROR_SINCE:
+        return answer(error_code=error)
+    return answer(results=[answer.DescribeLogDirsResult(error, "")])
+
+
+# -- leaders and replicas -----------------------------------------------------------------------------------------
+
+
+def elect_leaders(
+    core: BrokerCore, request: messages.ElectLeadersRequest, context: RequestContext, now: Now
+) -> messages.ElectLeadersResponse:
+    """Answer that every partition has its leader. Asked about all, it answers topics without partitions, as Kafka."""
+    answer = messages.ElectLeadersResponse
+    wanted = request.topic_partitions
+    if wanted != [] and is_too_late(request.timeout_ms):
+        return fail_elect_leaders(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+    if wanted != [] and request.election_type not in (_PREFERRED, _UNCLEAN):
+        refused = fail_elect_leaders(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        for result in refused.replica_election_results:
+            for partition in result.partition_result:
+                partition.error_message = f"Unknown election type {request.election_type}"
+        return refused
+    if wanted is None:
+        return answer(
+            replica_election_results=[answer.ReplicaElectionResult(name, []) for name in core.topics.names()]
+        )
+    results = []
+    for asked in wanted:
+        partitions = []
+        for index in asked.partitions:
+            error, message = _election(core, asked.topic, index)
+            partitions.append(answer.PartitionResult(index, error, message))
+        results.append(answer.ReplicaElectionResult(asked.topic, partitions))
+    return answer(replica_election_results=results)
+
+
+def _election(core: BrokerCore, topic: str, index: int) -> tuple[ErrorCode, str]:
+    found = core.topics.get(topic)
+    if found is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
+    if not 0 <= index < found.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
+    return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+
+
+def fail_elect_leaders(
+    request: messages.ElectLeadersRequest, error: ErrorCode, api_version: int
+) -> messages.ElectLeadersResponse:
+    """Answer `error`, and every partition with it."""
+    answer = messages.ElectLeadersResponse
+    return answer(
+        error_code=error if api_version >= 1 else 0,
+        replica_election_results=[
+            answer.ReplicaElectionResult(
+                asked.topic, [answer.PartitionResult(index, error, None) for index in asked.partitions]
+            )
+            for asked in request.topic_partitions or ()
+        ],
+    )
+
+
+def list_partition_reassignments(
+    core: BrokerCore,
+    request: messages.ListPartitionReassignmentsRequest,
+    context: RequestContext,
+    now: Now,
+) -> messages.ListPartitionReassignmentsResponse:
+    """Answer that nothing moves."""
+    return messages.ListPartitionReassignmentsResponse(error_message=None)
+
+
+def fail_list_partition_reassignments(
+    request: messages.ListPartitionReassignmentsRequest, error: ErrorCode, api_version: int
+) -> messages.ListPartitionReassignmentsResponse:
+    """Answer `error`."""
+    return messages.ListPartitionReassignmentsResponse(error_code=error, error_message=None)
+
+
+# -- ListConfigResources ------------------------------------------------------------------------------------------
+
+_WITH_CONFIGS = frozenset(Resource)
+
+
+def list_config_resources(
+    core: BrokerCore, request: messages.ListConfigResourcesRequest, context: RequestContext, now: Now
+) -> messages.ListConfigResourcesResponse:
+    """List topics and the broker, which alone have a configuration; version 0 asks for client metrics only."""
+    answer = messages.ListConfigResourcesResponse
+    if context.api_version == 0:
+        return answer()
+    wanted = set(request.resource_types) or _WITH_CONFIGS
+    if not wanted <= _WITH_CONFIGS:
+        return fail_list_config_resources(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
+    found = []
+    if Resource.TOPIC in wanted:
+        found += [answer.ConfigResource(name, Resource.TOPIC) for name in core.topics.names()]
+    for kind in (Resource.BROKER, Resource.BROKER_LOGGER):
+        if kind in wanted:
+            found.append(answer.ConfigResource(str(core.node_id), kind))
+    return answer(config_resources=found)
+
+
+def fail_list_config_resources(
+    request: messages.ListConfigResourcesRequest, error: ErrorCode, api_version: int
+) -> messages.ListConfigResourcesResponse:
+    """Answer `error`."""
+    return messages.ListConfigResourcesResponse(error_code=error)

@@ -1,0 +1,416 @@
+"""DescribeConfigs and IncrementalAlterConfigs: what topics and the broker are configured to.
+
+Topics can be configured, and what is set is stored with them. The broker's own keys are described and cannot change
+while it runs. Groups have the keys of consumer groups. Of the other resources that Kafka knows there are none here:
+loggers and client metrics have no configuration, and setting one is refused as an unknown one is in Kafka. What each
+situation is answered was recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few where we answer
+otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.broker.config.keys import KEYS as BROKER_KEYS
+from kafka_offsets.broker.config.topic import TOPIC_KEYS, TopicConfig, describe_topic
+from kafka_offsets.broker.config.types import Described, Kind, text_of
+from kafka_offsets.broker.partition.topic_names import invalid_topic_name
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+    Change = messages.IncrementalAlterConfigsRequest.AlterableConfig
+
+
+class Resource(IntEnum):
+    """What a configuration belongs to, by the numbers of ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Operation(IntEnum):
+    """What IncrementalAlterConfigs does with a key (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+_TYPES = frozenset(Resource)
+_OPERATIONS = frozenset(Operation)
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
+logger = new_logger(__name__)
+
+
+class _RefusedError(Exception):
+    """A resource that cannot be described or altered: Kafka's code and words."""
+
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+def _invalid(message: str) -> _RefusedError:
+    return _RefusedError(ErrorCode.INVALID_REQUEST, message)
+
+
+# -- DescribeConfigs ----------------------------------------------------------------------------------------------
+
+
+def describe_configs(
+    core: BrokerCore, request: messages.DescribeConfigsRequest, context: RequestContext, now: Now
+) -> messages.DescribeConfigsResponse:
+    """Describe the keys of each resource, sorted by name: all of them, or those that were asked for.
+
+    One resource of a type that there is not fails the whole request.
+    """
+    answer = messages.DescribeConfigsResponse
+    if any(resource.resource_type not in _TYPES for resource in request.resources):
+        failed = fail_describe_configs(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        for result in failed.results:
+            result.error_message = _MALFORMED
+        return failed
+    results = []
+    for resource in request.resources:
+        # "", not null, where nothing went wrong: as Kafka
+        result = answer.DescribeConfigsResult(
+            ErrorCode.NONE, "", resource.resource_type, resource.resource_name
+        )
+        try:
+            described = _describe(core, resource.resource_type, resource.resource_name)
+        except _RefusedError as refused:
+            result.error_code, result.error_message = refused.error, refused.message
+        else:
+            wanted = set(resource.configuration_keys or ())
+            result.configs = [
+                _described(each, request)
+                for each in sorted(described, key=lambda each: each.name)
+                if not wanted or each.name in wanted
+            ]
+        results.append(result)
+    return answer(results=results)
+
+
+def _describe(core: BrokerCore, resource_type: int, name: str) -> list[Described]:
+    """Return the keys of one resource. Raises _RefusedError."""
+    if resource_type == Resource.TOPIC:
+        return _describe_topic(core, name)
+    if resource_type == Resource.BROKER:
+        return _describe_broker(core, name)
+    if resource_type == Resource.BROKER_LOGGER:
+        if not name:
+            raise _invalid("Broker id must not be empty")
+        if _broker_id(name) != core.node_id:
+            raise _invalid(f"Unexpected broker id, expected {core.node_id} but received {name}")
+        return []
+    if resource_type == Resource.GROUP:
+        if not name:
+            raise _invalid("Group name must not be empty")
+        return core.group_configs.describe(name)
+    assert resource_type == Resource.CLIENT_METRICS
+    if not name:
+        raise _invalid("Client metrics subscription name must not be empty")
+    return []
+
+
+def _describe_topic(core: BrokerCore, name: str) -> list[Described]:
+    invalid = invalid_topic_name(name)
+    if invalid:
+        raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
+    topic = core.topics.get(name)
+    if topic is None:
+        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    return describe_topic(core.config, topic.configs)
+
+
+def _describe_broker(core: BrokerCore, name: str) -> list[Described]:
+    if not name:
+        return []  # what was set for all brokers while they ran
+    if _broker_id(name) != core.node_id:
+        raise _invalid(f"Unexpected broker id, expected {core.node_id} or empty string, but received {name}")
+    return core.config.describe()
+
+
+def _broker_id(name: str) -> int:
+    if not _INTEGER.fullmatch(name):
+        raise _invalid(f"Broker id must be an integer, but it is: {name}")
+    return int(name)
+
+
+def _described(
+    described: Described, request: messages.DescribeConfigsRequest
+) -> messages.DescribeConfigsResponse.DescribeConfigsResourceResult:
+    answer = messages.DescribeConfigsResponse
+    synonyms = [answer.DescribeConfigsSynonym(*synonym) for synonym in described.synonyms]
+    return answer.DescribeConfigsResourceResult(
+        name=described.name,
+        value=described.value,
+        read_only=described.read_only,
+        config_source=described.source,
+        is_sensitive=False,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=described.kind,
+        documentation=described.documentation if request.include_documentation else None,
+    )
+
+
+def fail_describe_configs(
+    request: messages.DescribeConfigsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeConfigsResponse:
+    """Answer every resource with `error`."""
+    answer = messages.DescribeConfigsResponse
+    return answer(
+        results=[
+            answer.DescribeConfigsResult(error, None, resource.resource_type, resource.resource_name)
+            for resource in request.resources
+        ]
+    )
+
+
+# -- IncrementalAlterConfigs --------------------------------------------------------------------------------------
+
+
+def incremental_alter_configs(
+    core: BrokerCore, request: messages.IncrementalAlterConfigsRequest, context: RequestContext, now: Now
+) -> messages.IncrementalAlterConfigsResponse:
+    """Change keys of each resource, all of its changes or none."""
+    answer = messages.IncrementalAlterConfigsResponse
+    return answer(
+        responses=_alter_each(
+            core, request, answer.AlterConfigsResourceResponse, lambda _, resource: list(resource.configs)
+        )
+    )
+
+
+def _alter_each(
+    core: BrokerCore, request: Any, answer: Any, changes_of: Callable[[BrokerCore, Any], list[Change]]
+) -> list[Any]:
+    """Make the changes of each resource of a request, and answer each by itself."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    results = []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        result = answer(ErrorCode.NONE, None, kind, name)
+        try:
+            if times[kind, name] > 1:
+                raise _invalid("Each resource must appear at most once.")
+            _alter(core, kind, name, changes_of(core, resource), validate_only=request.validate_only)
+        except _RefusedError as refused:
+            result.error_code, result.error_message = refused.error, refused.message
+        except StorageError as error:
+            logger.error("the configuration of %s is as before: %s", name, error)
+            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        results.append(result)
+    return results
+
+
+def alter_configs(
+    core: BrokerCore, request: messages.AlterConfigsRequest, context: RequestContext, now: Now
+) -> messages.AlterConfigsResponse:
+    """Replace what is set of each topic or group: keys that are not named go back to their defaults (KIP-133).
+
+    Of other resources nothing can be set, which is answered as by IncrementalAlterConfigs. A topic that is named twice
+    is refused, where Kafka does not answer at all.
+    """
+    answer = messages.AlterConfigsResponse
+    return answer(responses=_alter_each(core, request, answer.AlterConfigsResourceResponse, _replacing))
+
+
+def _replacing(core: BrokerCore, resource: Any) -> list[Change]:
+    """The changes that leave of the configuration of a topic or a group what is named alone."""
+    change = messages.IncrementalAlterConfigsRequest.AlterableConfig
+    changes = [change(each.name, Operation.SET, each.value) for each in resource.configs]
+    named = {each.name for each in changes}
+    unnamed = (key for key in _set_of(core, resource) if key not in named)
+    return changes + [change(key, Operation.DELETE, None) for key in unnamed]
+
+
+def _set_of(core: BrokerCore, resource: Any) -> Iterable[str]:
+    """The keys that are set of a topic or a group, none of others."""
+    if resource.resource_type == Resource.GROUP:
+        return core.group_configs.of(resource.resource_name)
+    topic = core.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
+    return () if topic is None else topic.configs
+
+
+def fail_alter_configs(
+    request: messages.AlterConfigsRequest, error: ErrorCode, api_version: int
+) -> messages.AlterConfigsResponse:
+    """Answer every resource with `error`."""
+    answer = messages.AlterConfigsResponse
+    return answer(
+        responses=[
+            answer.AlterConfigsResourceResponse(error, None, resource.resource_type, resource.resource_name)
+            for resource in request.resources
+        ]
+    )
+
+
+def _alter(
+    core: BrokerCore, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
+) -> None:
+    """Make the changes of one resource. Raises _RefusedError, StorageError: then none is made."""
+    _check_changes(resource_type, changes)
+    if resource_type == Resource.TOPIC:
+        _alter_topic(core, name, changes, validate_only=validate_only)
+    elif resource_type == Resource.BROKER:
+        _check_broker_changes(core, name, changes)
+    elif resource_type == Resource.BROKER_LOGGER:
+        _check_logger_changes(core, name, changes)
+    elif resource_type == Resource.CLIENT_METRICS:
+        if not name:
+            raise _invalid("Subscription name can't be empty")
+        for change in _without_deletions(changes):
+            raise _invalid(f"Unknown client metrics configuration: {change.name}")
+    else:
+        assert resource_type == Resource.GROUP
+        _alter_group(core, name, changes, validate_only=validate_only)
+
+
+def _check_changes(resource_type: int, changes: list[Change]) -> None:
+    if len({change.name for change in changes}) < len(changes):
+        raise _invalid("Error due to duplicate config keys")
+    absent = [change.name for change in _without_deletions(changes) if change.value is None]
+    if absent:
+        raise _invalid(f"Null value not supported for : {', '.join(absent)}")
+    if resource_type not in _TYPES:
+        raise _invalid(f"Unknown resource type {resource_type}")
+    if any(change.config_operation not in _OPERATIONS for change in changes):
+        raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka stumbles over it, and says so
+
+
+def _without_deletions(changes: Iterable[Change]) -> list[Change]:
+    return [change for change in changes if change.config_operation != Operation.DELETE]
+
+
+def _alter_topic(core: BrokerCore, name: str, changes: list[Change], *, validate_only: bool) -> None:
+    topic = core.topics.get(name)
+    configs = {} if topic is None else dict(topic.configs)
+    for change in changes:
+        if change.config_operation == Operation.DELETE:
+            configs.pop(change.name, None)
+        else:
+            configs[change.name] = _changed_value(core, change, configs.get(change.name))
+    if not name:
+        raise _invalid("Default topic resources are not allowed.")
+    invalid = invalid_topic_name(name)
+    if invalid:
+        raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
+    try:
+        TopicConfig.of(core.config, configs)
+    except ConfigError as error:
+        raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    if topic is None:
+        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if not validate_only:
+        core.topics.set_configs(name, configs)
+
+
+def _alter_group(core: BrokerCore, name: str, changes: list[Change], *, validate_only: bool) -> None:
+    before = core.group_configs.of(name)
+    configs = dict(before)
+    for change in changes:
+        if change.config_operation == Operation.DELETE:
+            configs.pop(change.name, None)
+            continue
+        if change.config_operation != Operation.SET:
+            verb = Operation(change.config_operation).name
+            message = f"Can't {verb} to key {change.name} because its type is not LIST."
+            raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
+        assert change.value is not None
+        configs[change.name] = change.value
+    if not name:
+        raise _invalid("Default group resources are not allowed.")
+    try:
+        core.group_configs.check(name, configs)
+    except ConfigError as error:
+        raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    if not validate_only:
+        core.group_configs.set(name, configs)
+
+
+def _changed_value(core: BrokerCore, change: Change, current: str | None) -> str:
+    """Return what a key becomes; a list that is not set grows from the value that it has without."""
+    assert change.value is not None
+    operation = Operation(change.config_operation)
+    if operation is Operation.SET:
+        return change.value
+    key = TOPIC_KEYS.get(change.name)
+    if key is None or key.kind is not Kind.LIST:
+        message = f"Can't {operation.name} to key {change.name} because its type is not LIST."
+        raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
+    if current is None:
+        current = text_of(getattr(TopicConfig.of(core.config, {}), key.attribute)) or ""
+    elements = [element for element in current.split(",") if element]
+    for element in change.value.split(","):
+        if operation is Operation.APPEND and element not in elements:
+            elements.append(element)
+        elif operation is Operation.SUBTRACT and element in elements:
+            elements.remove(element)
+    return ",".join(elements)
+
+
+def _check_broker_changes(core: BrokerCore, name: str, changes: list[Change]) -> None:
+    """Refuse to change a key of the broker while it runs; to remove one that cannot be set changes nothing."""
+    if name:
+        _check_node(name)
+        if int(name) != core.node_id:
+            raise _invalid(f"Unexpected broker id, expected {core.node_id}, but received {name}")
+    for change in changes:
+        key = BROKER_KEYS.get(change.name)
+        if change.config_operation > Operation.DELETE and (key is None or key.kind is not Kind.LIST):
+            verb = Operation(change.config_operation).name.lower()
+            message = f"Config value {verb} is not allowed for config key: {change.name}"
+            raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
+    names = [change.name for change in _without_deletions(changes)]
+    if names:
+        raise _invalid(f"Cannot update these configs dynamically: [{', '.join(names)}]")
+
+
+def _check_logger_changes(core: BrokerCore, name: str, changes: list[Change]) -> None:
+    _check_node(name)
+    if int(name) != core.node_id:
+        raise _invalid(f"Unexpected node id. Expected {core.node_id}, but received {name}")
+    for change in changes:
+        if change.config_operation > Operation.DELETE:
+            verb = Operation(change.config_operation).name
+            raise _invalid(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
+        raise _RefusedError(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+
+
+def _check_node(name: str) -> None:
+    if not _INTEGER.fullmatch(name):
+        raise _invalid(f"Node id must be an integer, but it is: {name}")
+
+
+def fail_incremental_alter_configs(
+    request: messages.IncrementalAlterConfigsRequest, error: ErrorCode, api_version: int
+) -> messages.IncrementalAlterConfigsResponse:
+    """Answer every resource with `error`."""
+    answer = messages.IncrementalAlterConfigsResponse
+    return answer(
+        responses=[
+            answer.AlterConfigsResourceResponse(error, None, resource.resource_type, resource.resource_name)
+            for resource in request.resources
+        ]
+    )

@@ -1,0 +1,476 @@
+"""Fetch: batches out of logs, at once or when enough of them have come.
+
+A request that asks for more than there is waits: it is parked at each of its partitions and costs nothing until one of
+them grows, its deadline comes or its connection closes. When a turn ends, `wake` tells the fetches parked at the
+partitions that grew; one that has waited for enough reads again and is answered.
+
+Which partitions a request reads, and which its answer names, is for fetch_sessions.py to say. What is answered, and
+when, was asked of Kafka 4.3.1: an offset out of range or a wrong leader epoch is answered at once, whereas a topic
+that is not there does not keep the others from waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_offsets.broker.api.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
+from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import Aside, encode_in_parts
+from kafka_offsets.protocol.records import batch_headers
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.scheduler import Deadline
+
+_ERROR_SINCE = 7
+"""From this version on an answer has an error of its own."""
+
+_STORAGE_ERROR_SINCE = 6
+"""Older clients do not know KAFKA_STORAGE_ERROR and hear NOT_LEADER_OR_FOLLOWER, upon which they ask again."""
+
+_REPLICA_STATE_SINCE = 15
+"""From this version on a follower gives its id in replica_state (KIP-903)."""
+
+_LEADER_SINCE = 16
+"""From this version on a reader that is fenced or at the wrong broker is told the leader (KIP-951)."""
+
+_WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+
+_ASIDE_BYTES = 1 << 15
+"""So many records of a partition are not copied into the answer."""
+
+
+class ParkedFetch:
+    """A request that waits.
+
+    plan        what it reads
+    missing     bytes that its partitions must grow by
+    is_held_back  they have, but by records of open transactions: it is looked at whenever they grow
+    partitions  where it is parked; each keeps how many more bytes of its own count
+    """
+
+    __slots__ = ("context", "deadline", "is_held_back", "missing", "partitions", "plan", "request")
+
+    def __init__(
+        self,
+        request: messages.FetchRequest,
+        context: RequestContext,
+        plan: Plan,
+        partitions: list[Partition],
+        missing: int,
+    ) -> None:
+        self.request = request
+        self.context = context
+        self.plan = plan
+        self.partitions = partitions
+        self.missing = missing
+        self.deadline: Deadline | None = None
+        self.is_held_back = False
+
+
+class _Reading(NamedTuple):
+    """What a request reads now.
+
+    size      bytes of all records
+    watched   partitions read without an error: those that may grow
+    is_final  an error that waiting does not mend
+    """
+
+    answers: list[Read]
+    size: int
+    watched: list[_Watched]
+    is_final: bool
+
+
+class _Watched(NamedTuple):
+    """A partition that was read.
+
+    records  what was read of it
+    most     bytes of it that count towards min_bytes
+    """
+
+    partition: Partition
+    records: bytes
+    most: int
+
+    def readable_bytes(self, end_offset: int) -> int:
+        """Return how many bytes before `end_offset` count: Kafka would have filled the limit up with half a batch."""
+        if not self.records:
+            return 0
+        *_, (_, last) = batch_headers(self.records)
+        reaches_end = last.last_offset + 1 >= end_offset
+        return min(len(self.records), self.most) if reaches_end else self.most
+
+
+Refuses = Callable[[str, int], ErrorCode]
+"""(topic, partition) -> with what it is refused, whatever there is to read; NONE when it is not."""
+
+
+def fetch(
+    core: BrokerCore,
+    request: messages.FetchRequest,
+    context: RequestContext,
+    now: Now,
+    refuses: Refuses | None = None,
+) -> messages.FetchResponse | None:
+    """Answer with what there is, or park the request until there is enough."""
+    version = context.api_version
+    plan = core.fetch_sessions.plan(request, version, core.topics.topic_name, now)
+    if plan.error:
+        return messages.FetchResponse(error_code=plan.error)
+    is_level = request.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
+    if not is_level and any(_exists(core, wanted) for wanted in plan.wanted):
+        return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    reading = _read(core, request, plan, version, (), refuses)
+    least = min(request.min_bytes, _most_bytes(core, request))
+    if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
+        _reply(core, context, plan, reading, now)
+        return None
+    is_committed = request.isolation_level == _READ_COMMITTED
+    counted = [
+        each.readable_bytes(
+            each.partition.last_stable_offset if is_committed else each.partition.log.high_watermark
+        )
+        for each in reading.watched
+    ]
+    if sum(counted) >= least:
+        _reply(core, context, plan, reading, now)
+        return None
+    partitions = [watched.partition for watched in reading.watched]
+    parked = ParkedFetch(request, context, plan, partitions, least - sum(counted))
+    _park(core, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
+    return None
+
+
+def _exists(core: BrokerCore, wanted: Wanted) -> bool:
+    topic = core.topics.get(wanted.topic)
+    return topic is not None and 0 <= wanted.asked.partition < topic.partition_count
+
+
+def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
+    for partition, room in zip(parked.partitions, rooms, strict=True):
+        appended = partition.log.appended_bytes
+        if not partition.parked:
+            partition.told_bytes = appended
+        # `wake` is yet to count what others appended in this turn, and this request has already read it.
+        read_already = appended - partition.told_bytes
+        parked.missing += read_already
+        partition.parked[parked] = room + read_already
+    core.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
+    parked.deadline = core.patience(parked.request.max_wait_ms, lambda then: _answer(core, parked, then))
+
+
+def _most_bytes(core: BrokerCore, request: messages.FetchRequest) -> int:
+    return min(request.max_bytes, core.config.fetch_max_bytes, core.responses.fetch_bytes)
+
+
+def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
+    """Answer the fetches for which there is now enough in partitions that may have grown."""
+    for partition in partitions:
+        if not partition.parked:
+            continue
+        appended = partition.log.appended_bytes
+        grown, partition.told_bytes = appended - partition.told_bytes, appended
+        if not grown:
+            continue
+        for parked, room in tuple(partition.parked.items()):
+            counted = min(grown, room)
+            partition.parked[parked] = room - counted
+            parked.missing -= counted
+            if (parked.missing <= 0 or parked.is_held_back) and not _waits_for_markers(core, parked):
+                _answer(core, parked, now)
+
+
+def _waits_for_markers(core: BrokerCore, parked: ParkedFetch) -> bool:
+    """Whether what has come belongs to open transactions, so that a reader of committed records has yet to wait."""
+    request = parked.request
+    if request.isolation_level != _READ_COMMITTED:
+        return False
+    reading = _read(core, request, parked.plan, parked.context.api_version, parked.partitions)
+    waits = not reading.is_final and reading.size < min(request.min_bytes, _most_bytes(core, request))
+    parked.is_held_back = parked.is_held_back or waits
+    return waits
+
+
+def answer_waiting(core: BrokerCore, concerns: Callable[[str, int], bool], now: Now) -> None:
+    """Answer every fetch that waits for such a (topic, partition). Costs a look at each fetch that waits."""
+    found = [
+        parked
+        for waiting in core.topics.waiting.values()
+        for parked in waiting
+        if any(concerns(partition.topic, partition.index) for partition in parked.partitions)
+    ]
+    for parked in found:
+        _answer(core, parked, now)
+
+
+def cancel(core: BrokerCore, connection: object) -> None:
+    """Forget the fetches of a connection that has closed."""
+    for parked in core.topics.waiting.pop(connection, {}):
+        _unpark(parked)
+
+
+def _answer(core: BrokerCore, parked: ParkedFetch, now: Now) -> None:
+    connection = parked.context.connection
+    waiting = core.topics.waiting.get(connection, {})
+    waiting.pop(parked, None)
+    if not waiting:
+        core.topics.waiting.pop(connection, None)
+    _unpark(parked)
+    version = parked.context.api_version
+    reading = _read(core, parked.request, parked.plan, version, parked.partitions)
+    _reply(core, parked.context, parked.plan, reading, now)
+
+
+def _reply(core: BrokerCore, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
+    response = core.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
+    if reading.size < _ASIDE_BYTES:
+        core.reply(context, response)
+        return
+    asides = []
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if len(partition.records or b"") >= _ASIDE_BYTES:
+                aside = Aside(partition.records or b"")
+                asides.append(aside)
+                partition.records = aside  # type: ignore[assignment]
+    codecs = context.codecs
+    tagged = codecs.has_tagged_response_header
+    parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
+    core.reply_encoded(context, parts)
+
+
+def _unpark(parked: ParkedFetch) -> None:
+    for partition in parked.partitions:
+        partition.parked.pop(parked, None)
+    if parked.deadline is not None:
+        parked.deadline.cancel()
+
+
+class _Reader:
+    """Reads the partitions of one request in their order, within its limits.
+
+    left          bytes that may still be returned
+    at_least_one  no records have been found yet: the first batch may be larger than any limit (KIP-74)
+    is_follower   the request comes from another broker; there is none that this one leads
+    parked_at     where the request has waited
+    """
+
+    __slots__ = (
+        "aborted",
+        "at_least_one",
+        "core",
+        "is_final",
+        "is_follower",
+        "left",
+        "parked_at",
+        "refuses",
+        "size",
+        "version",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        request: messages.FetchRequest,
+        version: int,
+        parked_at: Sequence[Partition],
+        refuses: Refuses | None,
+    ) -> None:
+        replica_id = (
+            request.replica_id if version < _REPLICA_STATE_SINCE else request.replica_state.replica_id
+        )
+        self.is_follower = replica_id >= 0
+        self.parked_at = parked_at
+        self.refuses = refuses
+        self.core = core
+        self.version = version
+        self.left = _most_bytes(core, request)
+        self.at_least_one = True
+        self.aborted = request.isolation_level == _READ_COMMITTED
+        self.size = 0
+        self.watched: list[_Watched] = []
+        self.is_final = False
+
+    def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
+        """Read one partition, or say why not; None when there is none of its name, and was none."""
+        asked = wanted.asked
+        topic = self.core.topics.get(wanted.topic)
+        if self.refuses is not None and (error := self.refuses(wanted.topic, asked.partition)):
+            return self._refusal(asked, error)
+        if topic is None or not 0 <= asked.partition < topic.partition_count:
+            if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
+                return self._refusal(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return None
+        if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
+            return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
+        try:
+            partition = self.core.topics.partition_of(topic, asked.partition)
+            assert partition is not None
+            return self._read_log(partition, asked)
+        except NotOpenYetError:
+            return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        except StorageError as error:
+            self.core.topics.report(topic.name, asked.partition, error)
+            return self._refusal(asked, _storage_error(self.version))
+
+    def _read_log(
+        self, partition: Partition, asked: messages.FetchRequest.FetchPartition
+    ) -> messages.FetchResponse.PartitionData:
+        log = partition.log
+        epoch = asked.current_leader_epoch
+        if epoch >= 0 and epoch != partition.leader_epoch:
+            is_old = epoch < partition.leader_epoch
+            error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            return self._refusal(asked, error, partition.leader_epoch)
+        if self.is_follower:
+            return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.leader_epoch)
+        start, end = log.log_start_offset, log.high_watermark
+        if asked.last_fetched_epoch >= 0 and (found := self._diverging(partition, asked)) is not None:
+            return found
+        if not start <= asked.fetch_offset <= end:
+            return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        # A log that nobody has looked through for transactions is not read as a whole for a number that only
+        # readers of committed records use.
+        stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
+        readable = stable if self.aborted else end
+        records = b""
+        if asked.fetch_offset < readable and min(asked.partition_max_bytes, self.left) < 0:
+            return self._refusal(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if asked.fetch_offset < readable and (self.left > 0 or self.at_least_one):
+            limit = min(asked.partition_max_bytes, self.left)
+            records = log.read(asked.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable)
+            if records:
+                self.at_least_one = False
+                self.size += len(records)
+                self.left = max(0, self.left - len(records))
+        self.watched.append(_Watched(partition, records, max(asked.partition_max_bytes, 0)))
+        return messages.FetchResponse.PartitionData(
+            partition_index=partition.index,
+            error_code=0,
+            high_watermark=end,
+            last_stable_offset=stable,
+            log_start_offset=start,
+            aborted_transactions=_aborted(partition, asked.fetch_offset, records) if self.aborted else None,
+            records=records,
+        )
+
+    def _diverging(
+        self, partition: Partition, asked: messages.FetchRequest.FetchPartition
+    ) -> messages.FetchResponse.PartitionData | None:
+        """Tell a reader whose last epoch ended elsewhere where it ended here (KIP-595); None when it has read right."""
+        log = partition.log
+        epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+        if epoch < 0 or end_offset < 0 or asked.fetch_offset < log.log_start_offset:
+            return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+            return None
+        self.is_final = True
+        response = messages.FetchResponse
+        return response.PartitionData(
+            partition_index=partition.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.log_start_offset,
+            diverging_epoch=response.EpochEndOffset(epoch, end_offset),
+            aborted_transactions=None,
+            records=b"",
+        )
+
+    def _refusal(
+        self, asked: messages.FetchRequest.FetchPartition, error: ErrorCode, leader_epoch: int = -1
+    ) -> messages.FetchResponse.PartitionData:
+        """Kafka gives no offsets beside an error: a client that needs them asks ListOffsets."""
+        self.is_final = True
+        refusal = _unknown(asked.partition, error)
+        refusal.aborted_transactions = None
+        if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
+            refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(self.core.node_id, leader_epoch)
+        return refusal
+
+
+def _read(
+    core: BrokerCore,
+    request: messages.FetchRequest,
+    plan: Plan,
+    version: int,
+    parked_at: Sequence[Partition] = (),
+    refuses: Refuses | None = None,
+) -> _Reading:
+    """Read in the order of the plan.
+
+    What does not exist is told last, as by Kafka: unknown ids, then unknown names. What has gone while the request
+    was parked there is told in its place.
+    """
+    reader = _Reader(core, request, version, parked_at, refuses)
+    answers: list[Read] = []
+    without_name: list[Read] = []
+    missing: list[Read] = []
+    for wanted in plan.wanted:
+        name, topic_id, asked = wanted
+        data = reader.read(wanted) if name or version < TOPIC_IDS_SINCE else None
+        if data is not None:
+            answers.append(Read(name, topic_id, data))
+        elif name or version < TOPIC_IDS_SINCE:
+            unknown = _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            missing.append(Read(name, topic_id, unknown))
+        else:
+            without_name.append(Read(name, topic_id, _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
+    return _Reading(answers + without_name + missing, reader.size, reader.watched, reader.is_final)
+
+
+def _aborted(
+    partition: Partition, fetch_offset: int, records: bytes
+) -> list[messages.FetchResponse.AbortedTransaction]:
+    """Name the aborted transactions whose records are among those that are answered."""
+    if not records or not partition.producers.aborted:
+        return []
+    end = max(header.last_offset for _, header in batch_headers(records)) + 1
+    answer = messages.FetchResponse.AbortedTransaction
+    found = partition.producers.aborted_in(fetch_offset, end)
+    return [answer(each.producer_id, each.first_offset) for each in found]
+
+
+def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionData:
+    return messages.FetchResponse.PartitionData(
+        partition_index=index,
+        error_code=error,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=[],
+        records=b"",
+    )
+
+
+def _storage_error(version: int) -> ErrorCode:
+    known = version >= _STORAGE_ERROR_SINCE
+    return ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def fail_fetch(request: messages.FetchRequest, error: ErrorCode, api_version: int) -> messages.FetchResponse:
+    """Answer the request with `error`, and every partition of it where topics have names."""
+    if error is ErrorCode.KAFKA_STORAGE_ERROR:
+        error = _storage_error(api_version)
+    response = messages.FetchResponse
+    return response(
+        error_code=error if api_version >= _ERROR_SINCE else 0,
+        session_id=request.session_id,
+        responses=[
+            response.FetchableTopicResponse(
+                named.topic,
+                named.topic_id,
+                [_unknown(asked.partition, error) for asked in named.partitions],
+            )
+            for named in request.topics
+            if api_version < TOPIC_IDS_SINCE
+        ],
+    )

@@ -1,0 +1,445 @@
+"""Group APIs of several groups or of no shard: FindCoordinator, OffsetFetch, Describe-, List- and DeleteGroups.
+
+Each group of a request is decided by its own shard and answers for itself. What asks for much is done in steps, between
+which other requests are decided (`pacing`): then groups are described, listed and deleted as each of them is at its
+turn, while the offsets of one group are always those of one moment. The answer is encoded in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.coordination.runtime import HostedShard
+from kafka_offsets.broker.incremental import Budget, Steps, paced
+from kafka_offsets.broker.reply_aggregator import Gather
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.classic import membership
+from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.offsets import requests as offsets
+from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_ALL_GROUP_OPERATIONS = 3400
+"""Read, delete, describe, describe and alter configs, as bits: without an authorizer everybody may everything."""
+
+_MESSAGES = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Share groups are not served.",
+}
+"""What FindCoordinator says beside an error code; measured on Kafka 4.3.1 but for what is not served here."""
+
+_COORDINATORS_SINCE = 4
+"""From this version of FindCoordinator on one request asks for several coordinators (KIP-699)."""
+
+_SHARE_SINCE = 6
+_MEMBERS_SINCE = 9
+"""From this version of OffsetFetch on a member says who it is (KIP-848)."""
+
+_GROUPS_SINCE = 8
+"""From this version of OffsetFetch on one request asks for several groups (KIP-709)."""
+
+
+_STEP_US = 5000
+"""What a step may take, in microseconds of the machine that the costs below were measured on, otherwise idle."""
+
+_DELETION_US, _TOMBSTONE_US, _NAME_US = 15, 8, 3
+_DESCRIPTION_US, _MEMBER_US, _CONSUMER_US = 4, 3, 20
+_LISTED_US = 1
+_FETCH_US, _PARTITION_US = 10, 2
+"""What each group, record, member and partition costs."""
+
+_MANY_PARTITIONS = _STEP_US // _PARTITION_US
+"""So many offsets of one group are looked up in one step; more are copied, to be those of one moment."""
+
+_Wanted = list[tuple[str, bytes, list[int]]]
+"""Topics to fetch offsets of: (name, id, partitions)."""
+
+
+def find_coordinator(
+    core: BrokerCore, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
+) -> messages.FindCoordinatorResponse:
+    """Say which broker coordinates groups and transactional ids: this one, once the topic of these exists."""
+    error = _coordinator_error(core, request.key_type, context.api_version, now)
+    if error is not ErrorCode.NONE:
+        return fail_find_coordinator(request, error, context.api_version)
+    answer = messages.FindCoordinatorResponse
+    node, host, port = core.node_id, core.host, core.port
+    if context.api_version < _COORDINATORS_SINCE:
+        return answer(error_message="NONE", node_id=node, host=host, port=port)
+    return answer(
+        coordinators=[
+            answer.Coordinator(key, node, host, port, error_message="") for key in request.coordinator_keys
+        ]
+    )
+
+
+def _coordinator_error(core: BrokerCore, key_type: int, api_version: int, now: Now) -> ErrorCode:
+    if key_type == _GROUP:
+        if core.offsets_topic_exists:
+            return ErrorCode.NONE
+        core.create_offsets_topic(now)
+        return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if key_type == _TRANSACTION:
+        if core.transactions.topic_exists:
+            return ErrorCode.NONE
+        core.transactions.create_topic()
+        return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if key_type == _SHARE and api_version >= _SHARE_SINCE:
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served, and final as well
+    return ErrorCode.INVALID_REQUEST
+
+
+def fail_find_coordinator(
+    request: messages.FindCoordinatorRequest, error: ErrorCode, api_version: int
+) -> messages.FindCoordinatorResponse:
+    """Answer every key with `error`, in Kafka's words where clients have seen them."""
+    answer = messages.FindCoordinatorResponse
+    message = _MESSAGES.get(error)
+    if api_version < _COORDINATORS_SINCE:
+        return answer(error_code=error, error_message=message, node_id=-1, host="", port=-1)
+    if request.key_type in (_GROUP, _SHARE):
+        message = ""
+    return answer(
+        coordinators=[answer.Coordinator(key, -1, "", -1, error, message) for key in request.coordinator_keys]
+    )
+
+
+def offset_fetch(
+    core: BrokerCore, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
+) -> messages.OffsetFetchResponse | None:
+    """Answer committed offsets, of one group or of several.
+
+    A reader that asks for stable offsets waits for the commits that were decided before it; others see what is durable.
+    """
+
+    def fetched(now: Now) -> messages.OffsetFetchResponse | None:
+        return paced(core, context, _fetched(core, request, context.api_version, now))
+
+    if not request.require_stable:
+        return fetched(now)
+    groups = [request.group_id]
+    if context.api_version >= _GROUPS_SINCE:
+        groups = [group.group_id for group in request.groups]
+    shards = dict.fromkeys(core.shard_of(group_id, now) for group_id in groups)
+    waiting = [hosted for hosted in shards if not isinstance(hosted, ErrorCode) and hosted.has_pending]
+    if not waiting:
+        return fetched(now)
+    remaining = len(waiting)
+
+    def settled(error: ErrorCode) -> None:
+        nonlocal remaining
+        if remaining <= 0:
+            return  # another shard has failed
+        remaining = 0 if error else remaining - 1
+        if error:
+            core.fail(context, error)
+        elif not remaining:
+            response = fetched(now)
+            if response is not None:
+                core.reply(context, response)
+
+    for hosted in waiting:
+        core.decide(hosted, settled)
+    return None
+
+
+def _fetched(
+    core: BrokerCore, request: messages.OffsetFetchRequest, api_version: int, now: Now
+) -> Steps[messages.OffsetFetchResponse]:
+    budget = Budget(_STEP_US)
+    stable = request.require_stable
+    if api_version < _GROUPS_SINCE:
+        topics: _Wanted | None = None
+        if request.topics is not None:
+            topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
+        fetched = yield from _fetch(core, request.group_id, topics, stable, api_version, now, budget)
+        if isinstance(fetched, ErrorCode):
+            return fail_offset_fetch(request, fetched, api_version)
+        return _old_answer(fetched)
+    answer = messages.OffsetFetchResponse
+    groups = []
+    for group in request.groups:
+        named: _Wanted | None = None
+        if group.topics is not None:
+            named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
+        found: list[offsets.FetchedTopic] | ErrorCode | None = _check_member(core, group, api_version, now)
+        if found is None:
+            found = yield from _fetch(core, group.group_id, named, stable, api_version, now, budget)
+        if isinstance(found, ErrorCode):
+            groups.append(answer.Group(group.group_id, [], found))
+        else:
+            groups.append(answer.Group(group.group_id, [_new_topic(topic) for topic in found]))
+    return answer(groups=groups)
+
+
+def _check_member(
+    core: BrokerCore, group: messages.OffsetFetchRequest.Group, api_version: int, now: Now
+) -> ErrorCode | None:
+    """Return what is wrong with the member that asks, which only consumer groups look at; None when nothing is."""
+    hosted = core.shard_of(group.group_id, now)
+    if api_version < _MEMBERS_SINCE or isinstance(hosted, ErrorCode):
+        return None
+    found = hosted.shard.readable(group.group_id)
+    if not isinstance(found, ConsumerGroup):
+        return None
+    return found.check_fetch(group.member_id, group.member_epoch) or None
+
+
+def _fetch(
+    core: BrokerCore,
+    group_id: str,
+    topics: _Wanted | None,
+    require_stable: bool,
+    api_version: int,
+    now: Now,
+    budget: Budget,
+) -> Generator[None, None, list[offsets.FetchedTopic] | ErrorCode]:
+    """Look up offsets of one group; of very many in steps, and in a copy of all that it has."""
+    hosted = core.shard_of(group_id, now)
+    if isinstance(hosted, ErrorCode):
+        return hosted
+    shard = hosted.shard
+    if _count(shard, group_id, topics) <= _MANY_PARTITIONS:
+        found = offsets.fetch(shard, group_id, topics, api_version, require_stable=require_stable)
+        if budget.spend(_FETCH_US + _PARTITION_US * sum(len(topic.partitions) for topic in found)):
+            yield
+        return found
+    kept = _copy(core, shard, group_id)
+    known: list[offsets.FetchedTopic] = []
+    unknown: list[offsets.FetchedTopic] = []
+    for name, topic_id, partitions in topics or offsets.all_topics(kept, group_id, api_version):
+        whole = offsets.FetchedTopic(name, topic_id, [])
+        error = ErrorCode.NONE
+        for begin in range(0, len(partitions), _MANY_PARTITIONS):
+            part = [(name, topic_id, partitions[begin : begin + _MANY_PARTITIONS])]
+            (fetched,) = offsets.fetch(kept, group_id, part, api_version, require_stable=require_stable)
+            whole.partitions.extend(fetched.partitions)
+            error = fetched.partitions[0].error
+            if budget.spend(_PARTITION_US * len(fetched.partitions)):
+                yield
+        (unknown if error is ErrorCode.UNKNOWN_TOPIC_ID else known).append(whole)
+    return known + unknown
+
+
+def _count(shard: Shard, group_id: str, topics: _Wanted | None) -> int:
+    """Return at most how many offsets are asked for."""
+    if topics is not None:
+        return sum(len(partitions) for _, _, partitions in topics)
+    table = shard.offsets
+    pages = (len(table.page_numbers(group_id, topic)) for topic in table.topics(group_id))
+    return PAGE_PARTITIONS * sum(pages)
+
+
+def _copy(core: BrokerCore, shard: Shard, group_id: str) -> Shard:
+    """Return a shard that has the offsets of one group alone, as they are now; it takes 10 us for 128 of them."""
+    kept = Shard(shard.partition, shard.settings, shard.new_member_id, core.topics)
+    for page in shard.offsets.pages(group_id):
+        kept.offsets.put_page(group_id, page)
+    for producer_id, pending in shard.pending.items():
+        kept.pending[producer_id] = {key: entry for key, entry in pending.items() if key.group == group_id}
+    return kept
+
+
+def _old_answer(fetched: list[offsets.FetchedTopic]) -> messages.OffsetFetchResponse:
+    answer = messages.OffsetFetchResponse
+    topics = []
+    for topic in fetched:
+        partitions = [
+            answer.Partition(p.partition, -1, -1, "", p.error)
+            if p.entry is None
+            else answer.Partition(
+                p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error
+            )
+            for p in topic.partitions
+        ]
+        topics.append(answer.Topic(topic.name, partitions))
+    return answer(topics=topics)
+
+
+def _new_topic(topic: offsets.FetchedTopic) -> messages.OffsetFetchResponse.Topics:
+    answer = messages.OffsetFetchResponse
+    partitions = [
+        answer.Partitions(p.partition, -1, -1, "", p.error)
+        if p.entry is None
+        else answer.Partitions(p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error)
+        for p in topic.partitions
+    ]
+    return answer.Topics(topic.name, topic.topic_id, partitions)
+
+
+def fail_offset_fetch(
+    request: messages.OffsetFetchRequest, error: ErrorCode, api_version: int
+) -> messages.OffsetFetchResponse:
+    """Answer `error` as far up as the version allows: for each group, for the request, or for each partition."""
+    answer = messages.OffsetFetchResponse
+    if api_version >= _GROUPS_SINCE:
+        return answer(groups=[answer.Group(group.group_id, [], error) for group in request.groups])
+    if api_version >= 2:
+        return answer(error_code=error)
+    return answer(
+        topics=[
+            answer.Topic(t.name, [answer.Partition(i, -1, -1, "", error) for i in t.partition_indexes])
+            for t in request.topics or ()
+        ]
+    )
+
+
+def describe_groups(
+    core: BrokerCore, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
+) -> messages.DescribeGroupsResponse | None:
+    """Describe classic groups."""
+    return paced(core, context, _described_groups(core, request, context.api_version, now))
+
+
+def _described_groups(
+    core: BrokerCore, request: messages.DescribeGroupsRequest, api_version: int, now: Now
+) -> Steps[messages.DescribeGroupsResponse]:
+    answer, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
+    described = []
+    for group_id in request.groups:
+        hosted = core.shard_of(group_id, now)
+        if isinstance(hosted, ErrorCode):
+            described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
+        else:
+            described.append(membership.describe(hosted.shard, group_id, api_version))
+        if budget.spend(_DESCRIPTION_US + _MEMBER_US * len(described[-1].members)):
+            yield
+    if request.include_authorized_operations:
+        for group in (group for group in described if not group.error_code):
+            group.authorized_operations = _ALL_GROUP_OPERATIONS
+    return answer(groups=described)
+
+
+def fail_describe_groups(
+    request: messages.DescribeGroupsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeGroupsResponse:
+    """Answer every group with `error`."""
+    answer = messages.DescribeGroupsResponse
+    return answer(
+        groups=[answer.DescribedGroup(error_code=error, group_id=group) for group in request.groups]
+    )
+
+
+def consumer_group_describe(
+    core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
+) -> messages.ConsumerGroupDescribeResponse | None:
+    """Describe consumer groups (KIP-848)."""
+    return paced(core, context, _described_consumer_groups(core, request, now))
+
+
+def _described_consumer_groups(
+    core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, now: Now
+) -> Steps[messages.ConsumerGroupDescribeResponse]:
+    answer, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
+    described = []
+    for group_id in request.group_ids:
+        hosted = core.shard_of(group_id, now)
+        if isinstance(hosted, ErrorCode):
+            described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
+        else:
+            described.append(consumer_heartbeat.describe(hosted.shard, group_id))
+        if budget.spend(_DESCRIPTION_US + _CONSUMER_US * len(described[-1].members)):
+            yield
+    if request.include_authorized_operations:
+        for group in (group for group in described if not group.error_code):
+            group.authorized_operations = _ALL_GROUP_OPERATIONS
+    return answer(groups=described)
+
+
+def fail_consumer_group_describe(
+    request: messages.ConsumerGroupDescribeRequest, error: ErrorCode, api_version: int
+) -> messages.ConsumerGroupDescribeResponse:
+    """Answer every group with `error`."""
+    answer = messages.ConsumerGroupDescribeResponse
+    return answer(
+        groups=[answer.DescribedGroup(error_code=error, group_id=group) for group in request.group_ids]
+    )
+
+
+def list_groups(
+    core: BrokerCore, request: messages.ListGroupsRequest, context: RequestContext, now: Now
+) -> messages.ListGroupsResponse | None:
+    """List the groups of all shards, by state and type where asked."""
+    return paced(core, context, _listed_groups(core, request, context.api_version))
+
+
+def _listed_groups(
+    core: BrokerCore, request: messages.ListGroupsRequest, api_version: int
+) -> Steps[messages.ListGroupsResponse]:
+    budget = Budget(_STEP_US)
+    groups = []
+    for hosted in list(core.runtime.all_shards()):
+        if hosted.failed:
+            continue  # as Kafka skips the shards that it does not coordinate
+        if hosted.is_loading:
+            return fail_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
+        groups += membership.list_groups(hosted.shard, request.states_filter, request.types_filter)
+        if budget.spend(_LISTED_US * len(hosted.shard.groups)):
+            yield
+    return messages.ListGroupsResponse(groups=groups)
+
+
+def fail_list_groups(
+    request: messages.ListGroupsRequest, error: ErrorCode, api_version: int
+) -> messages.ListGroupsResponse:
+    """Refuse the whole list."""
+    return messages.ListGroupsResponse(error_code=error)
+
+
+def delete_groups(
+    core: BrokerCore, request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
+) -> messages.DeleteGroupsResponse | None:
+    """Delete groups that have no members, with their offsets."""
+    names = list(dict.fromkeys(request.groups_names))
+    answer = messages.DeleteGroupsResponse
+    if not names:
+        return answer()
+
+    def refused(index: int, error: ErrorCode) -> messages.DeleteGroupsResponse.DeletableGroupResult:
+        return answer.DeletableGroupResult(names[index], error)
+
+    gather = Gather(context, len(names), lambda results: answer(results=results), refused)
+    return paced(core, context, _deletions(core, names, gather, now), goes_on=True)
+
+
+def _deletions(
+    core: BrokerCore, names: list[str], gather: Gather, now: Now
+) -> Steps[messages.DeleteGroupsResponse]:
+    """Decide about each group, those of one shard one after the other; the answer comes with the last of them."""
+    budget = Budget(_STEP_US)
+    by_shard: dict[HostedShard, list[int]] = {}
+    for index, name in enumerate(names):
+        hosted = core.shard_of(name, now)
+        if isinstance(hosted, ErrorCode):
+            core.fail(gather.part(index), hosted)
+        else:
+            by_shard.setdefault(hosted, []).append(index)
+        if budget.spend(_NAME_US):
+            yield
+    for hosted, indexes in by_shard.items():
+        for index in indexes:
+            decided_at = core.clock.now()
+            result = membership.delete_group(hosted.shard, names[index], gather.part(index), decided_at)
+            core.decide(hosted, result)
+            if budget.spend(_DELETION_US + _TOMBSTONE_US * len(result.records)):
+                yield
+    return None
+
+
+def fail_delete_groups(
+    request: messages.DeleteGroupsRequest, error: ErrorCode, api_version: int
+) -> messages.DeleteGroupsResponse:
+    """Answer every group with `error`."""
+    answer = messages.DeleteGroupsResponse
+    return answer(results=[answer.DeletableGroupResult(name, error) for name in request.groups_names])

@@ -1,0 +1,282 @@
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins and ends, and cutting its beginning off.
+
+Every answer was asked of Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
+"""Timestamps that ask for something else. The last three are about tiered storage (KIP-405, KIP-1005), of which
+there is none: the earliest local offset is the earliest one, the other two do not exist."""
+
+_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first version of ListOffsets that may ask for each."""
+
+_EPOCH_SINCE = 4
+"""The first version of ListOffsets whose answer has room for a leader epoch."""
+
+HIGH_WATERMARK = -1
+"""The offset by which DeleteRecords asks to delete all that can be deleted."""
+
+_NO_EPOCH = -1
+_Answer = TypeVar("_Answer")
+
+
+class _Found(NamedTuple):
+    """An offset, as ListOffsets answers it; -1 for what there is none of."""
+
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+_NOTHING = _Found()
+
+
+def list_offsets(
+    core: BrokerCore, request: messages.ListOffsetsRequest, context: RequestContext, now: Now
+) -> messages.ListOffsetsResponse:
+    """Answer an offset for each timestamp or mark asked.
+
+    Isolation level 1 knows nothing behind the last stable offset. A partition that is named twice is refused, a topic
+    without partitions is not answered.
+    """
+    version = context.api_version
+    if request.isolation_level not in (0, 1):
+        return fail_list_offsets(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    named_times = Counter((t.name, asked.partition_index) for t in request.topics for asked in t.partitions)
+    response = messages.ListOffsetsResponse
+    answered = set()
+    topics = []
+    for named in request.topics:
+        answers = []
+        for asked in named.partitions:
+            key = named.name, asked.partition_index
+            if named_times[key] == 1:
+                answers.append(_list_one(core, named.name, asked, version, request.isolation_level))
+            elif key not in answered:
+                answered.add(key)
+                answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
+        if answers:
+            topics.append(response.ListOffsetsTopicResponse(named.name, answers))
+    return response(topics=topics)
+
+
+def _list_one(
+    core: BrokerCore,
+    topic: str,
+    asked: messages.ListOffsetsRequest.ListOffsetsPartition,
+    version: int,
+    isolation_level: int,
+) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
+    index, timestamp = asked.partition_index, asked.timestamp
+    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
+        return _list_answer(index, ErrorCode.UNSUPPORTED_VERSION)
+
+    def find(partition: Partition) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
+        error = _epoch_error(asked.current_leader_epoch, partition)
+        found = _NOTHING if error else _find(partition, timestamp, isolation_level)
+        return _list_answer(
+            index, error, found if version >= _EPOCH_SINCE else found._replace(leader_epoch=-1)
+        )
+
+    return _at_partition(core, topic, index, find, lambda error: _list_answer(index, error))
+
+
+def _list_answer(
+    index: int, error: ErrorCode, found: _Found = _NOTHING
+) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
+    return messages.ListOffsetsResponse.ListOffsetsPartitionResponse(index, error, *found)
+
+
+def _find(partition: Partition, timestamp: int, isolation_level: int) -> _Found:
+    """Find what a timestamp stands for; nothing, which is no error, when no readable record is that late."""
+    log = partition.log
+    end = partition.last_stable_offset if isolation_level else log.high_watermark
+    if timestamp == LATEST:
+        return _Found(-1, end, partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return _Found(-1, log.log_start_offset, log.epoch_at(log.log_start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOTHING
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or (isolation_level and found[1] >= end):
+        return _NOTHING
+    return _Found(*found, log.epoch_at(found[1]))
+
+
+def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
+    """Compare the epoch of the leader that a client believes in, -1 when it does not say (KIP-320)."""
+    if current_leader_epoch in (_NO_EPOCH, partition.leader_epoch):
+        return ErrorCode.NONE
+    if current_leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _at_partition(
+    core: BrokerCore,
+    topic: str,
+    index: int,
+    decide: Callable[[Partition], _Answer],
+    refuse: Callable[[ErrorCode], _Answer],
+) -> _Answer:
+    try:
+        partition = core.topics.partition(topic, index)
+        if partition is None:
+            return refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return decide(partition)
+    except NotOpenYetError:
+        return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    except StorageError as error:
+        core.topics.report(topic, index, error)
+        return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def fail_list_offsets(
+    request: messages.ListOffsetsRequest, error: ErrorCode, api_version: int
+) -> messages.ListOffsetsResponse:
+    """Answer every partition with `error`."""
+    response = messages.ListOffsetsResponse
+    return response(
+        topics=[
+            response.ListOffsetsTopicResponse(
+                named.name, [_list_answer(asked.partition_index, error) for asked in named.partitions]
+            )
+            for named in request.topics
+        ]
+    )
+
+
+def offset_for_leader_epoch(
+    core: BrokerCore, request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
+) -> messages.OffsetForLeaderEpochResponse:
+    """Answer where a leader epoch ends: -1 for one that is not known (KIP-101, KIP-320)."""
+    response = messages.OffsetForLeaderEpochResponse
+    topics = []
+    for named in request.topics:
+        answers = [_end_of_epoch(core, named.topic, asked) for asked in named.partitions]
+        topics.append(response.OffsetForLeaderTopicResult(named.topic, answers))
+    return response(topics=topics)
+
+
+def _end_of_epoch(
+    core: BrokerCore, topic: str, asked: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
+    answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset
+
+    def refuse(error: ErrorCode) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
+        return answer(error, asked.partition, -1, -1)
+
+    def find(partition: Partition) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
+        error = _epoch_error(asked.current_leader_epoch, partition)
+        if error:
+            return refuse(error)
+        return answer(0, asked.partition, *partition.log.end_offset_for_epoch(asked.leader_epoch))
+
+    return _at_partition(core, topic, asked.partition, find, refuse)
+
+
+def fail_offset_for_leader_epoch(
+    request: messages.OffsetForLeaderEpochRequest, error: ErrorCode, api_version: int
+) -> messages.OffsetForLeaderEpochResponse:
+    """Answer every partition with `error`."""
+    response = messages.OffsetForLeaderEpochResponse
+    return response(
+        topics=[
+            response.OffsetForLeaderTopicResult(
+                named.topic,
+                [response.EpochEndOffset(error, asked.partition, -1, -1) for asked in named.partitions],
+            )
+            for named in request.topics
+        ]
+    )
+
+
+def delete_records(
+    core: BrokerCore, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
+) -> messages.DeleteRecordsResponse:
+    """Let logs begin later, and remember it before answering (KIP-107).
+
+    Answers the new log start offset. The epochs and sequence numbers of idempotent producers stay. Of a partition that
+    is named twice the last offset counts.
+    """
+    response = messages.DeleteRecordsResponse
+    topics = []
+    for named in request.topics:
+        last = {asked.partition_index: asked for asked in named.partitions}
+        answers = [_delete_one(core, named.name, asked) for asked in last.values()]
+        if answers:
+            topics.append(response.DeleteRecordsTopicResult(named.name, answers))
+    return response(topics=topics)
+
+
+def _delete_one(
+    core: BrokerCore, topic: str, asked: messages.DeleteRecordsRequest.DeleteRecordsPartition
+) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
+    answer = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
+    index = asked.partition_index
+
+    def delete(partition: Partition) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
+        error = _delete_before(core, partition, asked.offset)
+        return answer(index, -1 if error else partition.log.log_start_offset, error)
+
+    return _at_partition(core, topic, index, delete, lambda error: answer(index, -1, error))
+
+
+def _delete_before(core: BrokerCore, partition: Partition, offset: int) -> ErrorCode:
+    topic = core.topics.get(partition.topic)
+    assert topic is not None
+    if topic.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if "delete" not in topic.config.cleanup_policy:
+        return ErrorCode.POLICY_VIOLATION
+    log = partition.log
+    if offset == HIGH_WATERMARK:
+        offset = log.high_watermark
+    if not 0 <= offset <= log.high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if offset > log.log_start_offset:
+        partition.delete_records_before(offset)
+        core.topics.directory.checkpoint_log_starts()
+    return ErrorCode.NONE
+
+
+def fail_delete_records(
+    request: messages.DeleteRecordsRequest, error: ErrorCode, api_version: int
+) -> messages.DeleteRecordsResponse:
+    """Answer every partition with `error`."""
+    response = messages.DeleteRecordsResponse
+    return response(
+        topics=[
+            response.DeleteRecordsTopicResult(
+                named.name,
+                [
+                    response.DeleteRecordsPartitionResult(asked.partition_index, -1, error)
+                    for asked in named.partitions
+                ],
+            )
+            for named in request.topics
+        ]
+    )

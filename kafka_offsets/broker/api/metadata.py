@@ -1,0 +1,399 @@
+"""Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: what there is, and who leads it.
+
+One broker leads everything, is the only replica of everything and the controller. There is no authorizer, so everybody
+may do everything. What each situation is answered was recorded from Kafka 4.3.1; tests/broker/admin_situations.py
+lists the few where we answer otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from kafka_offsets.broker.api import topic_admin
+from kafka_offsets.broker.incremental import Budget, Steps, paced
+from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.checkpoints import decode_epochs
+from kafka_offsets.storage.data_directory import NewTopic
+from kafka_offsets.storage.files import join
+from kafka_offsets.storage.log.log import LEADER_EPOCH_CHECKPOINT
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+TOPIC_OPERATIONS = 3576
+"""All operations on a topic as bits by AclOperation's numbers: read, write, create, delete, alter, describe and both
+of its configuration. Kafka without an authorizer answers this."""
+
+CLUSTER_OPERATIONS = 8096
+"""All operations on the cluster, likewise."""
+
+_STEP_US = 5000
+"""What a step may take, in microseconds of the machine that the costs below were measured on, otherwise idle."""
+
+_TOPIC_US, _PARTITION_US = 3, 1
+_CREATED_TOGETHER = 500
+"""So many topics are created in one step: a topic costs 10 us, and each step writes and syncs the catalogue."""
+
+Wanted = TypeVar("Wanted")
+
+_NOT_ASKED = -2147483648
+_UNKNOWN_EPOCH = -1
+_NULL_IS_ALL_SINCE = 1
+_IDS_SINCE = 12
+"""Earlier versions of Metadata have the field of the id, and may not use it (KIP-516)."""
+
+_MOST_PARTITIONS = 2000
+"""The most partitions of one DescribeTopicPartitions answer, as max.request.partition.size.limit has it."""
+
+_BROKERS, _CONTROLLERS = 1, 2
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_SINCE = 3
+_API_VERSIONS = 18
+_FEATURES_FROM_0_SINCE = 4
+_FEATURES = {"group.version": 1, "transaction.version": 2}
+"""Kafka's features that are served, each from version 0, none, to this one, which is in force: KIP-848 groups, and
+transactions of KIP-890, by which clients get an epoch for each transaction."""
+
+logger = new_logger(__name__)
+
+
+def metadata(
+    core: BrokerCore, request: messages.MetadataRequest, context: RequestContext, now: Now
+) -> messages.MetadataResponse | None:
+    """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
+
+    Kafka answers the request that creates a topic with an error. It is here at once, and so described, unless
+    auto.create.topics.delay.ms says otherwise. Hundreds of topics are created and described in steps.
+    """
+    return paced(core, context, _answered(core, request, context.api_version, now), goes_on=True)
+
+
+def _answered(
+    core: BrokerCore, request: messages.MetadataRequest, version: int, now: Now
+) -> Steps[messages.MetadataResponse]:
+    if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
+        return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
+    topics = yield from _asked_topics(core, request, version, now)
+    if topics is None:
+        # Kafka stumbles over an entry with neither name nor id, and says so.
+        return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    answer = messages.MetadataResponse
+    return answer(
+        brokers=[answer.Broker(core.node_id, core.host, core.port)],
+        cluster_id=core.cluster_id,
+        controller_id=core.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
+        ),
+    )
+
+
+def _asked_topics(
+    core: BrokerCore, request: messages.MetadataRequest, version: int, now: Now
+) -> Steps[list[messages.MetadataResponse.Topic]]:
+    """Describe what was asked for, each topic once; None when an entry has neither name nor id."""
+    wanted = request.topics
+    if wanted is None or (version < _NULL_IS_ALL_SINCE and not wanted):
+        return (yield from _described(core, core.topics.names(), core.topics.get, lambda name: None))
+    ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
+    if ids:  # then names do not count, as in Kafka
+        return (yield from _described(core, ids, core.topics.by_id, _unknown_id))
+    names = dict.fromkeys(topic.name for topic in wanted)
+    if None in names:
+        return None
+    asked = [name for name in names if name is not None]
+    failed: dict[str, ErrorCode] = {}
+    if request.allow_auto_topic_creation and core.config.auto_create_topics_enable:
+        absent = [name for name in asked if core.topics.get(name) is None]
+        failed = yield from _create(core, absent, now)
+        if core.config.auto_create_topics_delay_ms:
+            described_ms = now.mono_ms + core.config.auto_create_topics_delay_ms
+            core.untold_topics.update((name, described_ms) for name in absent if core.topics.get(name))
+
+    def told(name: str) -> Topic | None:
+        return None if _is_untold(core, name, now) else core.topics.get(name)
+
+    return (yield from _described(core, asked, told, lambda name: _unknown_topic(name, failed.get(name))))
+
+
+def _described(
+    core: BrokerCore,
+    wanted: Iterable[Wanted],
+    find: Callable[[Wanted], Topic | None],
+    unknown: Callable[[Wanted], messages.MetadataResponse.Topic | None],
+) -> Generator[None, None, list[messages.MetadataResponse.Topic]]:
+    """Describe topics as each of them is at its turn.
+
+    unknown  describes one that `find` does not find, None to leave it out
+    """
+    budget = Budget(_STEP_US)
+    described = []
+    for each in wanted:
+        topic = find(each)
+        answer = unknown(each) if topic is None else _known_topic(core, topic)
+        if answer is not None:
+            described.append(answer)
+            if budget.spend(_TOPIC_US + _PARTITION_US * len(answer.partitions)):
+                yield
+    return described
+
+
+def _is_untold(core: BrokerCore, name: str, now: Now) -> bool:
+    """Whether a topic that Metadata created is too new to be described."""
+    described_ms = core.untold_topics.get(name)
+    if described_ms is None:
+        return False
+    if now.mono_ms < described_ms:
+        return True
+    del core.untold_topics[name]
+    return False
+
+
+def _create(core: BrokerCore, names: list[str], now: Now) -> Generator[None, None, dict[str, ErrorCode]]:
+    """Create those topics that can be, because somebody asked for them; return which the disk refused.
+
+    As in Kafka, where its controller is asked in one request: none when they are too many.
+    """
+    count = core.config.num_partitions
+    new = [NewTopic(name, count) for name in _creatable(core, names)]
+    if topic_admin.costs_too_much(new):
+        new = []
+    failed = []
+    for begin in range(0, len(new), _CREATED_TOGETHER):
+        if begin:
+            yield
+        some = new[begin : begin + _CREATED_TOGETHER]
+        if begin:  # others may have created some of them, or one that stands in the way
+            creatable = set(_creatable(core, [topic.name for topic in some]))
+            some = [topic for topic in some if topic.name in creatable]
+        try:
+            core.topics.create_several(some)
+        except StorageError as error:
+            logger.error("topics were not created: %s: %s", ", ".join(topic.name for topic in some), error)
+            failed += [topic.name for topic in some]
+    if OFFSETS_TOPIC in names:
+        try:
+            core.create_offsets_topic(now)
+        except StorageError as error:
+            logger.error("topic %s was not created: %s", OFFSETS_TOPIC, error)
+            failed.append(OFFSETS_TOPIC)
+    return dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _creatable(core: BrokerCore, names: list[str]) -> list[str]:
+    """Return those of the names that topics can be created with; not of coordinators' topics."""
+    collisions = Collisions(core.topics.names)
+    return [
+        name
+        for name in names
+        if name not in INTERNAL_TOPICS
+        and topic_admin.check_new_topic(core, name, core.config.num_partitions, {}, collisions)[0]
+        is ErrorCode.NONE
+    ]
+
+
+def _known_topic(core: BrokerCore, topic: Topic) -> messages.MetadataResponse.Topic:
+    answer = messages.MetadataResponse
+    replicas = [core.node_id]
+    partitions = [
+        answer.Partition(ErrorCode.NONE, index, core.node_id, epoch, replicas, replicas, [])
+        for index, epoch in enumerate(leader_epochs(core, topic))
+    ]
+    return answer.Topic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
+
+
+def _unknown_topic(name: str, error: ErrorCode | None) -> messages.MetadataResponse.Topic:
+    return messages.MetadataResponse.Topic(
+        error or _unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS
+    )
+
+
+def _unknown_id(topic_id: bytes) -> messages.MetadataResponse.Topic:
+    return messages.MetadataResponse.Topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+
+
+def _unknown_topic_error(name: str) -> ErrorCode:
+    if invalid_topic_name(name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def leader_epochs(core: BrokerCore, topic: Topic, start: int = 0, stop: int | None = None) -> list[int]:
+    """Return the leader epoch of partitions of a topic, without opening logs that nobody has used yet.
+
+    An unopened log has its epoch in a file, which is read once; a new one begins with 0. -1 when the file is
+    damaged: whoever opens the log then says so.
+    """
+    known = topic.epochs
+    epochs = []
+    for index, partition in enumerate(topic.partitions[start:stop], start):
+        if partition is not None:
+            epochs.append(partition.leader_epoch)
+            continue
+        epoch = known.get(index)
+        if epoch is None:
+            epoch = known[index] = _stored_epoch(core, f"{topic.name}-{index}")
+        epochs.append(epoch)
+    return epochs
+
+
+def _stored_epoch(core: BrokerCore, directory: str) -> int:
+    path = join(directory, LEADER_EPOCH_CHECKPOINT)
+    files = core.directory.files
+    try:
+        entries = decode_epochs(files.read_all(path), path) if files.exists(path) else []
+    except StorageError:
+        return _UNKNOWN_EPOCH
+    return entries[-1].epoch if entries else 0
+
+
+def fail_metadata(
+    request: messages.MetadataRequest, error: ErrorCode, api_version: int
+) -> messages.MetadataResponse:
+    """Answer every topic asked for with `error`, and from version 13 on the request too."""
+    answer = messages.MetadataResponse
+    topics = [answer.Topic(error, topic.name or "", topic.topic_id) for topic in request.topics or ()]
+    return answer(topics=topics, error_code=error)
+
+
+def describe_topic_partitions(
+    core: BrokerCore, request: messages.DescribeTopicPartitionsRequest, context: RequestContext, now: Now
+) -> messages.DescribeTopicPartitionsResponse:
+    """Describe partitions by pages (KIP-966): topics sorted by name, from the cursor on, up to a limit."""
+    cursor = request.cursor
+    first = "" if cursor is None else cursor.topic_name
+    named = {topic.name for topic in request.topics}
+    names = sorted(name for name in (named or core.topics.names()) if name >= first)
+    if cursor is not None and ((named and first not in named) or cursor.partition_index < 0):
+        return fail_describe_topic_partitions(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    if "" in names:  # upon which Kafka fails to ask what may be done with it
+        return fail_describe_topic_partitions(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
+    answer = messages.DescribeTopicPartitionsResponse
+    remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
+    response = answer()
+    for name in names:
+        if remaining == 0:
+            response.next_cursor = answer.Cursor(name, 0)
+            break
+        start = cursor.partition_index if cursor is not None and name == first else 0
+        topic = core.topics.get(name)
+        response.topics.append(_page(core, name, topic, start, remaining))
+        taken = len(response.topics[-1].partitions)
+        if topic is not None and start + taken < topic.partition_count:
+            response.next_cursor = answer.Cursor(name, start + taken)
+            break
+        remaining -= taken
+    return response
+
+
+def _page(
+    core: BrokerCore, name: str, topic: Topic | None, start: int, limit: int
+) -> messages.DescribeTopicPartitionsResponse.Topic:
+    """Describe up to `limit` partitions of one topic from `start` on."""
+    answer = messages.DescribeTopicPartitionsResponse
+    if topic is None:
+        page = answer.Topic(_unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS)
+    else:
+        # Never null: Java's Admin takes the arrays of eligible leaders as they come (KIP-966).
+        replicas = [core.node_id]
+        partitions = [
+            answer.Partition(ErrorCode.NONE, index, core.node_id, epoch, replicas, replicas, [], [], [])
+            for index, epoch in enumerate(leader_epochs(core, topic, start, start + limit), start)
+        ]
+        page = answer.Topic(ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions)
+    page.topic_authorized_operations = TOPIC_OPERATIONS
+    return page
+
+
+def fail_describe_topic_partitions(
+    request: messages.DescribeTopicPartitionsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeTopicPartitionsResponse:
+    """Answer every topic asked for with `error`."""
+    answer = messages.DescribeTopicPartitionsResponse
+    return answer(topics=[answer.Topic(error, topic.name) for topic in request.topics])
+
+
+def describe_cluster(
+    core: BrokerCore, request: messages.DescribeClusterRequest, context: RequestContext, now: Now
+) -> messages.DescribeClusterResponse:
+    """Name the brokers of the cluster."""
+    answer = messages.DescribeClusterResponse
+    error, message, brokers, controller, operations = ErrorCode.NONE, None, [], -1, _NOT_ASKED
+    if request.endpoint_type == _BROKERS:
+        brokers = [answer.DescribeClusterBroker(core.node_id, core.host, core.port)]
+        controller = core.node_id
+        if request.include_cluster_authorized_operations:
+            operations = CLUSTER_OPERATIONS
+    elif request.endpoint_type == _CONTROLLERS:
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        )
+    else:
+        error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        message = f"Unsupported endpoint type {request.endpoint_type}"
+    return answer(
+        error_code=error,
+        error_message=message,
+        cluster_id=core.cluster_id,
+        controller_id=controller,
+        brokers=brokers,
+        cluster_authorized_operations=operations,
+    )
+
+
+def fail_describe_cluster(
+    request: messages.DescribeClusterRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeClusterResponse:
+    """Answer `error`."""
+    return messages.DescribeClusterResponse(error_code=error)
+
+
+def api_versions(
+    core: BrokerCore, request: messages.ApiVersionsRequest, context: RequestContext, now: Now
+) -> messages.ApiVersionsResponse:
+    """List every API that is served, with its versions.
+
+    Of Kafka's features there are those of groups and of transactions; the others stand for what is not served (share
+    and streams groups, a metadata log).
+    """
+    if context.api_version >= _SOFTWARE_SINCE:
+        software = request.client_software_name, request.client_software_version
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
+            return fail_api_versions(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    answer = messages.ApiVersionsResponse
+    # Older clients take a range that begins with 0 for an error (KAFKA-17011).
+    supported = []
+    if context.api_version >= _FEATURES_FROM_0_SINCE:
+        supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
+    return answer(
+        api_keys=[answer.ApiVersion(api.key, api.min_version, api.max_version) for api in core.apis],
+        supported_features=supported,
+        finalized_features_epoch=0,
+        finalized_features=[answer.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()],
+    )
+
+
+def fail_api_versions(
+    request: messages.ApiVersionsRequest, error: ErrorCode, api_version: int
+) -> messages.ApiVersionsResponse:
+    """Answer `error`; to an unknown version with the versions of ApiVersions itself (KIP-511)."""
+    answer = messages.ApiVersionsResponse
+    known = messages.ApiVersionsRequest.SCHEMA.versions
+    supported = ErrorCode.UNSUPPORTED_VERSION
+    keys = [answer.ApiVersion(_API_VERSIONS, known.first, known.last)] if error is supported else []
+    return answer(error_code=error, api_keys=keys)

@@ -1,0 +1,397 @@
+"""Produce: records into logs, once each when the producer is idempotent, in a transaction when it has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafka_offsets.broker.api.transactions import told_outside
+from kafka_offsets.broker.network.socket_writer import KEPT_BYTES
+from kafka_offsets.broker.partition.batch_validation import (
+    Allowance,
+    Refused,
+    check_batch,
+    find_batch,
+    find_flaw,
+)
+from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition, Topic
+from kafka_offsets.broker.partition.producers import AppendedBatch
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.memory import keep_freed_memory
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import BatchHeader
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+TOPIC_IDS_SINCE = 13
+"""From this version of Produce on topics are named by id (KIP-516)."""
+
+_ADDS_SINCE = 12
+_ABORTABLE_SINCE = 11
+"""From these versions on a batch adds its partition to the transaction by itself, and clients know
+TRANSACTION_ABORTABLE (KIP-890)."""
+
+_ACKS = (0, 1, -1)
+
+_SEVERAL_PRODUCERS = Refused(
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+)
+
+_Invalid: TypeAlias = dict[tuple[str | bytes, int], Refused]
+
+_LARGE_BYTES = 32 << 10
+"""Requests of this size are worth keeping the memory for that they take."""
+
+logger = new_logger(__name__)
+
+
+def produce(core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
+    """Append one batch to each partition; the answer leaves once they are durable.
+
+    Topics are not created here, as in Kafka: a client asks for Metadata first. acks=1 and acks=-1 are the same for one
+    broker. With acks=0 there is no answer, and an error closes the connection. A transactional batch needs a partition
+    that is in its producer's transaction, or, from version 12 on, adds it; when answers wait for the disk, so does the
+    batch until that is on the disk.
+    """
+    flaw = find_flaw(request)
+    if flaw is not None:
+        _refuse_all(core, request, context, flaw)
+        return
+    topics = request.topic_data
+    invalid: _Invalid = {}
+    if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
+        if _names_twice(request, context):
+            invalid = _keep_last(request, context)
+        if request.transactional_id is not None and _has_several_producers(core, request, context):
+            _refuse_all(core, request, context, _SEVERAL_PRODUCERS)
+            return
+    joining = _joining(core, request, context, now)
+    if not joining:
+        _append_all(core, request, context, now, invalid)
+        return
+    assert request.transactional_id is not None
+    for partition in joining:
+        partition.joining += 1
+
+    def joined(error: ErrorCode) -> None:
+        for partition in joining:
+            partition.joining -= 1
+        if error:
+            core.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
+        else:
+            _append_all(core, request, context, core.clock.now(), invalid)
+
+    core.transactions.when_durable(request.transactional_id, joined)
+    return
+
+
+def _key(named: messages.ProduceRequest.TopicProduceData, context: RequestContext) -> str | bytes:
+    return named.topic_id if context.api_version >= TOPIC_IDS_SINCE else named.name
+
+
+def _names_twice(request: messages.ProduceRequest, context: RequestContext) -> bool:
+    topics = request.topic_data
+    keys = [(_key(named, context), data.index) for named in topics for data in named.partition_data]
+    return len(set(keys)) < len(keys) or len({_key(named, context) for named in topics}) < len(topics)
+
+
+def _keep_last(request: messages.ProduceRequest, context: RequestContext) -> _Invalid:
+    """Make every topic and partition of a request one: the last batch counts, as in Kafka.
+
+    Returns the partitions that also had what is no batch: they are answered this, although the other is appended.
+    """
+    invalid: _Invalid = {}
+    topics: dict[str | bytes, messages.ProduceRequest.TopicProduceData] = {}
+    partitions: dict[tuple[str | bytes, int], messages.ProduceRequest.PartitionProduceData] = {}
+    for named in request.topic_data:
+        key = _key(named, context)
+        topics.setdefault(key, named)
+        for data in named.partition_data:
+            header = find_batch(data.records, context.api_version)
+            if isinstance(header, Refused):
+                invalid[key, data.index] = header
+                partitions.setdefault((key, data.index), data)
+            else:
+                partitions[key, data.index] = data
+    for key, named in topics.items():
+        named.partition_data = [data for (topic, _), data in partitions.items() if topic == key]
+    request.topic_data = list(topics.values())
+    return invalid
+
+
+def _has_several_producers(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext
+) -> bool:
+    """Whether batches of transactions, for partitions that there are, come from more than one producer or epoch."""
+    producers = set()
+    for named in request.topic_data:
+        topic = _topic(core, named, context)
+        for data in named.partition_data:
+            header = find_batch(data.records, context.api_version)
+            if topic is None or not 0 <= data.index < topic.partition_count or isinstance(header, Refused):
+                continue
+            if header.is_transactional:
+                producers.add((header.producer_id, header.producer_epoch))
+    return len(producers) > 1
+
+
+def _topic(
+    core: BrokerCore, named: messages.ProduceRequest.TopicProduceData, context: RequestContext
+) -> Topic | None:
+    if context.api_version >= TOPIC_IDS_SINCE:
+        return core.topics.by_id(named.topic_id)
+    return core.topics.get(named.name)
+
+
+def _refuse_all(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, refused: Refused
+) -> None:
+    """Answer every partition alike, each once."""
+    _keep_last(request, context)
+    response = fail_produce(request, refused.error, context.api_version)
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            answer.error_message = refused.message
+    if request.acks == 0:
+        _finish_unanswered(core, context, response.responses)
+    else:
+        core.reply(context, response)
+
+
+def _joining(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now
+) -> list[Partition]:
+    """Return the partitions whose place in the transaction is not on the disk yet, where it has to be.
+
+    A batch behind one that waits for this waits as well, so that their order stays.
+    """
+    if core.config.fsync != "commit" or request.transactional_id is None:
+        return []
+    joining = []
+    for named in request.topic_data:
+        topic = _topic(core, named, context)
+        for data in named.partition_data:
+            header = find_batch(data.records, context.api_version)
+            if topic is None or isinstance(header, Refused) or _forbidden(request, topic, header):
+                continue
+            try:
+                partition = core.topics.partition_of(topic, data.index)
+                if partition is None or not _is_in_transaction(header):
+                    continue
+                is_open = partition.producers.has_open(header.producer_id, header.producer_epoch)
+                if partition.joining or (
+                    not is_open and not _join_transaction(core, request, context, partition, header, now)
+                ):
+                    joining.append(partition)
+            except StorageError:
+                continue  # told by the append
+    return joining
+
+
+def _append_all(
+    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now, invalid: _Invalid
+) -> None:
+    """Append the batches of a request, and answer it.
+
+    invalid  what to answer partitions of which something else was no batch
+    """
+    logs: list[Log] = []
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    topics = core.topics
+    responses = []
+    response_class = messages.ProduceResponse
+    size = 0
+    for named in request.topic_data:
+        for data in named.partition_data:
+            size += len(data.records or b"")
+    if size >= _LARGE_BYTES:
+        keep_freed_memory(KEPT_BYTES)
+    allowance = Allowance(size)
+    for named in request.topic_data:
+        topic = topics.by_id(named.topic_id) if by_id else topics.get(named.name)
+        answers = []
+        for data in named.partition_data:
+            if topic is None:
+                error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answers.append(_refusal(data.index, error))
+            else:
+                answers.append(_produce_one(core, request, context, topic, data, logs, allowance, now))
+                refused = invalid.get((_key(named, context), data.index)) if invalid else None
+                if refused is not None and 0 <= data.index < topic.partition_count:
+                    answers[-1] = _refused(data.index, refused, -1)
+        responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
+    if request.acks == 0:
+        _finish_unanswered(core, context, responses)
+    else:
+        core.reply_when_durable(context, response_class(responses), logs)
+
+
+def _finish_unanswered(
+    core: BrokerCore,
+    context: RequestContext,
+    responses: list[messages.ProduceResponse.TopicProduceResponse],
+) -> None:
+    core.reply_encoded(context, b"")
+    errors = [
+        f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"
+        for topic in responses
+        for answer in topic.partition_responses
+        if answer.error_code
+    ]
+    if errors:  # all that the producer can be told
+        logger.info("a Produce with acks=0 closes its connection: %s", ", ".join(errors))
+        core.close_connection(context.connection)
+
+
+def _produce_one(
+    core: BrokerCore,
+    request: messages.ProduceRequest,
+    context: RequestContext,
+    topic: Topic,
+    data: messages.ProduceRequest.PartitionProduceData,
+    logs: list[Log],
+    allowance: Allowance,
+    now: Now,
+) -> messages.ProduceResponse.PartitionProduceResponse:
+    """Append to one partition, or say why not; the log is added to `logs` when the answer has to wait for it."""
+    if not 0 <= data.index < topic.partition_count:
+        return _refusal(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    header = find_batch(data.records, context.api_version)
+    if isinstance(header, Refused):
+        return _refused(data.index, header, -1)
+    error = _forbidden(request, topic, header)
+    if error:
+        return _refusal(data.index, error)
+    try:
+        partition = core.topics.partition_of(topic, data.index)
+        assert partition is not None
+        if _is_in_transaction(header):
+            error = _join_transaction(core, request, context, partition, header, now)
+            if error:
+                refusal = _refusal(data.index, error)
+                if error is ErrorCode.INVALID_TXN_STATE:
+                    refusal.error_message = "Partition was not added to the transaction"
+                return refusal
+        return _append(core, context, partition, topic, data, header, logs, allowance, now)
+    except NotOpenYetError:
+        return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    except StorageError as storage_error:
+        core.topics.report(topic.name, data.index, storage_error)
+        return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHeader) -> ErrorCode:
+    """Say what forbids a batch before anybody looks into it."""
+    if request.acks not in _ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if topic.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if header.is_transactional and request.transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def _is_in_transaction(header: BatchHeader) -> bool:
+    """Kafka looks for the transaction of a producer: a batch without a producer id is stored like any other."""
+    return header.is_transactional and header.producer_id >= 0
+
+
+def _join_transaction(
+    core: BrokerCore,
+    request: messages.ProduceRequest,
+    context: RequestContext,
+    partition: Partition,
+    header: BatchHeader,
+    now: Now,
+) -> ErrorCode:
+    """Make sure that a partition is in the transaction of a batch that begins it there (KIP-890).
+
+    Source: ReplicaManager.maybeSendPartitionsToTransactionCoordinator, AddPartitionsToTxnManager.
+    """
+    assert request.transactional_id is not None
+    if partition.producers.has_open(header.producer_id, header.producer_epoch):
+        return ErrorCode.NONE
+    adds = context.api_version >= _ADDS_SINCE
+    partition.producers.attempt(header, begins_at_0=adds)
+    place = partition.topic, partition.index
+    error = core.transactions.add_or_verify(
+        request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
+    )
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # upon which older clients ask again
+    if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return told_outside(error, knows_abortable=context.api_version >= _ABORTABLE_SINCE)
+
+
+def _append(
+    core: BrokerCore,
+    context: RequestContext,
+    partition: Partition,
+    topic: Topic,
+    data: messages.ProduceRequest.PartitionProduceData,
+    header: BatchHeader,
+    logs: list[Log],
+    allowance: Allowance,
+    now: Now,
+) -> messages.ProduceResponse.PartitionProduceResponse:
+    log, index = partition.log, partition.index
+    accepted = check_batch(data.records or b"", header, topic.config, f"{topic.name}-{index}", now, allowance)
+    if isinstance(accepted, Refused):
+        return _refused(index, accepted, log.log_start_offset)
+    answer = messages.ProduceResponse.PartitionProduceResponse
+    batch, max_timestamp, log_append_time = accepted
+    if len(batch) > topic.log_config.segment_bytes:
+        return _refusal(index, ErrorCode.RECORD_LIST_TOO_LARGE)
+    is_idempotent = header.producer_id >= 0
+    if is_idempotent:
+        found = partition.producers.check(header)
+        if isinstance(found, AppendedBatch):
+            logs.append(log)
+            return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
+        if found:
+            return answer(index, found, -1, -1, log.log_start_offset)
+    base_offset = log.append(batch, leader_epoch=partition.leader_epoch)
+    if is_idempotent:
+        partition.producers.add(header, base_offset, max_timestamp, now.wall_ms)
+    logs.append(log)
+    core.on_append(partition)
+    return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
+
+
+def _refusal(index: int, error: ErrorCode) -> messages.ProduceResponse.PartitionProduceResponse:
+    return messages.ProduceResponse.PartitionProduceResponse(index, error, -1, -1, -1)
+
+
+def _refused(
+    index: int, refused: Refused, log_start_offset: int
+) -> messages.ProduceResponse.PartitionProduceResponse:
+    response = messages.ProduceResponse
+    return response.PartitionProduceResponse(
+        index,
+        refused.error,
+        -1,
+        -1,
+        log_start_offset if refused.by_log else -1,
+        [response.BatchIndexAndErrorMessage(*error) for error in refused.record_errors],
+        refused.message,
+    )
+
+
+def fail_produce(
+    request: messages.ProduceRequest, error: ErrorCode, api_version: int
+) -> messages.ProduceResponse:
+    """Answer every partition with `error`."""
+    response = messages.ProduceResponse
+    return response(
+        [
+            response.TopicProduceResponse(
+                named.name, named.topic_id, [_refusal(data.index, error) for data in named.partition_data]
+            )
+            for named in request.topic_data
+        ]
+    )

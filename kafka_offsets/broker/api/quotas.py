@@ -1,0 +1,283 @@
+"""DescribeClientQuotas and AlterClientQuotas: how much users, clients and addresses are allowed (KIP-546).
+
+Quotas are kept and described, and hold nobody up. What is refused, in which words, is Kafka's.
+Sources: ClientQuotaControlManager, ClientQuotasImage of Kafka 4.3, whose answers tests/differential compares.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, string_hash
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.client_settings import Entity
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+    Component = messages.DescribeClientQuotasRequest.ComponentData
+    Entry = messages.AlterClientQuotasRequest.EntryData
+
+MOST_ENTITIES = 1000
+"""So many have quotas: all of them stand in one file, which is written at each change."""
+
+LONGEST_NAME_BYTES = 512
+"""Of the name of a user or client, in UTF-8."""
+
+
+class Match(IntEnum):
+    """How a component of a filter matches entities, by the numbers of DescribeClientQuotas (KIP-546)."""
+
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2
+
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+_MATCHES = frozenset(Match)
+_ENTITIES = (USER, CLIENT_ID, IP)
+_MOST = {
+    "an INT": float(2**31 - 1),
+    "a LONG": float(2**63 - 1),
+}
+"""How large a quota of a whole number may be, by Kafka's name of the type; 2⁶³ passes, in Java as here."""
+
+_CLIENT_KEYS = {
+    "producer_byte_rate": "a LONG",
+    "consumer_byte_rate": "a LONG",
+    "request_percentage": "",
+    "controller_mutation_rate": "",
+}
+_IP_KEYS = {"connection_creation_rate": "an INT"}
+"""The quotas of an entity, and their types; "" for any number."""
+
+_NOT_FRACTIONAL = 1e-6
+
+logger = new_logger(__name__)
+
+
+class _RefusedError(Exception):
+    """A filter or an entity that is refused: Kafka's code and words."""
+
+    def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+# -- DescribeClientQuotas -----------------------------------------------------------------------------------------
+
+
+def describe_client_quotas(
+    core: BrokerCore, request: messages.DescribeClientQuotasRequest, context: RequestContext, now: Now
+) -> messages.DescribeClientQuotasResponse:
+    """Describe the entities that have every component of a filter, and with `strict` no other."""
+    answer = messages.DescribeClientQuotasResponse
+    try:
+        exact, specified = _filter_of(request.components)
+    except _RefusedError as refused:
+        return answer(error_code=refused.error, error_message=refused.message, entries=None)
+    wanted = len(exact) + len(specified)
+    entries = []
+    for entity, values in core.directory.clients.quotas.items():
+        parts = dict(entity)
+        if request.strict and len(parts) != wanted:
+            continue
+        if exact.items() <= parts.items() and specified <= parts.keys():
+            named = [answer.EntityData(*part) for part in sorted(entity)]
+            entries.append(answer.EntryData(named, [answer.ValueData(*value) for value in values.items()]))
+    return answer(error_message="", entries=entries)
+
+
+def _filter_of(components: list[Component]) -> tuple[dict[str, str | None], set[str]]:
+    """Return by type the name that is asked for, None for the default, and the types of which any name is.
+
+    Raises _RefusedError.
+    """
+    exact: dict[str, str | None] = {}
+    specified: set[str] = set()
+    for component in components:
+        _check_component(component, exact.keys() | specified)
+        if component.match_type == Match.SPECIFIED:
+            specified.add(component.entity_type)
+        else:
+            exact[component.entity_type] = component.match
+    kinds = exact.keys() | specified
+    if IP in kinds and len(kinds) > 1:
+        raise _RefusedError(
+            "Invalid entity filter component combination. IP filter component should not be used with user or "
+            "clientId filter component."
+        )
+    return exact, specified
+
+
+def _check_component(component: Component, seen: set[str]) -> None:
+    kind, how, text = component.entity_type, component.match_type, component.match
+    if how not in _MATCHES:
+        raise _RefusedError(f"Unknown match type {how}")
+    if how == Match.EXACT and text is None:
+        raise _RefusedError("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+    if how != Match.EXACT and text is not None:
+        raise _RefusedError(
+            f"Request specified MATCH_TYPE_{Match(how).name}, but also specified a match string."
+        )
+    if not kind:
+        raise _RefusedError("Invalid empty entity type.")
+    if kind in seen:
+        raise _RefusedError(f"Entity type {kind} cannot appear more than once in the filter.")
+    if kind not in _ENTITIES:
+        raise _RefusedError(f"Unsupported entity type {kind}", ErrorCode.UNSUPPORTED_VERSION)
+
+
+def fail_describe_client_quotas(
+    request: messages.DescribeClientQuotasRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeClientQuotasResponse:
+    """Answer `error`."""
+    return messages.DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)
+
+
+# -- AlterClientQuotas --------------------------------------------------------------------------------------------
+
+
+def alter_client_quotas(
+    core: BrokerCore, request: messages.AlterClientQuotasRequest, context: RequestContext, now: Now
+) -> messages.AlterClientQuotasResponse:
+    """Change the quotas of each entity, all of its changes or none, with one write for all of them.
+
+    Of an entity that is named twice the first changes are made, and the answer refuses it: as Kafka does.
+    """
+    after = dict(core.directory.clients.quotas)
+    errors: dict[Entity, _RefusedError | None] = {}
+    for entry in request.entries:
+        parts = {part.entity_type: part.entity_name for part in entry.entity}
+        entity: Entity = frozenset(parts.items())
+        try:
+            if entity in errors or len({op.key for op in entry.ops}) < len(entry.ops):
+                raise _RefusedError(f"Ignoring duplicate entity {_java_text(parts)}")
+            _alter(after, entity, entry)
+            errors[entity] = None
+        except _RefusedError as refused:
+            errors[entity] = refused
+    try:
+        if not request.validate_only:
+            core.directory.clients.set_quotas(after)
+    except StorageError as error:
+        logger.error("the quotas are as before: %s", error)
+        unkept = _RefusedError(str(error), ErrorCode.KAFKA_STORAGE_ERROR)
+        errors = {entity: refused or unkept for entity, refused in errors.items()}
+    return _altered(errors)
+
+
+def _altered(errors: Mapping[Entity, _RefusedError | None]) -> messages.AlterClientQuotasResponse:
+    answer = messages.AlterClientQuotasResponse
+    entries = []
+    for entity, refused in errors.items():
+        named = [answer.EntityData(*part) for part in sorted(entity)]
+        if refused is None:
+            entries.append(answer.EntryData(ErrorCode.NONE, None, named))
+        else:
+            entries.append(answer.EntryData(refused.error, refused.message, named))
+    return answer(entries=entries)
+
+
+def _alter(quotas: dict[Entity, Mapping[str, float]], entity: Entity, entry: Entry) -> None:
+    """Make the changes of one entity. Raises _RefusedError: then none is made."""
+    keys = _keys_of(entity)
+    values = dict(quotas.get(entity, {}))
+    for op in entry.ops:
+        if op.remove:
+            values.pop(op.key, None)
+        else:
+            _check_value(keys, op.key, op.value)
+            values[op.key] = op.value
+    if not values:
+        quotas.pop(entity, None)
+        return
+    if entity not in quotas:
+        _check_room(quotas, entity)
+    quotas[entity] = values
+
+
+def _check_room(quotas: Mapping[Entity, Mapping[str, float]], entity: Entity) -> None:
+    for kind, name in sorted(entity):
+        size = len((name or "").encode())
+        if size > LONGEST_NAME_BYTES:
+            raise _RefusedError(f"The {kind} has {size} bytes, more than {LONGEST_NAME_BYTES}")
+    if len(quotas) >= MOST_ENTITIES:
+        raise _RefusedError(f"{MOST_ENTITIES} entities have quotas, which is as many as may have some")
+
+
+def _keys_of(entity: Entity) -> dict[str, str]:
+    """Return which quotas an entity may have, and their types. Raises _RefusedError for what is none."""
+    parts = dict(entity)
+    for kind, name in parts.items():
+        if kind not in _ENTITIES:
+            raise _RefusedError(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _RefusedError(f"Empty {kind} not supported")
+    if not parts:
+        raise _RefusedError("Invalid empty client quota entity")
+    if IP not in parts:
+        return _CLIENT_KEYS
+    if len(parts) > 1:
+        raise _RefusedError(  # no blank in Kafka either
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+        )
+    if not _is_address(parts[IP]):
+        raise _RefusedError(f"{parts[IP]} is not a valid IP or resolvable host.")
+    return _IP_KEYS
+
+
+def _is_address(name: str | None) -> bool:
+    """Whether a name is the default or an address; of hosts only this one is known, since looking one up takes time."""
+    if name is None or name == "localhost":
+        return True
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return False
+
+
+def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
+    kind = keys.get(key)
+    if kind is None:
+        raise _RefusedError(f"Invalid configuration key {key}")
+    if value <= 0:
+        raise _RefusedError(f"Quota {key} must be greater than 0")
+    if not kind:
+        return
+    if value > _MOST[kind]:
+        raise _RefusedError(f"Proposed value for {key} is too large for {kind}.")
+    if value % 1 > _NOT_FRACTIONAL:
+        raise _RefusedError(f"{key} cannot be a fractional value.")
+
+
+def _java_text(parts: Mapping[str, str | None]) -> str:
+    """Return how Java writes an entity, a hash map in its order."""
+    order = OrderedByHash(string_hash, len(parts))
+    for kind in parts:
+        order.append(kind)
+    named = ", ".join(f"{kind}={'null' if parts[kind] is None else parts[kind]}" for kind in order)
+    return f"ClientQuotaEntity(entries={{{named}}})"
+
+
+def fail_alter_client_quotas(
+    request: messages.AlterClientQuotasRequest, error: ErrorCode, api_version: int
+) -> messages.AlterClientQuotasResponse:
+    """Answer every entity with `error`."""
+    answer = messages.AlterClientQuotasResponse
+    return answer(
+        entries=[
+            answer.EntryData(
+                error, None, [answer.EntityData(part.entity_type, part.entity_name) for part in entry.entity]
+            )
+            for entry in request.entries
+        ]
+    )

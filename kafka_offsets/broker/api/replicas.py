@@ -1,0 +1,180 @@
+"""AlterPartitionReassignments, AlterReplicaLogDirs and DescribeQuorum: where replicas shall be, and who votes.
+
+There is one broker with one directory, so that everything is where it can be, and the only voter is the broker itself.
+What cannot be had is refused with Kafka's codes and words, which were recorded from Kafka 4.3.1:
+tests/differential/situations/administration.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.api.topic_admin import Refusal, check_replicas, is_too_late
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_CONTROLLER_LISTENER = "CONTROLLER"
+"""The name that Kafka's controllers give the listener that they talk over."""
+
+_NODES_SINCE = 2
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NOT_HOSTED = "This server does not host this topic-partition."
+
+
+# -- AlterPartitionReassignments ----------------------------------------------------------------------------------
+
+
+def alter_partition_reassignments(
+    core: BrokerCore,
+    request: messages.AlterPartitionReassignmentsRequest,
+    context: RequestContext,
+    now: Now,
+) -> messages.AlterPartitionReassignmentsResponse:
+    """Take a partition's replicas to be what they are, and refuse anything else (KIP-455)."""
+    if request.topics and is_too_late(request.timeout_ms):
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return fail_alter_partition_reassignments(request, timed_out, context.api_version)
+    answer = messages.AlterPartitionReassignmentsResponse
+    responses = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            error, message = _reassign(core, topic.name, asked.partition_index, asked.replicas)
+            partitions.append(answer.ReassignablePartitionResponse(asked.partition_index, error, message))
+        responses.append(answer.ReassignableTopicResponse(topic.name, partitions))
+    return answer(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None if responses else "",  # as Kafka
+        responses=responses,
+    )
+
+
+def _reassign(core: BrokerCore, topic: str, index: int, replicas: list[int] | None) -> Refusal:
+    found = core.topics.get(topic)
+    if found is None:
+        return _UNKNOWN, f"Unable to find a topic named {topic}."
+    if not 0 <= index < found.partition_count:
+        return _UNKNOWN, f"Unable to find partition {topic}:{index}."
+    if replicas is None:  # cancel what moves
+        return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
+    return check_replicas(core, replicas)
+
+
+def fail_alter_partition_reassignments(
+    request: messages.AlterPartitionReassignmentsRequest, error: ErrorCode, api_version: int
+) -> messages.AlterPartitionReassignmentsResponse:
+    """Answer `error`, and every partition with it."""
+    answer = messages.AlterPartitionReassignmentsResponse
+    return answer(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error,
+        error_message=None,
+        responses=[
+            answer.ReassignableTopicResponse(
+                topic.name,
+                [
+                    answer.ReassignablePartitionResponse(asked.partition_index, error, None)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+# -- AlterReplicaLogDirs ------------------------------------------------------------------------------------------
+
+
+def alter_replica_log_dirs(
+    core: BrokerCore, request: messages.AlterReplicaLogDirsRequest, context: RequestContext, now: Now
+) -> messages.AlterReplicaLogDirsResponse:
+    """Answer that logs are in the one directory already, and that there is no other (KIP-113)."""
+    errors: dict[str, dict[int, ErrorCode]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                error = _place(core, directory.path, topic.name, index)
+                errors.setdefault(topic.name, {})[index] = error
+    return _log_dir_results(errors)
+
+
+def _place(core: BrokerCore, path: str, topic: str, index: int) -> ErrorCode:
+    if path != core.directory.files.root:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    found = core.topics.get(topic)
+    return ErrorCode.NONE if found is not None and 0 <= index < found.partition_count else _UNKNOWN
+
+
+def _log_dir_results(errors: dict[str, dict[int, ErrorCode]]) -> messages.AlterReplicaLogDirsResponse:
+    answer = messages.AlterReplicaLogDirsResponse
+    return answer(
+        results=[
+            answer.AlterReplicaLogDirTopicResult(
+                name,
+                [answer.AlterReplicaLogDirPartitionResult(index, error) for index, error in indexes.items()],
+            )
+            for name, indexes in errors.items()
+        ]
+    )
+
+
+def fail_alter_replica_log_dirs(
+    request: messages.AlterReplicaLogDirsRequest, error: ErrorCode, api_version: int
+) -> messages.AlterReplicaLogDirsResponse:
+    """Answer every partition with `error`."""
+    errors: dict[str, dict[int, ErrorCode]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            errors.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, error))
+    return _log_dir_results(errors)
+
+
+# -- DescribeQuorum -----------------------------------------------------------------------------------------------
+
+
+def describe_quorum(
+    core: BrokerCore, request: messages.DescribeQuorumRequest, context: RequestContext, now: Now
+) -> messages.DescribeQuorumResponse:
+    """Answer that the broker is the leader and the only voter of a metadata log in which there is nothing (KIP-595)."""
+    answer = messages.DescribeQuorumResponse
+    asked = [
+        (topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions
+    ]
+    if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
+        return answer(error_message="", topics=_no_quorum(request))
+    voter = answer.ReplicaState(core.node_id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
+    partition = answer.PartitionData(0, ErrorCode.NONE, "", core.node_id, 0, 0, [voter], [])
+    nodes = []
+    if context.api_version >= _NODES_SINCE:
+        nodes.append(answer.Node(core.node_id, [answer.Listener(_CONTROLLER_LISTENER, core.host, core.port)]))
+    topics = [answer.TopicData(CLUSTER_METADATA_TOPIC, [partition])]
+    return answer(error_message="", topics=topics, nodes=nodes)
+
+
+def _no_quorum(request: messages.DescribeQuorumRequest) -> list[messages.DescribeQuorumResponse.TopicData]:
+    """Refuse each partition; also that of the quorum, where others are asked for with it."""
+    answer = messages.DescribeQuorumResponse
+    return [
+        answer.TopicData(
+            topic.topic_name,
+            [
+                answer.PartitionData(each.partition_index, _UNKNOWN, _NOT_HOSTED, 0, 0, 0, [], [])
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+def fail_describe_quorum(
+    request: messages.DescribeQuorumRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeQuorumResponse:
+    """Answer `error`."""
+    return messages.DescribeQuorumResponse(error_code=error, error_message=None)

@@ -1,0 +1,238 @@
+"""THE table: every API that this broker serves, its versions, who handles it and who answers when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from kafka_offsets.broker.api import (
+    cluster_admin,
+    config_admin,
+    credentials,
+    fetch,
+    groups,
+    log_offsets,
+    metadata,
+    produce,
+    topic_admin,
+)
+from kafka_offsets.broker.api import quotas as admin_quotas
+from kafka_offsets.broker.api import replicas as admin_replicas
+from kafka_offsets.broker.api import transaction_admin as txn_admin
+from kafka_offsets.broker.api import transactions as txns
+from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.offsets import requests as offsets
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codec import Decoder, Encoder
+from kafka_offsets.protocol.echo import compile_echo
+
+
+class Route(Enum):
+    """Where a request is decided.
+
+    BROKER  handle(core, request, context, now) -> response, or None when the answer comes later
+    GROUP   handle(shard, request, context, now) -> Result, on the shard that `request.group_id` hashes to
+    """
+
+    BROKER = "broker"
+    GROUP = "group"
+
+
+BROKER, GROUP = Route.BROKER, Route.GROUP
+
+Fail = Callable[[Any, ErrorCode, int], Any]
+"""(request, error, api_version) -> the response that says so."""
+
+
+class Codecs(NamedTuple):
+    """How one version of an API is read and written.
+
+    decode                      (frame, position of the request) -> (request, end)
+    encode                      (response, bytearray that grows)
+    echo                        (request, bytearray that grows): the response that only repeats the request; of an API
+                                that is not `echoed` the same as `encode`
+    has_tagged_request_header   and its response's: header v2, header v1 (KIP-482)
+    """
+
+    decode: Decoder
+    encode: Encoder
+    echo: Encoder
+    has_tagged_request_header: bool
+    has_tagged_response_header: bool
+
+
+@dataclass(frozen=True)
+class Api:
+    """One row of the table.
+
+    versions   first and last version advertised; those that the schema lacks are advertised only, as Kafka does
+    pipelined  whether further requests of the same kind on a connection are decided before this one is answered
+    echoed     whether a handler may answer with the request itself, to say no more than that all of it is done
+    """
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    route: Route
+    handle: Callable[..., Any]
+    fail: Fail
+    pipelined: bool = False
+    echoed: bool = False
+
+    @property
+    def min_version(self) -> int:
+        """The lowest version advertised."""
+        return self.versions[0]
+
+    @property
+    def max_version(self) -> int:
+        """The highest version advertised."""
+        return self.versions[1]
+
+    @cached_property
+    def request(self) -> type[messages.MessageValue]:
+        """The value class of requests."""
+        return messages.find(f"{self.name}Request")
+
+    @cached_property
+    def response(self) -> type[messages.MessageValue]:
+        """The value class of responses."""
+        return messages.find(f"{self.name}Response")
+
+    @cached_property
+    def _codecs(self) -> dict[int, Codecs | None]:
+        return {}
+
+    def codecs(self, version: int) -> Codecs | None:
+        """Return how requests of a version are read and responses written; None when it is not served."""
+        try:
+            return self._codecs[version]
+        except KeyError:
+            made = self._codecs[version] = self._make_codecs(version)
+            return made
+
+    def _make_codecs(self, version: int) -> Codecs | None:
+        schema = self.request.SCHEMA
+        if not self.min_version <= version <= self.max_version or version not in schema.versions:
+            return None
+        flexible = version in schema.flexible
+        encode = messages.encoder(self.response, version)
+        echo = encode
+        if self.echoed:
+            echo = compile_echo(schema, self.response.SCHEMA, version, self.response.CLASSES)
+        return Codecs(
+            messages.decoder(self.request, version),
+            encode,
+            echo,
+            flexible,
+            flexible and self.key != API_VERSIONS,
+        )
+
+
+API_VERSIONS = 18
+"""The one API that is answered in any version, and whose response header never has tagged fields (KIP-511)."""
+
+
+class Apis:
+    """The rows by key, in the order of their keys."""
+
+    def __init__(self, rows: Iterable[Api]) -> None:
+        self.by_key = {row.key: row for row in sorted(rows, key=lambda row: row.key)}
+
+    def __iter__(self) -> Iterator[Api]:
+        return iter(self.by_key.values())
+
+    def row_of(self, key: int) -> Api:
+        """Return the row of a request that was taken in, also when its API has been withheld since."""
+        return self.by_key.get(key) or SERVED.by_key[key]
+
+
+# fmt: off
+SERVED = Apis((
+    Api(0, "Produce", (0, 13), BROKER, produce.produce, produce.fail_produce, pipelined=True),
+    Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, fetch.fail_fetch),
+    Api(2, "ListOffsets", (1, 11), BROKER, log_offsets.list_offsets, log_offsets.fail_list_offsets),
+    Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, metadata.fail_metadata),
+    Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True, echoed=True),
+    Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.fail_offset_fetch),
+    Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
+    Api(11, "JoinGroup", (0, 9), GROUP, join.join, join.fail_join),
+    Api(12, "Heartbeat", (0, 4), GROUP, membership.heartbeat, membership.fail_heartbeat),
+    Api(13, "LeaveGroup", (0, 5), GROUP, membership.leave, membership.fail_leave),
+    Api(14, "SyncGroup", (0, 5), GROUP, sync.sync, sync.fail_sync),
+    Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, groups.fail_describe_groups),
+    Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups, groups.fail_list_groups),
+    Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, metadata.fail_api_versions),
+    Api(19, "CreateTopics", (2, 7), BROKER, topic_admin.create_topics, topic_admin.fail_create_topics),
+    Api(20, "DeleteTopics", (1, 6), BROKER, topic_admin.delete_topics, topic_admin.fail_delete_topics),
+    Api(21, "DeleteRecords", (0, 2), BROKER, log_offsets.delete_records, log_offsets.fail_delete_records),
+    Api(22, "InitProducerId", (0, 5), BROKER, txns.init_producer_id, txns.fail_init_producer_id),
+    Api(23, "OffsetForLeaderEpoch", (2, 4), BROKER,
+        log_offsets.offset_for_leader_epoch, log_offsets.fail_offset_for_leader_epoch),
+    Api(24, "AddPartitionsToTxn", (0, 5), BROKER, txns.add_partitions, txns.fail_add_partitions),
+    Api(25, "AddOffsetsToTxn", (0, 4), BROKER, txns.add_offsets, txns.fail_add_offsets),
+    Api(26, "EndTxn", (0, 5), BROKER, txns.end_transaction, txns.fail_end_transaction),
+    Api(27, "WriteTxnMarkers", (1, 2), BROKER, txn_admin.write_markers, txn_admin.fail_write_markers),
+    Api(28, "TxnOffsetCommit", (0, 5), BROKER, txns.commit_offsets, txns.fail_commit_offsets),
+    Api(29, "DescribeAcls", (1, 3), BROKER, cluster_admin.describe_acls, cluster_admin.fail_describe_acls),
+    Api(30, "CreateAcls", (1, 3), BROKER, cluster_admin.create_acls, cluster_admin.fail_create_acls),
+    Api(31, "DeleteAcls", (1, 3), BROKER, cluster_admin.delete_acls, cluster_admin.fail_delete_acls),
+    Api(32, "DescribeConfigs", (1, 4), BROKER, config_admin.describe_configs, config_admin.fail_describe_configs),
+    Api(33, "AlterConfigs", (0, 2), BROKER, config_admin.alter_configs, config_admin.fail_alter_configs),
+    Api(34, "AlterReplicaLogDirs", (1, 2), BROKER,
+        admin_replicas.alter_replica_log_dirs, admin_replicas.fail_alter_replica_log_dirs),
+    Api(35, "DescribeLogDirs", (1, 5), BROKER,
+        cluster_admin.describe_log_dirs, cluster_admin.fail_describe_log_dirs),
+    Api(37, "CreatePartitions", (0, 3), BROKER, topic_admin.create_partitions, topic_admin.fail_create_partitions),
+    Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, groups.fail_delete_groups),
+    Api(43, "ElectLeaders", (0, 2), BROKER, cluster_admin.elect_leaders, cluster_admin.fail_elect_leaders),
+    Api(44, "IncrementalAlterConfigs", (0, 1), BROKER,
+        config_admin.incremental_alter_configs, config_admin.fail_incremental_alter_configs),
+    Api(45, "AlterPartitionReassignments", (0, 1), BROKER,
+        admin_replicas.alter_partition_reassignments, admin_replicas.fail_alter_partition_reassignments),
+    Api(46, "ListPartitionReassignments", (0, 0), BROKER,
+        cluster_admin.list_partition_reassignments, cluster_admin.fail_list_partition_reassignments),
+    Api(47, "OffsetDelete", (0, 0), GROUP, offsets.delete, offsets.fail_delete),
+    Api(48, "DescribeClientQuotas", (0, 1), BROKER,
+        admin_quotas.describe_client_quotas, admin_quotas.fail_describe_client_quotas),
+    Api(49, "AlterClientQuotas", (0, 1), BROKER,
+        admin_quotas.alter_client_quotas, admin_quotas.fail_alter_client_quotas),
+    Api(50, "DescribeUserScramCredentials", (0, 0), BROKER,
+        credentials.describe_user_scram_credentials, credentials.fail_describe_user_scram_credentials),
+    Api(51, "AlterUserScramCredentials", (0, 0), BROKER,
+        credentials.alter_user_scram_credentials, credentials.fail_alter_user_scram_credentials),
+    Api(55, "DescribeQuorum", (0, 2), BROKER, admin_replicas.describe_quorum, admin_replicas.fail_describe_quorum),
+    Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster, metadata.fail_describe_cluster),
+    Api(61, "DescribeProducers", (0, 0), BROKER, txn_admin.describe_producers, txn_admin.fail_describe_producers),
+    Api(65, "DescribeTransactions", (0, 0), BROKER,
+        txn_admin.describe_transactions, txn_admin.fail_describe_transactions),
+    Api(66, "ListTransactions", (0, 2), BROKER, txn_admin.list_transactions, txn_admin.fail_list_transactions),
+    Api(68, "ConsumerGroupHeartbeat", (0, 1), GROUP, consumer_heartbeat.heartbeat, consumer_heartbeat.fail_heartbeat),
+    Api(69, "ConsumerGroupDescribe", (0, 1), BROKER,
+        groups.consumer_group_describe, groups.fail_consumer_group_describe),
+    Api(74, "ListConfigResources", (0, 1), BROKER,
+        cluster_admin.list_config_resources, cluster_admin.fail_list_config_resources),
+    Api(75, "DescribeTopicPartitions", (0, 0), BROKER,
+        metadata.describe_topic_partitions, metadata.fail_describe_topic_partitions),
+))
+# fmt: on
+"""Everything that is served. What is not served has no row, and is not advertised."""
+
+_REMOVED_FROM_KAFKA_4 = {8: 2, 9: 1}
+"""First versions of Kafka 4.3 where ours reach further down (KIP-896)."""
+
+
+def served_apis(profile: str) -> Apis:
+    """Return the table for a configuration profile: `kafka` advertises what Kafka 4.3 does and no more."""
+    if profile != "kafka":
+        return SERVED
+    rows = []
+    for row in SERVED:
+        first = _REMOVED_FROM_KAFKA_4.get(row.key, row.min_version)
+        rows.append(replace(row, versions=(first, row.max_version)))
+    return Apis(rows)

@@ -1,0 +1,535 @@
+"""CreateTopics, DeleteTopics and CreatePartitions: topics come, go and grow.
+
+There is one broker, so it is every replica. A replication factor that a client asks for must not exceed the number of
+brokers, as in Kafka; the configured default is capped at it (`default.replication.factor`). The offsets topic may be
+created by a client, with the settings that it needs, and be deleted, which ends all groups; it does not grow, since
+groups are found by the number of its partitions. What each situation is answered was recorded from Kafka 4.3.1;
+tests/broker/admin_situations.py lists the few where we answer otherwise.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.config.topic import check_topic_configs, describe_topic
+from kafka_offsets.broker.config.types import Described
+from kafka_offsets.broker.partition.partitions import Topic
+from kafka_offsets.broker.partition.topic_names import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    Collisions,
+    invalid_topic_name,
+)
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, NewTopic
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_DEFAULT = -1
+_MOST_PARTITIONS = 10_000
+"""The most partitions that one request may create."""
+
+_MOST_RECORDS = 10_000
+"""The most records that one request may cost Kafka's controller: a topic, a setting, a partition are one each."""
+
+_COORDINATOR_CONFIGS = {"cleanup.policy": "compact"}
+"""What the topics of coordinators need, unless the client that creates one says otherwise: else retention would eat
+it."""
+
+_DISABLED_SINCE = 3
+"""From this version of DeleteTopics on clients know TOPIC_DELETION_DISABLED (KIP-322)."""
+
+_TOO_FEW_BROKERS = (
+    "The target replication factor of {} cannot be reached because only {} broker(s) are registered or some brokers "
+    "have all their log directories cordoned."
+)
+
+logger = new_logger(__name__)
+
+Refusal = tuple[ErrorCode, str | None]
+_FINE: Refusal = (ErrorCode.NONE, None)
+_TOO_MANY_PARTITIONS: Refusal = (
+    ErrorCode.POLICY_VIOLATION,
+    "Excessively large number of partitions per request.",
+)
+_TOO_MANY_RECORDS: Refusal = (
+    ErrorCode.POLICY_VIOLATION,
+    "Unable to perform excessively large batch operation.",
+)
+_TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+
+
+def is_too_late(timeout_ms: int) -> bool:
+    """Return whether the time of a request is over when it arrives: Kafka's controller then does nothing."""
+    return timeout_ms <= 0
+
+
+def _once(keys: Iterable[object]) -> bool:
+    """Return whether there is a key that comes once. What is named twice is refused before its time is looked at."""
+    return 1 in Counter(keys).values()
+
+
+def check_new_topic(
+    core: BrokerCore,
+    name: str,
+    partition_count: int,
+    configs: Mapping[str, str | None],
+    collisions: Collisions | None = None,
+) -> Refusal:
+    """Return whether a topic can be created, and if not Kafka's code and words for why.
+
+    collisions  with the topics there are, for who asks about many names
+    """
+    error, message = _check_name(core, name, collisions or Collisions(core.topics.names))
+    if error is ErrorCode.NONE:
+        error, message = _check_configs(core, configs)
+    if error is ErrorCode.NONE and partition_count < 1:
+        error = ErrorCode.INVALID_PARTITIONS
+        message = "Number of partitions was set to an invalid non-positive value."
+    if error is ErrorCode.NONE and partition_count > _MOST_PARTITIONS:
+        error, message = _TOO_MANY_PARTITIONS
+    return error, message
+
+
+def _check_name(core: BrokerCore, name: str, collisions: Collisions) -> Refusal:
+    if name == CLUSTER_METADATA_TOPIC:
+        return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+    if core.topics.get(name) is not None:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+    invalid = invalid_topic_name(name)
+    if invalid:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, invalid
+    colliding = collisions.find(name)
+    if colliding:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding}"
+    return _FINE
+
+
+def _check_present(absent: Collection[str]) -> Refusal:
+    if not absent:
+        return _FINE
+    message = f"Null value not supported for topic configs: {','.join(absent)}"
+    return ErrorCode.INVALID_CONFIG, message
+
+
+def _check_configs(core: BrokerCore, configs: Mapping[str, str | None]) -> Refusal:
+    refusal = _check_present([name for name, value in configs.items() if value is None])
+    if refusal is not _FINE:
+        return refusal
+    try:
+        check_topic_configs(configs)
+    except ConfigError as error:
+        return ErrorCode.INVALID_CONFIG, str(error)
+    return _FINE
+
+
+def _present(configs: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in configs.items() if value is not None}
+
+
+# -- CreateTopics -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A topic that was asked for, and why it is refused, if it is."""
+
+    name: str
+    partition_count: int = 0
+    configs: dict[str, str] = field(default_factory=dict)
+    topic_id: bytes = NO_TOPIC_ID
+    refusal: Refusal = _FINE
+
+
+def create_topics(
+    core: BrokerCore, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
+) -> messages.CreateTopicsResponse:
+    """Create topics, each for itself; all names are looked at before the first is created."""
+    names = (topic.name for topic in request.topics if topic.name != CLUSTER_METADATA_TOPIC)
+    if is_too_late(request.timeout_ms) and _once(names):
+        return fail_create_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+    plans = _plans(core, request.topics)
+    accepted = _accepted(plans)
+    if not request.validate_only:
+        _create(core, accepted, now)
+    for plan in accepted if request.validate_only else ():
+        plan.topic_id = uuid.uuid4().bytes  # a number without meaning, as Kafka gives
+    answer = messages.CreateTopicsResponse
+    return answer(topics=[_created(core, plan) for plan in plans])
+
+
+def _plans(core: BrokerCore, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
+    """Decide about every topic of a request; a name that stands there more than once is refused once."""
+    topics = list(wanted)
+    if sum(_asked_partitions(core, topic) for topic in topics) > _MOST_PARTITIONS:
+        return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
+    times = Counter(topic.name for topic in topics)
+    by_name = {topic.name: topic for topic in topics}
+    collisions = Collisions(core.topics.names)
+    plans = [
+        _plan(core, topic, collisions) if times[name] == 1 else _Plan(name, refusal=_TWICE)
+        for name, topic in by_name.items()
+    ]
+    new = [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in _accepted(plans)]
+    if costs_too_much(new):
+        return [_Plan(name, refusal=_TOO_MANY_RECORDS) for name in by_name]
+    return plans
+
+
+def _accepted(plans: Iterable[_Plan]) -> list[_Plan]:
+    return [plan for plan in plans if plan.refusal is _FINE]
+
+
+def costs_too_much(topics: Iterable[NewTopic]) -> bool:
+    """Return whether Kafka's controller would not take these topics in one request."""
+    return sum(1 + topic.partition_count + len(topic.configs) for topic in topics) > _MOST_RECORDS
+
+
+def _asked_partitions(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return core.config.num_partitions if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0)
+
+
+def _plan(
+    core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic, collisions: Collisions
+) -> _Plan:
+    configs = {config.name: config.value for config in topic.configs}
+    plan = _Plan(topic.name, _asked_partitions(core, topic), _present(configs))
+    absent = [config.name for config in topic.configs if config.value is None]
+    for refusal in (
+        _check_name(core, topic.name, collisions),
+        _check_present(absent),
+        _check_configs(core, configs),
+        _check_assignments(core, topic) if topic.assignments else _check_counts(core, topic),
+    ):
+        if refusal is not _FINE:
+            plan.refusal = refusal
+            break
+    if topic.name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        plan.configs = _COORDINATOR_CONFIGS | plan.configs
+    return plan
+
+
+def _check_counts(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+    factor = topic.replication_factor
+    if factor < _DEFAULT or factor == 0:
+        return (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < _DEFAULT or topic.num_partitions == 0:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    count = len(core.broker_ids)
+    if factor > count:
+        too_few = _TOO_FEW_BROKERS.format(factor, count)
+        return (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): {too_few}",
+        )
+    return _FINE
+
+
+def _check_assignments(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+    """Check a manual placement of replicas: on one broker there is one that is right."""
+    specified = "A manual partition assignment was specified, but"
+    if topic.replication_factor != _DEFAULT:
+        return ErrorCode.INVALID_REQUEST, f"{specified} replication factor was not set to -1."
+    if topic.num_partitions != _DEFAULT:
+        return ErrorCode.INVALID_REQUEST, f"{specified} numPartitions was not set to -1."
+    seen: set[int] = set()
+    for assignment in topic.assignments:
+        index = assignment.partition_index
+        if index in seen:
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        refusal = check_replicas(core, assignment.broker_ids)
+        if refusal is not _FINE:
+            return refusal
+        seen.add(index)
+    if seen != set(range(len(seen))):
+        return (
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return _FINE
+
+
+def check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
+    """Check the brokers that a client wants a partition on."""
+    assignment = "The manual partition assignment includes"
+    if not broker_ids:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{assignment} an empty replica list."
+    # In Kafka's order: from the lowest id, first whether it exists, then whether it stands there twice.
+    previous = None
+    for broker_id in sorted(broker_ids):
+        if broker_id not in core.broker_ids:
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{assignment} broker {broker_id}, but no such broker is registered.",
+            )
+        if broker_id == previous:
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{assignment} the broker {broker_id} more than once.",
+            )
+        previous = broker_id
+    return _FINE
+
+
+def _create(core: BrokerCore, plans: list[_Plan], now: Now) -> None:
+    try:
+        topics = core.topics.create_several(
+            [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in plans]
+        )
+    except StorageError as error:
+        logger.error("topics were not created: %s: %s", ", ".join(plan.name for plan in plans), error)
+        for plan in plans:
+            plan.refusal = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        return
+    for plan, topic in zip(plans, topics, strict=True):
+        plan.topic_id = topic.topic_id
+        if plan.name == OFFSETS_TOPIC:
+            core.runtime.start(topic.partition_count, now)
+        elif plan.name == TRANSACTIONS_TOPIC:
+            core.transactions.topic_created()
+
+
+def _created(core: BrokerCore, plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
+    answer = messages.CreateTopicsResponse
+    if plan.refusal is not _FINE:
+        error, message = plan.refusal
+        return answer.CreatableTopicResult(plan.name, error_code=error, error_message=message)
+    return answer.CreatableTopicResult(
+        name=plan.name,
+        topic_id=plan.topic_id,
+        error_message=None,
+        num_partitions=plan.partition_count,
+        replication_factor=1,
+        configs=[
+            _created_config(described) for described in _sorted(describe_topic(core.config, plan.configs))
+        ],
+    )
+
+
+def _sorted(described: list[Described]) -> list[Described]:
+    return sorted(described, key=lambda each: each.name)
+
+
+def _created_config(described: Described) -> messages.CreateTopicsResponse.CreatableTopicConfigs:
+    return messages.CreateTopicsResponse.CreatableTopicConfigs(
+        described.name, described.value, described.read_only, described.source, is_sensitive=False
+    )
+
+
+def fail_create_topics(
+    request: messages.CreateTopicsRequest, error: ErrorCode, api_version: int
+) -> messages.CreateTopicsResponse:
+    """Answer every topic with `error`."""
+    answer = messages.CreateTopicsResponse
+    return answer(
+        topics=[
+            answer.CreatableTopicResult(topic.name, error_code=error, error_message=None)
+            for topic in request.topics
+        ]
+    )
+
+
+# -- DeleteTopics -------------------------------------------------------------------------------------------------
+
+
+def delete_topics(
+    core: BrokerCore, request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
+) -> messages.DeleteTopicsResponse:
+    """Delete topics by name or by id, each for itself."""
+    if not core.config.delete_topic_enable:
+        knows = context.api_version >= _DISABLED_SINCE
+        error = ErrorCode.TOPIC_DELETION_DISABLED if knows else ErrorCode.INVALID_REQUEST
+        return fail_delete_topics(request, error, context.api_version)
+    keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
+    if is_too_late(request.timeout_ms) and _once(keys):
+        return fail_delete_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+    doomed, results = _doomed(core, request)
+    for topic, (error, message) in zip(doomed, _delete(core, doomed), strict=True):
+        results.append(_deleted(topic.name, topic.topic_id, error, message))
+    return messages.DeleteTopicsResponse(responses=results)
+
+
+def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes | None:
+    """Return the name or the id of a topic; None where both are given or neither is."""
+    if wanted.name is not None:
+        return None if any(wanted.topic_id) else wanted.name
+    return wanted.topic_id if any(wanted.topic_id) else None
+
+
+def _doomed(
+    core: BrokerCore, request: messages.DeleteTopicsRequest
+) -> tuple[list[Topic], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
+    """Return the topics to delete, and the answers for what cannot be deleted."""
+    refused = []
+    names: list[str] = list(request.topic_names)
+    ids: list[bytes] = []
+    for wanted in request.topics:
+        if wanted.name is not None and any(wanted.topic_id):
+            message = "You may not specify both topic name and topic id."
+            refused.append(_deleted(wanted.name, wanted.topic_id, ErrorCode.INVALID_REQUEST, message))
+        elif wanted.name is not None:
+            names.append(wanted.name)
+        elif any(wanted.topic_id):
+            ids.append(wanted.topic_id)
+        else:
+            message = "Neither topic name nor id were specified."
+            refused.append(_deleted(None, NO_TOPIC_ID, ErrorCode.INVALID_REQUEST, message))
+    found: dict[bytes, Topic | None] = {}
+    for topic_id, times in Counter(ids).items():
+        if times > 1:
+            refused.append(_deleted(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
+            found[topic_id] = None
+            continue
+        topic = core.topics.by_id(topic_id)
+        if topic is None:
+            unknown = "This server does not host this topic ID."
+            refused.append(_deleted(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, unknown))
+        else:
+            found[topic_id] = topic
+    for name, times in Counter(names).items():
+        topic = core.topics.get(name)
+        if times > 1:
+            refused.append(_deleted(name, NO_TOPIC_ID, *_TWICE))
+        elif topic is None:
+            unknown = "This server does not host this topic-partition."
+            refused.append(_deleted(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+        elif topic.topic_id in found:
+            message = "The provided topic name maps to an ID that was already supplied."
+            refused.append(_deleted(name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
+            found[topic.topic_id] = None
+        else:
+            found[topic.topic_id] = topic
+    return [topic for topic in found.values() if topic is not None], refused
+
+
+def _delete(core: BrokerCore, topics: list[Topic]) -> list[Refusal]:
+    """Delete topics; they are all deleted or none is."""
+    if not topics:
+        return []
+    names = [topic.name for topic in topics]
+    try:
+        core.topics.delete_several(names)
+    except StorageError as error:
+        if core.topics.get(names[0]) is not None:
+            logger.error("topics were not deleted: %s: %s", ", ".join(names), error)
+            return [(ErrorCode.KAFKA_STORAGE_ERROR, str(error))] * len(topics)
+        logger.error("deleted topics leave folders until the next start: %s: %s", ", ".join(names), error)
+    for name in names:
+        core.on_topic_deleted(name)
+    return [_FINE] * len(topics)
+
+
+def _deleted(
+    name: str | None, topic_id: bytes, error: ErrorCode, message: str | None
+) -> messages.DeleteTopicsResponse.DeletableTopicResult:
+    return messages.DeleteTopicsResponse.DeletableTopicResult(name, topic_id, error, message)
+
+
+def fail_delete_topics(
+    request: messages.DeleteTopicsRequest, error: ErrorCode, api_version: int
+) -> messages.DeleteTopicsResponse:
+    """Answer every topic with `error`."""
+    results = [_deleted(name, NO_TOPIC_ID, error, None) for name in request.topic_names]
+    results += [_deleted(topic.name, topic.topic_id, error, None) for topic in request.topics]
+    return messages.DeleteTopicsResponse(responses=results)
+
+
+# -- CreatePartitions ---------------------------------------------------------------------------------------------
+
+
+def create_partitions(
+    core: BrokerCore, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
+) -> messages.CreatePartitionsResponse:
+    """Give topics more partitions, each for itself."""
+    answer = messages.CreatePartitionsResponse
+    times = Counter(topic.name for topic in request.topics)
+    if is_too_late(request.timeout_ms) and _once(topic.name for topic in request.topics):
+        return fail_create_partitions(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+    results = []
+    totals: dict[str, int] = {}
+    room = _MOST_PARTITIONS
+    for name, wanted in {topic.name: topic for topic in request.topics}.items():
+        error, message = _TWICE if times[name] > 1 else _check_growth(core, wanted, room)
+        if error is ErrorCode.NONE:
+            topic = core.topics.get(name)
+            assert topic is not None
+            room -= wanted.count - topic.partition_count
+            totals[name] = wanted.count
+        results.append(answer.CreatePartitionsTopicResult(name, error, message))
+    error, message = _FINE if request.validate_only or not totals else _grow(core, totals)
+    for result in results:
+        if result.name in totals:
+            result.error_code, result.error_message = error, message
+    return answer(results=results)
+
+
+def _check_growth(
+    core: BrokerCore, wanted: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
+) -> Refusal:
+    topic = core.topics.get(wanted.name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+    additional = wanted.count - topic.partition_count
+    if additional == 0:
+        return ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partition_count} partition(s)."
+    if additional < 0:
+        has = f"The topic {topic.name} currently has {topic.partition_count} partition(s)"
+        return ErrorCode.INVALID_PARTITIONS, f"{has}; {wanted.count} would not be an increase."
+    if topic.name == OFFSETS_TOPIC:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            "The offsets topic cannot grow: groups are found by the number of its partitions.",
+        )
+    if topic.name == TRANSACTIONS_TOPIC:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            "The topic of transactions cannot grow: their ids are found by the number of its partitions.",
+        )
+    if additional > room:
+        return _TOO_MANY_PARTITIONS
+    if wanted.assignments is None:
+        return _FINE
+    if len(wanted.assignments) != additional:
+        wants = f"Attempted to add {additional} additional partition(s)"
+        given = f"only {len(wanted.assignments)} assignment(s) were specified."
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {given}"
+    checked = (check_replicas(core, assignment.broker_ids) for assignment in wanted.assignments)
+    return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
+
+
+def _grow(core: BrokerCore, totals: dict[str, int]) -> Refusal:
+    try:
+        core.topics.grow_several(totals)
+    except StorageError as error:
+        logger.error("topics have no more partitions than before: %s: %s", ", ".join(totals), error)
+        return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    return _FINE
+
+
+def fail_create_partitions(
+    request: messages.CreatePartitionsRequest, error: ErrorCode, api_version: int
+) -> messages.CreatePartitionsResponse:
+    """Answer every topic with `error`."""
+    answer = messages.CreatePartitionsResponse
+    return answer(results=[answer.CreatePartitionsTopicResult(topic.name, error) for topic in request.topics])

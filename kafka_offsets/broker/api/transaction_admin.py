@@ -1,0 +1,281 @@
+"""What administrators ask about transactions, and how they end one that hangs.
+
+DescribeTransactions, ListTransactions, DescribeProducers and WriteTxnMarkers (KIP-664). What they are answered was
+asked of Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafka_offsets.broker.coordination.transactions import transactional_ids
+from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
+from kafka_offsets.broker.reply_aggregator import Gather
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
+from kafka_offsets.coordinator.result import RequestContext, TransactionalResult
+from kafka_offsets.coordinator.transactions import decisions as transactions
+from kafka_offsets.coordinator.transactions.decisions import TopicPartition
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_NOT_HERE = "This server does not host this topic-partition."
+
+
+# -- transactional ids
+
+
+def describe_transactions(
+    core: BrokerCore, request: messages.DescribeTransactionsRequest, context: RequestContext, now: Now
+) -> messages.DescribeTransactionsResponse:
+    """Describe transactional ids."""
+    described = [_describe(core, name) for name in request.transactional_ids]
+    return messages.DescribeTransactionsResponse(transaction_states=described)
+
+
+def _describe(core: BrokerCore, name: str) -> messages.DescribeTransactionsResponse.TransactionState:
+    answer = messages.DescribeTransactionsResponse
+    if not name:
+        return answer.TransactionState(ErrorCode.INVALID_REQUEST, name)
+    found = core.transactions.find(name)
+    if found is None:
+        return answer.TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
+    if isinstance(found, ErrorCode):
+        return answer.TransactionState(found, name)
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in found.partitions:
+        by_topic.setdefault(topic, []).append(index)
+    return answer.TransactionState(
+        transactional_id=name,
+        transaction_state=found.state.title,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=[answer.TopicData(*item) for item in by_topic.items()],
+    )
+
+
+def fail_describe_transactions(
+    request: messages.DescribeTransactionsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeTransactionsResponse:
+    """Answer every id with `error`."""
+    answer = messages.DescribeTransactionsResponse
+    return answer(
+        transaction_states=[answer.TransactionState(error, name) for name in request.transactional_ids]
+    )
+
+
+def list_transactions(
+    core: BrokerCore, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
+) -> messages.ListTransactionsResponse:
+    """List transactional ids, by state, producer, duration and a regular expression where asked."""
+    answer = messages.ListTransactionsResponse
+    states, unknown = transactions.known_states(request.state_filters)
+    wanted = states if request.state_filters else None
+    producers = frozenset(request.producer_id_filters)
+    pattern = None
+    if request.transactional_id_pattern:
+        try:
+            pattern = TopicPattern(request.transactional_id_pattern)
+        except PatternError:
+            return fail_list_transactions(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
+    listed = [
+        answer.TransactionState(name, found.producer_id, found.state.title)
+        for name, found in transactional_ids(core.transactions)
+        if transactions.is_listed(found, wanted, producers, request.duration_filter, now)
+        and (pattern is None or pattern.matching([name]))
+    ]
+    return answer(unknown_state_filters=unknown, transaction_states=listed)
+
+
+def fail_list_transactions(
+    request: messages.ListTransactionsRequest, error: ErrorCode, api_version: int
+) -> messages.ListTransactionsResponse:
+    """Refuse the whole list."""
+    return messages.ListTransactionsResponse(error_code=error)
+
+
+# -- DescribeProducers
+
+
+def describe_producers(
+    core: BrokerCore, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
+) -> messages.DescribeProducersResponse:
+    """Describe the producers that partitions remember."""
+    answer = messages.DescribeProducersResponse
+    topics = []
+    for named in request.topics:
+        described = [_describe_partition(core, named.name, index) for index in named.partition_indexes]
+        topics.append(answer.TopicResponse(named.name, described))
+    return answer(topics=topics)
+
+
+def _describe_partition(
+    core: BrokerCore, topic: str, index: int
+) -> messages.DescribeProducersResponse.PartitionResponse:
+    answer = messages.DescribeProducersResponse
+    try:
+        partition = core.topics.partition(topic, index)
+        if partition is None:
+            if invalid := invalid_topic_name(topic):
+                return answer.PartitionResponse(index, ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
+            message = None if core.topics.get(topic) is not None else _NOT_HERE
+            return answer.PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return answer.PartitionResponse(index, active_producers=_active_producers(partition))
+    except NotOpenYetError:
+        return answer.PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    except StorageError as error:
+        core.topics.report(topic, index, error)
+        return answer.PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _active_producers(partition: Partition) -> list[messages.DescribeProducersResponse.ProducerState]:
+    producers = partition.producers
+    states = []
+    for producer_id, producer in producers:
+        first_offset = producers.open_from(producer_id)
+        states.append(
+            messages.DescribeProducersResponse.ProducerState(
+                producer_id,
+                producer.epoch,
+                producer.batches[-1].last_sequence if producer.batches else -1,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                -1 if first_offset is None else first_offset,
+            )
+        )
+    return states
+
+
+def fail_describe_producers(
+    request: messages.DescribeProducersRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeProducersResponse:
+    """Answer every partition with `error`."""
+    answer = messages.DescribeProducersResponse
+    return answer(
+        topics=[
+            answer.TopicResponse(
+                named.name, [answer.PartitionResponse(index, error) for index in named.partition_indexes]
+            )
+            for named in request.topics
+        ]
+    )
+
+
+# -- WriteTxnMarkers
+
+_Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
+
+
+def write_markers(
+    core: BrokerCore, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
+) -> messages.WriteTxnMarkersResponse | None:
+    """Write markers to partitions, whatever the transaction coordinator knows of them."""
+    asked = [
+        (number, (named.name, index))
+        for number, marker in enumerate(request.markers)
+        for named in marker.topics
+        for index in named.partition_indexes
+    ]
+    logs: list[Log] = []
+
+    def build(errors: list[ErrorCode]) -> messages.WriteTxnMarkersResponse:
+        verdicts: list[dict[TopicPartition, ErrorCode]] = [{} for _ in request.markers]
+        for (number, place), error in zip(asked, errors, strict=True):
+            verdicts[number][place] = error
+        return _markers_answer(request, verdicts)
+
+    if not asked:
+        return _markers_answer(request, [{} for _ in request.markers])
+    gather = Gather(context, len(asked), build, lambda index, error: error)
+    for at, (number, place) in enumerate(asked):
+        marker = request.markers[number]
+        error = _write_marker(core, marker, place, logs, now)
+        if error is None:
+            _write_to_shard(core, marker, place[1], partial(core.reply, gather.part(at)))
+        else:
+            core.reply_when_durable(gather.part(at), error, logs)
+    return None
+
+
+def _write_marker(
+    core: BrokerCore, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
+) -> ErrorCode | None:
+    """Write one marker, or say why not; None when it belongs to a group's shard."""
+    try:
+        partition = core.topics.partition(*place)
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if place[0] == OFFSETS_TOPIC:
+            return None
+        error = partition.producers.check_marker(
+            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version
+        )
+        if not error:
+            partition.append_marker(
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                now,
+                is_commit=marker.transaction_result,
+            )
+            core.on_append(partition)
+            logs.append(partition.log)
+    except NotOpenYetError:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    except StorageError as problem:
+        core.topics.report(*place, problem)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        return error
+
+
+def _write_to_shard(core: BrokerCore, marker: _Marker, index: int, done: Callable[[ErrorCode], None]) -> None:
+    hosted = core.hosted_partition(index)
+    if hosted is None or hosted.failed:
+        done(ErrorCode.KAFKA_STORAGE_ERROR)
+    elif hosted.is_loading:
+        done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    else:
+        result = TransactionalResult(
+            marker.producer_id,
+            marker.producer_epoch,
+            is_commit=marker.transaction_result,
+            coordinator_epoch=marker.coordinator_epoch,
+            done=done,
+        )
+        core.decide_transactional(hosted, result)
+
+
+def _markers_answer(
+    request: messages.WriteTxnMarkersRequest, verdicts: list[dict[TopicPartition, ErrorCode]]
+) -> messages.WriteTxnMarkersResponse:
+    answer = messages.WriteTxnMarkersResponse
+    results = []
+    for marker, verdict in zip(request.markers, verdicts, strict=True):
+        by_topic: dict[str, list[messages.WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
+        for (topic, index), error in verdict.items():
+            result = answer.WritableTxnMarkerPartitionResult(index, error)
+            by_topic.setdefault(topic, []).append(result)
+        topics = [answer.WritableTxnMarkerTopicResult(*item) for item in by_topic.items()]
+        results.append(answer.WritableTxnMarkerResult(marker.producer_id, topics))
+    return answer(markers=results)
+
+
+def fail_write_markers(
+    request: messages.WriteTxnMarkersRequest, error: ErrorCode, api_version: int
+) -> messages.WriteTxnMarkersResponse:
+    """Answer every partition with `error`."""
+    verdicts = [
+        {(named.name, index): error for named in marker.topics for index in named.partition_indexes}
+        for marker in request.markers
+    ]
+    return _markers_answer(request, verdicts)

@@ -1,0 +1,366 @@
+"""The requests of producers: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
+
+What they are answered was asked of Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offsets import transactional_offsets
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.transactions import decisions as transactions
+from kafka_offsets.coordinator.transactions.decisions import Decision, TopicPartition, Transaction
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_FENCED_SINCE = {22: 4, 24: 2, 25: 2, 26: 2}
+"""From this version of an API on a fenced producer hears PRODUCER_FENCED, before INVALID_PRODUCER_EPOCH (KIP-588)."""
+
+_BATCHES_SINCE = 4
+"""From this version of AddPartitionsToTxn on it is brokers that ask, about several transactions (KIP-890)."""
+
+_EPOCH_BUMPED_SINCE = 5
+"""From this version of EndTxn and AddPartitionsToTxn on the client has transaction version 2 (KIP-890)."""
+
+_ADDS_SINCE = 5
+_ABORTABLE_SINCE = 4
+"""From these versions of TxnOffsetCommit on it adds its group to the transaction by itself, and clients know
+TRANSACTION_ABORTABLE (KIP-890)."""
+
+
+def _told(error: ErrorCode, context: RequestContext) -> ErrorCode:
+    """Return an error as the version of the client knows it."""
+    if error is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_SINCE[context.api_key]:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+# -- InitProducerId
+
+
+def init_producer_id(
+    core: BrokerCore, request: messages.InitProducerIdRequest, context: RequestContext, now: Now
+) -> messages.InitProducerIdResponse | None:
+    """Give a producer an id that nobody had before, or a transactional id its id and next epoch.
+
+    A producer without a transactional id that names its old id gets a new one.
+    """
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return fail_init_producer_id(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    if request.transactional_id is None:
+        return messages.InitProducerIdResponse(producer_id=core.topics.new_producer_id(), producer_epoch=0)
+    if not request.transactional_id:
+        return fail_init_producer_id(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    if not 0 < request.transaction_timeout_ms <= core.config.transaction_max_timeout_ms:
+        return fail_init_producer_id(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT, context.api_version)
+    expected = None if request.producer_id == -1 else (request.producer_id, request.producer_epoch)
+
+    def decide(found: Transaction | None) -> Decision:
+        return transactions.init_producer_id(
+            found, request.transaction_timeout_ms, expected, core.topics.new_producer_id, now
+        )
+
+    error, given, logs = core.transactions.decide(request.transactional_id, decide, now)
+    if error or given is None:
+        response = fail_init_producer_id(request, _told(error, context), context.api_version)
+    else:
+        response = messages.InitProducerIdResponse(
+            producer_id=given.producer_id, producer_epoch=given.producer_epoch
+        )
+    core.reply_when_durable(context, response, logs)
+    return None
+
+
+def fail_init_producer_id(
+    request: messages.InitProducerIdRequest, error: ErrorCode, api_version: int
+) -> messages.InitProducerIdResponse:
+    """Refuse to give an id. A StorageError is answered COORDINATOR_NOT_AVAILABLE, upon which producers ask again."""
+    return messages.InitProducerIdResponse(error_code=_retriable(error), producer_id=-1, producer_epoch=-1)
+
+
+def _retriable(error: ErrorCode) -> ErrorCode:
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if error is ErrorCode.KAFKA_STORAGE_ERROR else error
+
+
+# -- AddPartitionsToTxn
+
+
+def add_partitions(
+    core: BrokerCore, request: messages.AddPartitionsToTxnRequest, context: RequestContext, now: Now
+) -> messages.AddPartitionsToTxnResponse | None:
+    """Add partitions to transactions, or say which are in one; all of a transaction or none."""
+    response = messages.AddPartitionsToTxnResponse
+    if context.api_version < _BATCHES_SINCE:
+        topics = request.v3_and_below_topics
+        by_topic, logs = _add(
+            core,
+            request.v3_and_below_transactional_id,
+            (request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
+            topics,
+            context,
+            now,
+        )
+        answer = response(results_by_topic_v3_and_below=by_topic)
+        core.reply_when_durable(context, answer, logs)
+        return None
+    results = []
+    waiting: list[Log] = []
+    for asked in request.transactions:
+        producer = asked.producer_id, asked.producer_epoch
+        if asked.verify_only:
+            by_topic = _merged(_verify(core, asked.transactional_id, producer, asked.topics))
+        else:
+            by_topic, logs = _add(core, asked.transactional_id, producer, asked.topics, context, now)
+            waiting += logs
+        results.append(response.AddPartitionsToTxnResult(asked.transactional_id, by_topic))
+    core.reply_when_durable(context, response(results_by_transaction=results), waiting)
+    return None
+
+
+_Topics: TypeAlias = "list[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]"
+_Results: TypeAlias = "list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]"
+
+
+def _partitions(topics: _Topics) -> list[TopicPartition]:
+    return [(named.name, index) for named in topics for index in named.partitions]
+
+
+def _add(
+    core: BrokerCore,
+    transactional_id: str,
+    producer: tuple[int, int],
+    topics: _Topics,
+    context: RequestContext,
+    now: Now,
+) -> tuple[_Results, tuple[Log, ...]]:
+    """Add the partitions of one transaction; return what each is answered, and the logs to wait for."""
+    partitions = _partitions(topics)
+    forbidden = INTERNAL_TOPICS if context.api_version < _BATCHES_SINCE else ()
+    refused = _refused(core, partitions, forbidden)
+    if refused:
+        return _merged(refused), ()
+    if not transactional_id:
+        return _mirrored(topics, ErrorCode.INVALID_REQUEST), ()
+    version = 2 if context.api_version >= _EPOCH_BUMPED_SINCE else 0
+
+    def decide(found: Transaction | None) -> Decision:
+        return transactions.add_partitions(found, *producer, partitions, version, now)
+
+    error, _, logs = core.transactions.decide(transactional_id, decide, now)
+    return _mirrored(topics, _told(error, context)), logs
+
+
+def _refused(
+    core: BrokerCore, partitions: list[TopicPartition], forbidden: Collection[str] = ()
+) -> dict[TopicPartition, ErrorCode]:
+    """Return what each partition is answered when one of them may not be added; nothing when all may.
+
+    forbidden  topics that clients do not write to; brokers add the partitions that they hold
+    """
+    verdict = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    for each in verdict:
+        if each[0] in forbidden:
+            verdict[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not _exists(core, each):
+            verdict[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_refused = any(error is not ErrorCode.OPERATION_NOT_ATTEMPTED for error in verdict.values())
+    return verdict if is_refused else {}
+
+
+def _exists(core: BrokerCore, partition: TopicPartition) -> bool:
+    name, index = partition
+    return 0 <= index < core.topics.id_and_partition_count(name)[1]
+
+
+def _verify(
+    core: BrokerCore, transactional_id: str, producer: tuple[int, int], topics: _Topics
+) -> dict[TopicPartition, ErrorCode]:
+    partitions = _partitions(topics)
+    refused = _refused(core, partitions)
+    if refused:
+        return refused
+    if not transactional_id:
+        return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+    found = core.transactions.find(transactional_id)
+    if isinstance(found, ErrorCode):
+        return dict.fromkeys(partitions, found)
+    return transactions.verify_partitions(found, *producer, partitions)
+
+
+def _merged(verdict: dict[TopicPartition, ErrorCode]) -> _Results:
+    """Return one result for each partition, however often it was named."""
+    response = messages.AddPartitionsToTxnResponse
+    by_topic: dict[str, list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]] = {}
+    for (name, index), error in verdict.items():
+        by_topic.setdefault(name, []).append(response.AddPartitionsToTxnPartitionResult(index, error))
+    return [response.AddPartitionsToTxnTopicResult(*item) for item in by_topic.items()]
+
+
+def _mirrored(topics: _Topics, error: ErrorCode) -> _Results:
+    """Return one result for each time that a partition is named, as Kafka does once it has asked the coordinator."""
+    response = messages.AddPartitionsToTxnResponse
+    return [
+        response.AddPartitionsToTxnTopicResult(
+            named.name,
+            [response.AddPartitionsToTxnPartitionResult(index, error) for index in named.partitions],
+        )
+        for named in topics
+    ]
+
+
+def fail_add_partitions(
+    request: messages.AddPartitionsToTxnRequest, error: ErrorCode, api_version: int
+) -> messages.AddPartitionsToTxnResponse:
+    """Answer every partition with `error`, or the whole request where it has room for it."""
+    error = _retriable(error)
+    response = messages.AddPartitionsToTxnResponse
+    if api_version >= _BATCHES_SINCE:
+        return response(error_code=error)
+    return response(results_by_topic_v3_and_below=_mirrored(request.v3_and_below_topics, error))
+
+
+# -- AddOffsetsToTxn
+
+
+def add_offsets(
+    core: BrokerCore, request: messages.AddOffsetsToTxnRequest, context: RequestContext, now: Now
+) -> messages.AddOffsetsToTxnResponse | None:
+    """Add the partition of the offsets topic that holds a group to a transaction."""
+    if not request.transactional_id:
+        return fail_add_offsets(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    if not core.offsets_topic_exists:
+        core.create_offsets_topic(now)
+    partition = OFFSETS_TOPIC, partition_for(request.group_id, core.runtime.partition_count)
+
+    def decide(found: Transaction | None) -> Decision:
+        return transactions.add_partitions(
+            found, request.producer_id, request.producer_epoch, [partition], 0, now
+        )
+
+    error, _, logs = core.transactions.decide(request.transactional_id, decide, now)
+    core.reply_when_durable(context, messages.AddOffsetsToTxnResponse(error_code=_told(error, context)), logs)
+    return None
+
+
+def fail_add_offsets(
+    request: messages.AddOffsetsToTxnRequest, error: ErrorCode, api_version: int
+) -> messages.AddOffsetsToTxnResponse:
+    """Answer `error`."""
+    return messages.AddOffsetsToTxnResponse(error_code=_retriable(error))
+
+
+# -- TxnOffsetCommit
+
+
+def commit_offsets(
+    core: BrokerCore, request: messages.TxnOffsetCommitRequest, context: RequestContext, now: Now
+) -> messages.TxnOffsetCommitResponse | None:
+    """Commit offsets of a group as part of a transaction: nobody sees them before it is committed (KIP-447)."""
+    version = context.api_version
+    known = transactional_offsets.known_partitions(core.topics, request)
+    if not known:
+        return transactional_offsets.answer(request, known, ErrorCode.NONE)
+    if not request.group_id:
+        return transactional_offsets.answer(request, known, ErrorCode.INVALID_GROUP_ID)
+    hosted = core.shard_of(request.group_id, now)
+    if isinstance(hosted, ErrorCode):
+        if hosted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < transactional_offsets.LOADING_SINCE:
+            hosted = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return transactional_offsets.answer(request, known, hosted)
+    error = core.transactions.add_or_verify(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (OFFSETS_TOPIC, hosted.shard.partition),
+        now,
+        adds=version >= _ADDS_SINCE,
+    )
+    if error:
+        told = told_outside(error, knows_abortable=version >= _ABORTABLE_SINCE)
+        return transactional_offsets.answer(request, known, told)
+
+    def added(failed: ErrorCode) -> None:
+        if failed:
+            core.reply(context, fail_commit_offsets(request, failed, version))
+            return
+        decided = transactional_offsets.commit(hosted.shard, request, known, context, core.clock.now())
+        if decided.records:
+            core.decide_transactional(hosted, decided)
+            return
+        (reply,) = decided.replies
+        core.reply(context, reply.response)
+
+    core.transactions.when_durable(request.transactional_id, added)
+    return None
+
+
+def told_outside(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
+    """Return an error of the transaction coordinator as producers and groups hear it.
+
+    Source: AddPartitionsToTxnManager.
+    """
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+def fail_commit_offsets(
+    request: messages.TxnOffsetCommitRequest, error: ErrorCode, api_version: int
+) -> messages.TxnOffsetCommitResponse:
+    """Answer every partition with `error`."""
+    return transactional_offsets.answer(request, None, _retriable(error))
+
+
+# -- EndTxn
+
+
+def end_transaction(
+    core: BrokerCore, request: messages.EndTxnRequest, context: RequestContext, now: Now
+) -> messages.EndTxnResponse | None:
+    """Commit or abort a transaction. The answer leaves when that is decided; the markers follow."""
+    if not request.transactional_id:
+        return fail_end_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
+    bumps = context.api_version >= _EPOCH_BUMPED_SINCE
+    before: Transaction | None = None
+
+    def decide(found: Transaction | None) -> Decision:
+        nonlocal before
+        before = found
+        return transactions.end(
+            found,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            client_version=2 if bumps else 0,
+            new_producer_id=core.topics.new_producer_id,
+            now=now,
+        )
+
+    error, ended, logs = core.transactions.decide(request.transactional_id, decide, now)
+    response = fail_end_transaction(request, _told(error, context), context.api_version)
+    if not error:
+        # One that was complete already is told what it was told then.
+        state = before if ended is None else transactions.complete(ended, now)
+        assert state is not None
+        response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch
+    core.reply_when_durable(context, response, logs)
+    return None
+
+
+def fail_end_transaction(
+    request: messages.EndTxnRequest, error: ErrorCode, api_version: int
+) -> messages.EndTxnResponse:
+    """Answer `error`."""
+    return messages.EndTxnResponse(error_code=_retriable(error), producer_id=-1, producer_epoch=-1)

@@ -1,0 +1,142 @@
+"""The configuration of single groups: Kafka's keys for consumer groups, each over the broker's value (KIP-848).
+
+A group need not exist to be configured, and what it is configured to outlives it. What is set counts from the next
+heartbeat of each member on. Source: GroupConfig.java of Kafka 4.3; what is refused, and in which words, was asked of a
+broker of that release. Its keys of share and streams groups are not there, as the groups are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.types import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
+from kafka_offsets.broker.coordination.runtime import group_settings
+from kafka_offsets.coordinator.shard import GroupSettings
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.storage.data_directory import DataDirectory
+
+MOST_GROUPS = 1000
+"""So many groups have a configuration: all of them stand in one file, which is written at each change."""
+
+_MOST_ASSIGNMENT_INTERVAL_MS = 15_000
+"""Kafka's default of group.consumer.max.assignment.interval.ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """The keys of one group; the values are defaults of the broker's keys."""
+
+    consumer_session_timeout_ms: int = setting(
+        Kind.INT,
+        45_000,
+        "How long a member of the group may be silent.",
+        at_least=1,
+        broker_key="group.consumer.session.timeout.ms",
+    )
+    consumer_heartbeat_interval_ms: int = setting(
+        Kind.INT,
+        5000,
+        "How often members of the group are told to send heartbeats.",
+        at_least=1,
+        broker_key="group.consumer.heartbeat.interval.ms",
+    )
+    consumer_assignment_interval_ms: int = setting(
+        Kind.INT,
+        1000,
+        "How long after one assignment the group waits until the next.",
+        at_least=0,
+        broker_key="group.consumer.assignment.interval.ms",
+    )
+
+
+GROUP_KEYS: dict[str, Key] = keys_of(GroupConfig)
+"""The keys of a group by name."""
+
+
+def check_group_configs(config: Config, overrides: Mapping[str, str]) -> dict[str, int]:
+    """Return the values of a group's overrides by attribute. Raises ConfigError with Kafka's words."""
+    for name in overrides:
+        if name not in GROUP_KEYS:
+            raise ConfigError(f"Unknown group config name: {name}")
+    values = {
+        key.attribute: key.parse(overrides[name]) for name, key in GROUP_KEYS.items() if name in overrides
+    }
+    for name in ("heartbeat.interval", "session.timeout"):
+        value = values.get(f"consumer_{name.replace('.', '_')}_ms")
+        if value is not None:
+            least, most = (f"group.consumer.{end}.{name}.ms" for end in ("min", "max"))
+            _check_range(f"consumer.{name}.ms", value, least, config.value(least), most, config.value(most))
+    interval_ms = values.get("consumer_assignment_interval_ms")
+    if interval_ms is not None and interval_ms > _MOST_ASSIGNMENT_INTERVAL_MS:
+        raise ConfigError(
+            "consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms"
+        )
+    silent_ms = values.get("consumer_session_timeout_ms", config.group_consumer_session_timeout_ms)
+    if silent_ms <= values.get("consumer_heartbeat_interval_ms", config.group_consumer_heartbeat_interval_ms):
+        raise ConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
+    return values
+
+
+def _check_range(name: str, value: int, least: str, at_least: int, most: str, at_most: int) -> None:
+    if value < at_least:
+        raise ConfigError(f"{name} must be greater than or equal to {least}")
+    if value > at_most:
+        raise ConfigError(f"{name} must be less than or equal to {most}")
+
+
+class GroupConfigs:
+    """What groups are configured to, stored in the data directory.
+
+    settings  of the groups that are, for their shards: kept up to date
+    """
+
+    def __init__(self, directory: DataDirectory, config: Config) -> None:
+        self._directory, self._config = directory, config
+        self._base = group_settings(config)
+        self.settings: dict[str, GroupSettings] = {}
+        for group, configs in directory.group_configs.items():
+            self._apply(group, configs)
+
+    def of(self, group: str) -> Mapping[str, str]:
+        """Return what is set for a group."""
+        return self._directory.group_configs.get(group, {})
+
+    def check(self, group: str, configs: Mapping[str, str]) -> None:
+        """Raise ConfigError, in Kafka's words where they are Kafka's, when a group cannot be configured to this."""
+        check_group_configs(self._config, configs)
+        known = self._directory.group_configs
+        if configs and group not in known and len(known) >= MOST_GROUPS:
+            raise ConfigError(f"{MOST_GROUPS} groups have a configuration, which is as many as may have one")
+
+    def set(self, group: str, configs: Mapping[str, str]) -> None:
+        """Configure a group; the configuration must be checked. Raises StorageError: then it is as before."""
+        self._directory.set_group_configs(group, configs)
+        self._apply(group, configs)
+
+    def _apply(self, group: str, configs: Mapping[str, str]) -> None:
+        """Let a configuration count. One that the broker's keys do not allow any more does not, as a whole."""
+        try:
+            values: dict[str, Any] = check_group_configs(self._config, configs)
+        except ConfigError:
+            values = {}
+        if values:
+            self.settings[group] = replace(self._base, **values)
+        else:
+            self.settings.pop(group, None)
+
+    def describe(self, group: str) -> list[Described]:
+        """Return all keys of a group with their values, as DescribeConfigs answers them."""
+        configs = self.of(group)
+        return [self._described(key, configs.get(name)) for name, key in GROUP_KEYS.items()]
+
+    def _described(self, key: Key, override: str | None) -> Described:
+        assert key.broker_key is not None
+        synonyms = self._config.synonyms(key.broker_key)
+        value, source = text_of(self._config.value(key.broker_key)), synonyms[0].source
+        if override is not None:
+            value, source = str(key.parse(override)), Source.GROUP
+            synonyms = (Synonym(key.name, value, source), *synonyms)
+        return Described(key.name, value, False, source, key.kind, synonyms, key.doc)

@@ -1,0 +1,619 @@
+"""The configuration of a broker: Kafka's keys, their defaults here, and where their values come from.
+
+The fields of :class:`Config` are the table of keys; `docs/configuration.md` is printed from it. A key is in it when
+something follows it, and only then; the other keys of Kafka are in `unfollowed_keys`.
+Where a default differs from Kafka's, `kafka_default` says so and
+``profile="kafka"`` restores it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import dropwhile
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from kafka_offsets.broker.config.properties import read_properties
+from kafka_offsets.broker.config.types import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
+
+logger = new_logger(__name__)
+
+PROFILES = ("test", "kafka")
+_INT_MAX = 2_147_483_647
+_LONG_MAX = 9_223_372_036_854_775_807
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+_FAMILIES = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""One setting in several units, the finest first: the first that is set counts."""
+_ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
+
+class Listener(NamedTuple):
+    """An address from `listeners` or `advertised.listeners`; an empty host means every interface."""
+
+    host: str
+    port: int
+
+
+def parse_listener(text: str) -> Listener:
+    """Take PLAINTEXT://HOST:PORT apart; an IPv6 host stands in brackets. Raises ValueError."""
+    name, separator, address = text.partition("://")
+    if not separator or name.upper() != "PLAINTEXT":
+        raise ValueError(f"only PLAINTEXT://HOST:PORT is served, not {text}")
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"no port in {text}")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return Listener(host, int(port))
+
+
+def _one_listener(texts: tuple[str, ...]) -> str | None:
+    if len(texts) != 1:
+        return "exactly one listener is served"
+    try:
+        parse_listener(texts[0])
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _known_assignors(names: tuple[str, ...]) -> str | None:
+    if not names or set(names) - {"uniform", "range"}:
+        return "uniform and range are served, and at least one is needed"
+    return None if len(set(names)) == len(names) else "no assignor may be there twice"
+
+
+def _known_policy(name: str) -> str | None:
+    policies = ("bidirectional", "upgrade", "downgrade", "disabled")
+    return None if name.lower() in policies else f"one of {', '.join(policies)} is needed"
+
+
+def _one_directory(texts: tuple[str, ...]) -> str | None:
+    return None if len(texts) == 1 else "exactly one directory is used"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The values of all keys; an attribute for each, with underscores for dots. Make one with `Config.load`.
+
+    given  the keys that were set, and not left at their default
+    """
+
+    profile: str = setting(
+        Kind.STRING,
+        "test",
+        "test: starts and rebalances at once. kafka: every default is Kafka's.",
+        choices=PROFILES,
+        is_ours=True,
+    )
+
+    # The broker and its addresses.
+    node_id: int = setting(Kind.INT, 1, "The id of this broker; broker.id is taken for it too.", at_least=0)
+    listeners: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where `kafka-offsets serve` listens when neither --host nor --port is given; Kafka takes every interface.",
+        check=_one_listener,
+    )
+    advertised_listeners: tuple[str, ...] | None = setting(
+        Kind.LIST,
+        None,
+        "The address that clients are told, when it is not the listener's.",
+        check=_one_listener,
+    )
+    log_dirs: tuple[str, ...] | None = setting(
+        Kind.LIST,
+        None,
+        "The data directory, one, as --data-dir; log.dir is taken for it too. In memory when not given.",
+        check=_one_directory,
+    )
+
+    # Connections and requests.
+    socket_request_max_bytes: int = setting(
+        Kind.INT, 104_857_600, "The largest request; a larger one closes its connection.", at_least=1
+    )
+    connections_max_idle_ms: int = setting(
+        Kind.LONG, 600_000, "A connection silent for so long is closed; a negative value means never."
+    )
+    max_connections: int = setting(Kind.INT, _INT_MAX, "How many connections may be open.", at_least=0)
+    max_connections_per_ip: int = setting(
+        Kind.INT, _INT_MAX, "How many connections may be open from one address.", at_least=0
+    )
+    fetch_max_bytes: int = setting(
+        Kind.INT, 57_671_680, "The most bytes that one Fetch is answered.", at_least=1024
+    )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        Kind.INT, 1000, "How many incremental fetch sessions are kept.", at_least=0
+    )
+
+    # Topics. What a topic can override is also in the table of topic configs.
+    auto_create_topics_enable: bool = setting(
+        Kind.BOOLEAN, True, "Whether Metadata creates the topics that a client allows to be created."
+    )
+    delete_topic_enable: bool = setting(Kind.BOOLEAN, True, "Whether DeleteTopics deletes.")
+    num_partitions: int = setting(
+        Kind.INT, 1, "Partitions of a topic that is created without their number.", at_least=1
+    )
+    default_replication_factor: int = setting(
+        Kind.INT,
+        1,
+        "Replicas of a topic that is created without their number; capped at the number of brokers.",
+        at_least=1,
+    )
+    min_insync_replicas: int = setting(
+        Kind.INT, 1, "Replicas that acks=all waits for; capped at the number of brokers.", at_least=1
+    )
+    message_max_bytes: int = setting(
+        Kind.INT, 1_048_588, "The largest record batch that Produce takes.", at_least=0
+    )
+    log_message_timestamp_type: str = setting(
+        Kind.STRING,
+        "CreateTime",
+        "Whether records keep their producer's timestamp or get the time of their append.",
+        choices=("CreateTime", "LogAppendTime"),
+    )
+    log_message_timestamp_before_max_ms: int = setting(
+        Kind.LONG, _LONG_MAX, "How far a record's timestamp may lie in the past.", at_least=0
+    )
+    log_message_timestamp_after_max_ms: int = setting(
+        Kind.LONG, 3_600_000, "How far a record's timestamp may lie in the future.", at_least=0
+    )
+    compression_type: str = setting(
+        Kind.STRING,
+        "producer",
+        "The compression that batches are kept in; producer: as they came.",
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    )
+    log_segment_bytes: int = setting(
+        Kind.INT, 1_073_741_824, "The size at which a log goes on in a new segment.", at_least=1_048_576
+    )
+    log_roll_ms: int | None = setting(
+        Kind.LONG, None, "The age at which a log goes on in a new segment; wins over log.roll.hours."
+    )
+    log_roll_hours: int = setting(
+        Kind.INT, 168, "The same in hours, for whoever gives no log.roll.ms.", at_least=1
+    )
+    log_index_interval_bytes: int = setting(
+        Kind.INT, 4096, "About how many bytes of a log share an entry of its index.", at_least=0
+    )
+
+    # Retention and compaction, of which a topic can override most.
+    log_cleanup_policy: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("delete",),
+        "What happens to old records: delete, compact, both. With compact, Produce refuses records without a key.",
+        choices=("compact", "delete"),
+    )
+    log_retention_bytes: int = setting(Kind.LONG, -1, "The size beyond which old segments go; -1: any.")
+    log_retention_ms: int | None = setting(
+        Kind.LONG,
+        None,
+        "The age beyond which old segments go, -1: any; wins over log.retention.minutes, and that over hours.",
+    )
+    log_retention_minutes: int | None = setting(Kind.INT, None, "The same in minutes.")
+    log_retention_hours: int = setting(
+        Kind.INT, 168, "The same in hours, for whoever gives neither of the others."
+    )
+    log_retention_check_interval_ms: int = setting(
+        Kind.LONG, 300_000, "How often segments are looked for that are too old or too many.", at_least=1
+    )
+    log_cleaner_enable: bool = setting(
+        Kind.BOOLEAN, True, "Whether topics with the policy compact are compacted."
+    )
+    log_cleaner_backoff_ms: int = setting(
+        Kind.LONG, 15_000, "How long the cleaner rests when no log is dirty enough.", at_least=0
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        Kind.LONG,
+        134_217_728,
+        "About how much memory the keys of one round of compaction take; what does not fit waits for the next.",
+    )
+    log_cleaner_min_cleanable_ratio: float = setting(
+        Kind.DOUBLE,
+        0.5,
+        "The share of a log that must be new before it is compacted.",
+        at_least=0,
+        at_most=1,
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(
+        Kind.LONG, 0, "How long a record is kept from compaction.", at_least=0
+    )
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        Kind.LONG, _LONG_MAX, "How long a record may wait for compaction.", at_least=1
+    )
+    log_cleaner_delete_retention_ms: int = setting(
+        Kind.LONG, 86_400_000, "How long compaction keeps a tombstone.", at_least=0
+    )
+    log_flush_offset_checkpoint_interval_ms: int = setting(
+        Kind.INT,
+        60_000,
+        "How often it is written down how far each log is on the disk: no crash can have torn what is before.",
+        at_least=0,
+    )
+    producer_id_expiration_ms: int = setting(
+        Kind.INT, 86_400_000, "How long compaction remembers an idle producer.", at_least=1
+    )
+
+    # The offsets topic.
+    offsets_topic_num_partitions: int = setting(
+        Kind.INT, 50, "Partitions of the offsets topic; fixed once the topic exists.", at_least=1
+    )
+    offsets_topic_replication_factor: int = setting(
+        Kind.SHORT, 3, "Replicas of the offsets topic; capped at the number of brokers.", at_least=1
+    )
+    offsets_topic_segment_bytes: int = setting(
+        Kind.INT, 104_857_600, "segment.bytes of the offsets topic.", at_least=1
+    )
+    offsets_topic_compression_codec: int = setting(
+        Kind.INT,
+        0,
+        "Compression of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        at_least=0,
+        at_most=4,
+    )
+    offset_metadata_max_bytes: int = setting(
+        Kind.INT, 4096, "The longest metadata of a committed offset, in characters.", at_least=0
+    )
+
+    # Groups.
+    offsets_retention_minutes: int = setting(
+        Kind.INT,
+        10_080,
+        "How long an offset is kept that nobody uses: since its group emptied, since its commit where there is no such "
+        "time, or where the group's consumers do not read its topic.",
+        at_least=1,
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        Kind.LONG, 600_000, "How often offsets are looked for that are past their retention.", at_least=1
+    )
+    group_min_session_timeout_ms: int = setting(
+        Kind.INT,
+        100,
+        "The shortest session timeout that a member may ask for.",
+        at_least=0,
+        kafka_default=6000,
+    )
+    group_max_session_timeout_ms: int = setting(
+        Kind.INT, 1_800_000, "The longest session timeout that a member may ask for.", at_least=0
+    )
+    group_initial_rebalance_delay_ms: int = setting(
+        Kind.INT, 0, "How long an empty group waits for more members.", at_least=0, kafka_default=3000
+    )
+    group_max_size: int = setting(Kind.INT, _INT_MAX, "The most members of a classic group.", at_least=1)
+    group_consumer_session_timeout_ms: int = setting(
+        Kind.INT, 45_000, "How long a member of a consumer group may be silent.", at_least=1
+    )
+    group_consumer_min_session_timeout_ms: int = setting(
+        Kind.INT, 100, "The shortest that this may be.", at_least=1, kafka_default=45_000
+    )
+    group_consumer_max_session_timeout_ms: int = setting(
+        Kind.INT, 60_000, "The longest that this may be.", at_least=1
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        Kind.INT,
+        500,
+        "How often members of consumer groups are told to send heartbeats, by which they see that something changed.",
+        at_least=1,
+        kafka_default=5000,
+    )
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        Kind.INT, 100, "The shortest that this may be.", at_least=1, kafka_default=5000
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        Kind.INT, 15_000, "The longest that this may be.", at_least=1
+    )
+    group_consumer_max_size: int = setting(
+        Kind.INT, _INT_MAX, "The most members of a consumer group.", at_least=1
+    )
+    group_consumer_assignors: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("uniform", "range"),
+        "Assignors that members of consumer groups may choose from; the first one counts when none does.",
+        check=_known_assignors,
+    )
+    group_consumer_migration_policy: str = setting(
+        Kind.STRING,
+        "bidirectional",
+        "Which groups with members change their kind when members of the other protocol come or the last ones go: "
+        "classic ones (upgrade), consumer groups (downgrade), both, or neither.",
+        check=_known_policy,
+    )
+    group_consumer_assignment_interval_ms: int = setting(
+        Kind.INT,
+        0,
+        "How long after one assignment a consumer group waits until the next. One of 256 members or more waits for at "
+        "least a millisecond for each 8 members.",
+        at_least=0,
+        kafka_default=1000,
+    )
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        Kind.INT,
+        600_000,
+        "How often at least the topics are looked for that regular expressions of consumer groups match; "
+        "when a topic was created, they are sooner.",
+        at_least=10_000,
+    )
+
+    # Transactions.
+    transaction_state_log_num_partitions: int = setting(
+        Kind.INT, 50, "Partitions of the topic of transactions; fixed once the topic exists.", at_least=1
+    )
+    transaction_state_log_replication_factor: int = setting(
+        Kind.SHORT, 3, "Replicas of that topic; capped at the number of brokers.", at_least=1
+    )
+    transaction_state_log_min_isr: int = setting(
+        Kind.INT, 2, "min.insync.replicas of that topic; capped at the number of brokers.", at_least=1
+    )
+    transaction_state_log_segment_bytes: int = setting(
+        Kind.INT, 104_857_600, "segment.bytes of that topic.", at_least=1
+    )
+    transaction_max_timeout_ms: int = setting(
+        Kind.INT, 900_000, "The longest time-out that a producer may ask for its transactions.", at_least=1
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        Kind.INT, 10_000, "How often transactions are looked for that are past their time-out.", at_least=1
+    )
+    transactional_id_expiration_ms: int = setting(
+        Kind.INT, 604_800_000, "How long a transactional id is kept that nobody uses.", at_least=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        Kind.INT, 3_600_000, "How often such transactional ids are looked for.", at_least=1
+    )
+
+    # Ours.
+    fsync: str = setting(
+        Kind.STRING,
+        "never",
+        "When appended records are forced to disk: never (as Kafka: the system does it in its own time), "
+        "every fsync.interval.ms, or before each commit is answered.",
+        choices=("never", "interval", "commit"),
+        is_ours=True,
+    )
+    fsync_interval_ms: int = setting(
+        Kind.LONG, 1000, "With fsync=interval: how long a record may wait for it.", at_least=1, is_ours=True
+    )
+    recovery: str = setting(
+        Kind.STRING,
+        "strict",
+        "What becomes of a log with a damaged batch: strict refuses it, keep-valid sets the batch aside.",
+        choices=("strict", "keep-valid"),
+        is_ours=True,
+    )
+    offsets_snapshot_interval_bytes: int = setting(
+        Kind.LONG,
+        16_777_216,
+        "On disk: how much a partition of the offsets topic grows until a snapshot of it is taken, from which the "
+        "next start goes on. 0: no snapshots.",
+        at_least=0,
+        is_ours=True,
+    )
+    group_consumer_regex_pause_ms: int = setting(
+        Kind.INT,
+        500,
+        "How long a consumer group waits after it looked for topics that its regular expressions match until it looks "
+        "again for new ones; in Kafka this cannot be set.",
+        at_least=0,
+        kafka_default=10_000,
+        is_ours=True,
+    )
+    group_rebalance_signal: str = setting(
+        Kind.STRING,
+        "heartbeat",
+        "How members of classic groups hear that a rebalance has begun: by REBALANCE_IN_PROGRESS in their next "
+        "heartbeat (as Kafka), or, with close, at once, by the end of their connection.",
+        choices=("heartbeat", "close"),
+        is_ours=True,
+    )
+    offsets_commit_owner_check: bool = setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether a member commits only for partitions that it is assigned; others are TOPIC_AUTHORIZATION_FAILED (29).",
+        is_ours=True,
+    )
+    offsets_commit_unknown_topics: bool = setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether offsets of topics and partitions that do not exist are committed; else they are "
+        "UNKNOWN_TOPIC_OR_PARTITION (3).",
+        is_ours=True,
+    )
+    offsets_commit_while_loading: bool = setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether commits are taken while their group is loaded, from whomever, and beat what is loaded; else they are "
+        "COORDINATOR_LOAD_IN_PROGRESS (14), as in Kafka.",
+        is_ours=True,
+    )
+    offsets_load_before_listening_bytes: int = setting(
+        Kind.LONG,
+        67_108_864,
+        "So many bytes of logs of the offsets topic are loaded before the broker listens, whole partitions, the first "
+        "ones; the others are loaded behind it.",
+        at_least=0,
+        is_ours=True,
+    )
+    queued_max_response_bytes: int = setting(
+        Kind.LONG,
+        268_435_456,
+        "How much memory the responses to Fetch may take that clients have not read yet, all connections together. The "
+        "less of it is free, the less one Fetch returns; it always returns a batch.",
+        at_least=0,
+        is_ours=True,
+    )
+    auto_create_topics_delay_ms: int = setting(
+        Kind.INT,
+        0,
+        "How long a topic is not described that Metadata creates; so long it is UNKNOWN_TOPIC_OR_PARTITION (3), upon "
+        "which clients ask again. In Kafka that is the time that its controller takes.",
+        at_least=0,
+        kafka_default=100,
+        is_ours=True,
+    )
+    coordinator_warm: bool = setting(
+        Kind.BOOLEAN,
+        True,
+        "Whether the first FindCoordinator is answered at once; a new Kafka broker answers it "
+        "COORDINATOR_NOT_AVAILABLE (15) while it creates the offsets topic.",
+        kafka_default=False,
+        is_ours=True,
+    )
+
+    given: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @classmethod
+    def load(
+        cls,
+        overrides: Mapping[str, object] | None = None,
+        properties_file: Path | None = None,
+        profile: str | None = None,
+    ) -> Self:
+        """Put a configuration together: the profile's defaults, over them the file, over it `overrides`.
+
+        overrides  Kafka's keys to texts or to values of the right Python type
+        profile    wins over the file's key `profile`, not over the one in `overrides`
+        Raises ConfigError: an unknown key, a value out of range, a file that cannot be read. Keys of Kafka that are
+        not followed get a warning in the log.
+        """
+        values: dict[str, Any] = {}
+        if properties_file is not None:
+            for line, name, text in read_properties(properties_file):
+                _put(values, name, text, f"{properties_file} line {line}: ")
+        if profile is not None:
+            _put(values, "profile", profile, "")
+        for name, value in (overrides or {}).items():
+            _put(values, name, value, "")
+        _merge_aliases(values)
+        given = frozenset(values)
+        if values.get("profile") == "kafka":
+            values = {name: key.kafka_default for name, key in KEYS.items()} | values
+        loaded = cls(**{KEYS[name].attribute: value for name, value in values.items()}, given=given)
+        _check_together(loaded)
+        return loaded
+
+    def listener(self) -> Listener:
+        """Return where to listen according to `listeners`."""
+        return parse_listener(self.listeners[0])
+
+    def advertised_listener(self) -> Listener | None:
+        """Return the address to tell clients, or None when it is the one that is listened on."""
+        return None if self.advertised_listeners is None else parse_listener(self.advertised_listeners[0])
+
+    def data_directory(self) -> Path | None:
+        """Return the data directory according to `log.dirs`, or None to keep everything in memory."""
+        return None if self.log_dirs is None else Path(self.log_dirs[0])
+
+    @property
+    def roll_ms(self) -> int:
+        """The age at which a log goes on in a new segment, by log.roll.ms or else log.roll.hours."""
+        return self.log_roll_hours * _HOUR_MS if self.log_roll_ms is None else self.log_roll_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """The age beyond which old segments go, -1 for never, by the finest of the keys log.retention.* that is set."""
+        found = self.log_retention_ms
+        if found is None:
+            minutes = self.log_retention_minutes
+            found = self.log_retention_hours * _HOUR_MS if minutes is None else minutes * _MINUTE_MS
+        return max(found, -1)
+
+    def value(self, name: str) -> Any:
+        """Return the value of a key by Kafka's name. Raises KeyError for a name that is not in the table."""
+        return getattr(self, KEYS[name].attribute)
+
+    def default_of(self, name: str) -> Any:
+        """Return the default that a key has in this configuration's profile."""
+        return KEYS[name].kafka_default if self.profile == "kafka" else KEYS[name].default
+
+    def describe(self) -> list[Described]:
+        """Return all keys with their values, as DescribeConfigs answers them for the broker."""
+        return [self._described(key) for key in config_table()]
+
+    def synonyms(self, name: str) -> tuple[Synonym, ...]:
+        """Return the places where a key's value could come from, the one that counts first.
+
+        Of a time that has keys in several units Kafka begins with the key itself: none for one that is not set.
+        """
+        names = next((family for family in _FAMILIES if name in family), (name,))
+        places = [(each, self.value(each), Source.STATIC_BROKER) for each in names if each in self.given]
+        places += [(each, self.default_of(each), Source.DEFAULT) for each in names]
+        texts = ((each, text_of(value), source) for each, value, source in places)
+        found = (Synonym(each, text, source) for each, text, source in texts if text is not None)
+        return tuple(dropwhile(lambda synonym: synonym.name != name, found))
+
+    def _described(self, key: Key) -> Described:
+        source = Source.STATIC_BROKER if key.name in self.given else Source.DEFAULT
+        value = text_of(self.value(key.name))
+        return Described(key.name, value, True, source, key.kind, self.synonyms(key.name), key.doc)
+
+
+KEYS: dict[str, Key] = keys_of(Config)
+"""The keys of a broker by name."""
+
+
+def config_table() -> tuple[Key, ...]:
+    """Return the keys of a broker, in the order of the table."""
+    return tuple(KEYS.values())
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean X?" for the name most like `name`, or nothing when none is like it."""
+    import difflib  # late: only a mistake needs it
+
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _put(values: dict[str, Any], name: str, value: object, where: str) -> None:
+    key = KEYS.get(_ALIASES.get(name, name))
+    if key is None:
+        from kafka_offsets.broker.config.unfollowed_keys import (
+            UNFOLLOWED,
+        )  # late: most configurations need none of it
+
+        if name not in UNFOLLOWED:
+            raise ConfigError(
+                f"{where}unknown configuration key {name}{nearest_name(name, [*KEYS, *_ALIASES])}"
+            )
+        logger.warning("%s%s is not followed: setting it has no effect", where, name)
+        return
+    try:
+        values[name] = key.parse(value)
+    except ConfigError as error:
+        raise ConfigError(f"{where}{error}") from error
+
+
+def _merge_aliases(values: dict[str, Any]) -> None:
+    """Let every value stand under the key's own name; two names with two values are refused, as Kafka does."""
+    for alias, name in _ALIASES.items():
+        if alias not in values:
+            continue
+        value = values.pop(alias)
+        if values.setdefault(name, value) != value:
+            raise ConfigError(
+                f"{alias} is {text_of(value)} but {name} is {text_of(values[name])}: set only one"
+            )
+
+
+def _check_together(config: Config) -> None:
+    if config.roll_ms < 1:
+        raise ConfigError("log.roll.ms must be greater than or equal to 1")
+    if config.retention_ms == 0:
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if low > high:
+        raise ConfigError(f"group.min.session.timeout.ms ({low}) > group.max.session.timeout.ms ({high})")
+    for name in ("session.timeout", "heartbeat.interval"):
+        least, value, most = (
+            config.value(f"group.consumer.{which}{name}.ms") for which in ("min.", "", "max.")
+        )
+        if not least <= value <= most:
+            raise ConfigError(f"group.consumer.{name}.ms ({value}) is not between {least} and {most}")
+    told, silent = config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms
+    if told >= silent:
+        raise ConfigError(
+            f"group.consumer.heartbeat.interval.ms ({told}) >= group.consumer.session.timeout.ms ({silent})"
+        )

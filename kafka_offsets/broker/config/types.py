@@ -1,0 +1,253 @@
+"""What a configuration key is: its type, its range, and how a text becomes its value.
+
+Types, ranges and the words of a refusal are Kafka's (ConfigDef.java), so that a client which sets a wrong value reads
+what it would read from a real broker. Which keys there are is said elsewhere: `keys.py` for the broker,
+`topic.py` for topics.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import field, fields
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kafka_offsets.errors import ConfigError
+
+
+class Kind(IntEnum):
+    """The type of a value, with the numbers that DescribeConfigs answers (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class Source(IntEnum):
+    """Where a value comes from, with the numbers that DescribeConfigs answers (KIP-226)."""
+
+    TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    GROUP = 8
+
+
+class Key(NamedTuple):
+    """One configuration key.
+
+    attribute      its name in Python: dots become underscores
+    default        its value when nobody sets it; None when there is none
+    kafka_default  what Kafka takes instead; the same unless it is documented otherwise
+    doc            its meaning in one line
+    choices        the texts allowed; of a list, for each element; empty when anything goes
+    check          a further rule: the value -> why it is refused, or None
+    is_ours        whether Kafka has no such key
+    broker_key     of a topic's key: the broker's key that it takes its value from, if any
+    is_enforced    whether something follows it; else it is stored and described only
+    is_internal    described only where it is set, as Kafka does with its internal.* keys
+    """
+
+    name: str
+    attribute: str
+    kind: Kind
+    default: Any
+    kafka_default: Any
+    doc: str
+    at_least: float | None
+    at_most: float | None
+    choices: tuple[str, ...]
+    check: Callable[[Any], str | None] | None
+    is_ours: bool
+    broker_key: str | None
+    is_enforced: bool
+    is_internal: bool
+
+    def parse(self, value: object) -> Any:
+        """Return `value`, a text or already of the right Python type, as this key's value. Raises ConfigError."""
+        parsed = _PARSERS[self.kind](self.name, value)
+        if self.kind is Kind.LIST:
+            self._check_elements(parsed)
+        elif self.choices and parsed not in self.choices:
+            raise _refused(self.name, parsed, _one_of(self.choices))
+        if self.at_least is not None and parsed < self.at_least:
+            raise _refused(self.name, parsed, f"Value must be at least {self.at_least}")
+        if self.at_most is not None and parsed > self.at_most:
+            raise _refused(self.name, parsed, f"Value must be no more than {self.at_most}")
+        reason = None if self.check is None else self.check(parsed)
+        if reason is not None:
+            raise _refused(self.name, parsed, reason)
+        return parsed
+
+    def _check_elements(self, elements: tuple[str, ...]) -> None:
+        if "" in elements:
+            raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+        for element in elements:
+            if self.choices and element not in self.choices:
+                raise _refused(self.name, element, _one_of(self.choices))
+
+    @property
+    def range_text(self) -> str:
+        """Say in a few characters what is allowed, for a table of all keys."""
+        if self.choices:
+            return ", ".join(self.choices)
+        if self.kind is Kind.BOOLEAN:
+            return "true, false"
+        if self.at_least is not None and self.at_most is not None:
+            return f"{self.at_least} to {self.at_most}"
+        if self.at_least is not None:
+            return f"{self.at_least} or more"
+        return ""
+
+
+class Synonym(NamedTuple):
+    """One of the places that a value could come from, the most specific first."""
+
+    name: str
+    value: str
+    source: Source
+
+
+class Described(NamedTuple):
+    """A key with its value, as DescribeConfigs answers it.
+
+    value  None when the key has no value
+    """
+
+    name: str
+    value: str | None
+    read_only: bool
+    source: Source
+    kind: Kind
+    synonyms: tuple[Synonym, ...]
+    documentation: str
+
+
+_SAME = object()
+
+
+def setting(
+    kind: Kind,
+    default: object,
+    doc: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: Iterable[str] = (),
+    check: Callable[[Any], str | None] | None = None,
+    kafka_default: object = _SAME,
+    is_ours: bool = False,
+    broker_key: str | None = None,
+    is_enforced: bool = True,
+    is_internal: bool = False,
+) -> Any:
+    """Declare the key that a dataclass field stands for; see :class:`Key`. The field's name is the key's."""
+
+    def key(attribute: str) -> Key:
+        return Key(
+            name=attribute.replace("_", "."),
+            attribute=attribute,
+            kind=kind,
+            default=default,
+            kafka_default=default if kafka_default is _SAME else kafka_default,
+            doc=doc,
+            at_least=at_least,
+            at_most=at_most,
+            choices=tuple(choices),
+            check=check,
+            is_ours=is_ours,
+            broker_key=broker_key,
+            is_enforced=is_enforced,
+            is_internal=is_internal,
+        )
+
+    return field(default=default, metadata={"key": key})
+
+
+def keys_of(configuration: Any) -> dict[str, Key]:
+    """Return the keys that a dataclass declares, by name, in the order of their declaration."""
+    made = (each.metadata["key"](each.name) for each in fields(configuration) if "key" in each.metadata)
+    return {key.name: key for key in made}
+
+
+def text_of(value: object) -> str | None:
+    """Return a value as Kafka writes it: true and false, lists with commas; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def _refused(name: str, value: object, reason: str) -> ConfigError:
+    shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else value
+    return ConfigError(f"Invalid value {shown} for configuration {name}: {reason}")
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    return f"String must be one of: {', '.join(choices)}"
+
+
+def _boolean(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise _refused(name, value, "Expected value to be either true or false")
+
+
+def _string(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    raise _refused(name, value, "Expected value to be a string")
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?|NaN|[+-]?Infinity")
+
+
+def _integer(kind: Kind, bits: int) -> Callable[[str, object], int]:
+    limit = 1 << (bits - 1)
+
+    def parse(name: str, value: object) -> int:
+        number = None
+        if isinstance(value, int) and not isinstance(value, bool):
+            number = value
+        elif isinstance(value, str) and _INTEGER.fullmatch(value.strip()) and len(value) < 100:
+            number = int(value)
+        if number is None or not -limit <= number < limit:
+            raise _refused(name, value, f"Not a number of type {kind.name}")
+        return number
+
+    return parse
+
+
+def _double(name: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and (match := _DOUBLE.fullmatch(value.strip())):
+        return float(match[1] or match[0])
+    raise _refused(name, value, "Not a number of type DOUBLE")
+
+
+def _list(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
+    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise _refused(name, value, "Expected a comma separated list.")
+
+
+_PARSERS: dict[Kind, Callable[[str, object], Any]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.STRING: _string,
+    Kind.INT: _integer(Kind.INT, 32),
+    Kind.SHORT: _integer(Kind.SHORT, 16),
+    Kind.LONG: _integer(Kind.LONG, 64),
+    Kind.DOUBLE: _double,
+    Kind.LIST: _list,
+}

@@ -1,0 +1,1 @@
+"""Coordinators on logs: shards of groups and transactional ids, from loading to expiry."""

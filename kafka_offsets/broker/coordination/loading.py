@@ -1,0 +1,368 @@
+"""How a shard comes up from its log.
+
+A log is replayed record by record, or, when it is long, in columns with numpy: equal in every respect, and several
+times quicker. What the quick way does not understand, damage above all, it leaves to the simple one, which says what
+is wrong.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.records import HEADER_BYTES, BatchHeader, read_records
+from kafka_offsets.protocol.varint import ZIGZAG, read_varint
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.coordinator.bulk_replay import Marker, StoredRecords
+    from kafka_offsets.storage.columnar import RecordColumns
+
+QUICK_FROM_BYTES = 1 << 20
+"""From this size of the log on it is read in columns; below, the import of numpy takes longer than the replay."""
+
+NUMPY_PAYS_FROM_BYTES = 64 << 20
+"""From this size on an operator is told that numpy is missing: it then saves a second and more of every start."""
+
+_MARKERS = {b"\x00\x00": False, b"\x00\x01": True}
+"""Type of a transaction marker in its key, behind the version -> whether the transaction was committed (KIP-98)."""
+
+_UNUSUAL = 0x37
+"""Attributes of batches whose records are not replayed in a loop of their own: compressed, transactional, control."""
+
+_FAR = 1 << 62
+_MOST_NAMES = 1 << 16
+_PARTITION = struct.Struct(">i")
+_VALUE = struct.Struct(">hqiBq3s16s")
+"""A committed offset of version 4 without metadata and with a topic id, see `stored`."""
+_VALUE_SIZE = 2 * _VALUE.size  # as a varint
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+
+_SHORTEST_RUN = 3
+"""From so many records on it pays to read them together."""
+
+_LONGEST_RUN = 64
+"""Offset deltas have one byte so far."""
+
+logger = new_logger(__name__)
+
+
+class _Shape(NamedTuple):
+    """How the records of a run are laid out, positions being within a record of `size` bytes.
+
+    fields  offset delta, partition, and of the value offset, leader epoch and timestamp
+    mask    ff for each byte that is the same in all records of the run
+    """
+
+    size: int
+    key_at: int
+    partition_at: int
+    fields: struct.Struct
+    mask: bytes
+
+
+class _Run(NamedTuple):
+    """Offsets of a group for one topic from consecutive records of a batch; the next one begins at `end`."""
+
+    names: tuple[str, str]
+    topic_id: bytes
+    partitions: Sequence[int]
+    rows: bytes
+    end: int
+
+
+class LoadAbandonedError(Exception):
+    """Nobody wants the shard any more."""
+
+
+def load(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
+    """Replay a log into a shard: the whole of it, or from the offset on before which the shard has it already.
+
+    abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
+    Raises StorageError, with file and position, when a record of a known type does not parse.
+    """
+    is_long = start_offset is None and log.size >= QUICK_FROM_BYTES
+    if not (is_long and _has_numpy(log, log.size) and replay_in_columns(shard, log, abandoned)):
+        replay(shard, log, start_offset, abandoned)
+    if shard.unknown_records:
+        logger.warning(
+            "%s: %d records of group types that are not served stay in the log and are not read",
+            log.directory,
+            shard.unknown_records,
+        )
+
+
+def _has_numpy(log: Log, size: int) -> bool:
+    if find_spec("numpy") is not None:
+        return True
+    if size >= NUMPY_PAYS_FROM_BYTES:
+        _tell_of_numpy(f"{log.directory} of {size >> 20} MiB")
+    return False
+
+
+@cache
+def _tell_of_numpy(log: str) -> None:
+    logger.warning(
+        "%s is loaded record by record; with numpy (pip install .[fast]) that takes a third of the time",
+        log,
+    )
+
+
+def replay(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
+    """Replay a log record by record; StorageError, with file and position, for what does not parse."""
+    names: dict[bytes, tuple[str, str]] = {}
+    for batch in log.batches(start_offset):
+        if abandoned:
+            raise LoadAbandonedError
+        header = batch.header
+        replayed = _replay_commits(shard, batch.data, header, names)
+        if replayed and replayed == header.record_count:
+            continue
+        producer_id = header.producer_id if header.is_transactional else -1
+        path = f"{log.directory}/{batch.segment}"
+        try:
+            records = read_records(batch.data, 0, header)
+        except ProtocolError as error:
+            raise StorageError(f"damaged batch: {error}", path, batch.position) from error
+        for record in records[replayed:]:
+            try:
+                if record.key is None:
+                    raise ProtocolError("it has no key")
+                if not header.is_control:
+                    shard.replay(record.key, record.value, record.offset, producer_id)
+                elif record.key[2:4] in _MARKERS:
+                    shard.end_transaction(producer_id, committed=_MARKERS[record.key[2:4]])
+            except ProtocolError as error:
+                problem = f"record {record.offset} of the offsets topic: {error}"
+                raise StorageError(problem, path, batch.position) from error
+
+
+def _replay_commits(
+    shard: Shard, data: bytes, header: BatchHeader, names: dict[bytes, tuple[str, str]]
+) -> int:
+    """Replay the first records of a batch, as long as they are offsets as Kafka and we write them.
+
+    names  group and topic by the first bytes of keys, all but the partition; some of those that were met
+    Returns how many have been replayed; the rest, and all when the batch is not whole, is for `read_records`.
+    A third of the time that a record takes otherwise: nothing is made for it but its row in the table.
+    """
+    if header.attributes & _UNUSUAL or max(header.base_offset, abs(header.base_timestamp)) >= _FAR:
+        return 0
+    in_runs, position = _replay_runs(shard, data, header, names)
+    base_offset, groups, put = header.base_offset, shard.groups, shard.offsets.put
+    zigzag, new, entry_type = ZIGZAG, tuple.__new__, OffsetAndMetadata
+    partition_of, value_of = _PARTITION.unpack_from, _VALUE.unpack_from
+    limit, replayed, count = len(data), in_runs, header.record_count
+    try:
+        for replayed in range(in_runs, count):
+            if (size := data[position]) < 128:
+                end = position + 1 + (size >> 1)
+                position += 2
+            elif (following := data[position + 1]) < 128:
+                end = position + 2 + ((size & 127 | following << 7) >> 1)
+                position += 3
+            else:
+                return replayed
+            if data[position]:  # a timestamp that is not that of the batch, which nobody asks for here
+                _, position = read_varint(data, position)
+            else:
+                position += 1
+            if (delta := data[position]) < 128:
+                delta = zigzag[delta]
+                position += 1
+            else:
+                delta, position = read_varint(data, position)
+            is_negative = size & 1
+            if (size := data[position]) < 128:
+                position += 1
+            elif (following := data[position + 1]) < 128:
+                size, position = size & 127 | following << 7, position + 2
+            else:
+                return replayed
+            is_negative |= size & 1
+            partition_at = position + (size >> 1) - 4
+            value_at = partition_at + 5
+            if (
+                data[value_at - 1] != _VALUE_SIZE
+                or value_at + _VALUE.size + 1 != end
+                or end > limit
+                or is_negative
+            ):
+                return replayed
+            head = data[position:partition_at]
+            known = names.get(head) or _note_names(names, head, data[partition_at : partition_at + 4])
+            if known is None:
+                return replayed
+            version, offset, leader_epoch, length, timestamp, tag, topic_id = value_of(data, value_at)
+            if version != 4 or length != 1 or tag != _TOPIC_ID_TAG or data[end - 1]:
+                return replayed
+            group, topic = known
+            if group not in groups:
+                groups[group] = ClassicGroup(group)
+            row = offset, leader_epoch, "", timestamp, -1, topic_id, base_offset + delta
+            put(group, topic, partition_of(data, partition_at)[0], new(entry_type, row))
+            position = end
+    except (IndexError, ProtocolError):
+        return replayed
+    return count if position == limit else max(count - 1, 0)
+
+
+def _replay_runs(
+    shard: Shard, data: bytes, header: BatchHeader, names: dict[bytes, tuple[str, str]]
+) -> tuple[int, int]:
+    """Replay the first records of a batch, as long as they are runs of a group's offsets for one topic.
+
+    Returns how many have been replayed, and where in the batch the next record begins.
+    """
+    replayed, position, count = 0, HEADER_BYTES, header.record_count
+    while count - replayed >= _SHORTEST_RUN:
+        run = _read_run(data, position, count - replayed, header.base_offset, names)
+        if run is None:
+            break
+        group, topic = run.names
+        if group not in shard.groups:
+            shard.groups[group] = ClassicGroup(group)
+        shard.offsets.put_rows(group, topic, run.partitions, run.rows, run.topic_id)
+        replayed += len(run.partitions)
+        position = run.end
+    return replayed, position
+
+
+def _read_run(
+    data: bytes, position: int, most: int, base_offset: int, names: dict[bytes, tuple[str, str]]
+) -> _Run | None:
+    """Read records of equal layout that differ only in what a run's may; None when there are few.
+
+    All of them are compared with the first one at once, as numbers of some hundred digits.
+    """
+    if (shape := _shape_at(data, position)) is None:
+        return None
+    count = min(most, _LONGEST_RUN, (len(data) - position) // shape.size)
+    block = data[position : position + count * shape.size]
+    first = block[: shape.size]
+    different = (int.from_bytes(block) ^ int.from_bytes(first * count)) & int.from_bytes(shape.mask * count)
+    count -= -(-different.bit_length() // (8 * shape.size))
+    if count < _SHORTEST_RUN:
+        return None
+    tail = shape.partition_at + _PARTITION.size + 1
+    version, _, _, length, _, tag, topic_id = _VALUE.unpack_from(first, tail)
+    if version != 4 or length != 1 or tag != _TOPIC_ID_TAG or first[-1]:
+        return None
+    head = first[shape.key_at : shape.partition_at]
+    known = names.get(head) or _note_names(names, head, first[shape.partition_at : shape.partition_at + 4])
+    if known is None:
+        return None
+    columns = zip(*shape.fields.iter_unpack(block[: count * shape.size]), strict=True)
+    deltas, partitions, offsets, epochs, timestamps = columns
+    log_offsets = [base_offset + ZIGZAG[delta] for delta in deltas if delta < 128]
+    if len(log_offsets) < count:  # with the 65th record, deltas have two bytes
+        count = next(index for index, delta in enumerate(deltas) if delta >= 128)
+        return None if count < _SHORTEST_RUN else _read_run(data, position, count, base_offset, names)
+    values: list[int] = [0] * (4 * count)
+    values[0::4], values[1::4], values[2::4], values[3::4] = offsets, epochs, timestamps, log_offsets
+    return _Run(known, topic_id, partitions, _rows_of(count).pack(*values), position + count * shape.size)
+
+
+def _shape_at(data: bytes, position: int) -> _Shape | None:
+    """Return how the record is laid out that begins at a position, if it is one of a run as far as lengths say."""
+    try:
+        at = position
+        size, at = read_varint(data, at)
+        end = at + size
+        at += 3  # attributes, and deltas of one byte
+        delta_at = at - 1 - position
+        key_length, at = read_varint(data, at)
+        partition_at = at + key_length - _PARTITION.size
+        value_at = partition_at + _PARTITION.size + 1
+        if data[value_at - 1] != _VALUE_SIZE or value_at + _VALUE.size + 1 != end or key_length < 0:
+            return None
+    except (IndexError, ProtocolError):
+        return None
+    if end > len(data) or data[position + delta_at - 1] > 127 or data[position + delta_at] > 127:
+        return None
+    return _shape(delta_at, at - position, partition_at - position)
+
+
+@lru_cache(maxsize=1024)
+def _shape(delta_at: int, key_at: int, partition_at: int) -> _Shape:
+    fields = struct.Struct(f">{delta_at}xB{partition_at - delta_at - 1}xi3xqixq20x")
+    mask = bytearray(b"\xff" * fields.size)
+    for at, size in ((delta_at, 1), (partition_at, 4), (partition_at + 7, 12), (partition_at + 20, 8)):
+        mask[at : at + size] = bytes(size)
+    return _Shape(fields.size, key_at, partition_at, fields, bytes(mask))
+
+
+@cache
+def _rows_of(count: int) -> struct.Struct:
+    """The layout of so many rows of the table, see :meth:`OffsetTable.put_rows`."""
+    return struct.Struct("=" + "qiqq" * count)
+
+
+def _note_names(names: dict[bytes, tuple[str, str]], head: bytes, partition: bytes) -> tuple[str, str] | None:
+    """Return the group and the topic of the key of an offset, None when it is another key or an unusual one."""
+    try:
+        parsed = stored.parse_key(head + partition)
+    except ProtocolError:
+        return None
+    if not isinstance(parsed, stored.OffsetKey) or stored.offset_key(*parsed)[2:-4] != head[2:]:
+        return None
+    if len(names) == _MOST_NAMES:
+        names.clear()
+    names[head] = parsed.group, parsed.topic
+    return names[head]
+
+
+def replay_in_columns(shard: Shard, log: Log, abandoned: Sequence[object] = ()) -> bool:
+    """Replay a whole log with numpy into a shard that holds nothing yet.
+
+    Returns False, and the shard is untouched, when the log must be replayed record by record.
+    StorageError as `replay` raises it, of a batch that is damaged.
+    """
+    from kafka_offsets.coordinator.bulk_replay import BulkReplay
+    from kafka_offsets.coordinator.dense_ids import CollisionError
+
+    loaded = BulkReplay()
+    try:
+        for columns in log.columns():
+            if abandoned:
+                raise LoadAbandonedError
+            loaded.replay(*_without_markers(columns))
+    except (ProtocolError, UnicodeDecodeError, CollisionError) as error:
+        logger.info("%s: replayed record by record, because of %r", log.directory, error)
+        return False
+    loaded.finish(shard)
+    return True
+
+
+def _without_markers(columns: RecordColumns) -> tuple[StoredRecords, list[Marker]]:
+    """Tell the records of the coordinator from the transaction markers."""
+    from kafka_offsets.coordinator.bulk_replay import NO_PRODUCER, Marker, StoredRecords
+
+    batches, batch = columns.batches, columns.batch
+    producer_of = batches.producer_id.copy()
+    producer_of[~batches.is_transactional] = NO_PRODUCER
+    producer_id = producer_of[batch]
+    spans = columns.key_start, columns.key_length, columns.value_start, columns.value_length
+    is_control = batches.is_control
+    if not is_control.any():
+        return StoredRecords(columns.buffer, columns.offset, producer_id, *spans), []
+    markers = []
+    for row in is_control[batch].nonzero()[0].tolist():
+        start, length = int(columns.key_start[row]), int(columns.key_length[row])
+        if length < 0:
+            raise ProtocolError("it has no key")
+        type_ = columns.buffer[start : start + length][2:4]
+        if type_ in _MARKERS:
+            markers.append(Marker(int(columns.offset[row]), int(producer_id[row]), _MARKERS[type_]))
+    kept = ~is_control[batch]
+    chosen = (column[kept] for column in (columns.offset, producer_id, *spans))
+    return StoredRecords(columns.buffer, *chosen), markers

@@ -1,0 +1,256 @@
+"""Which offsets and groups a damaged batch of the offsets topic held, and what of them is in force.
+
+Of a batch whose checksum is wrong nothing is believed, and nothing is applied. Its keys only hint at whose values may
+have been lost: for each that can still be read, and whose last record stands before the damage, the value in force
+is appended once more. Compaction then keeps that value, whatever becomes of the damaged bytes, and the log says
+which value counts. A value that stands behind the damage counts anyway, so a start after this one appends nothing.
+
+Source: "Offset API proposal", phase 2: after a partial write, recommit the correct state at the end of the log.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Container, Iterable, Iterator
+from typing import NamedTuple
+
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.compression import Compression, decompress
+from kafka_offsets.protocol.records import (
+    HEADER_BYTES,
+    MAX_DECOMPRESSED_BYTES,
+    ControlType,
+    control_type,
+    read_batch_header,
+    read_records,
+)
+from kafka_offsets.storage.log.log import Log
+from kafka_offsets.storage.log.stored_batches import StoredBatch
+
+_KEY = re.compile(rb"(?=\x00[\x00-\x1f][\x00-\x7f])")
+"""Where a key may begin: an int16 below 32, its type, and a string, the group."""
+
+_OFFSET_TYPES = (stored.LEGACY_OFFSET, stored.OFFSET)
+_INT16 = struct.Struct(">h")
+_MOST_STRINGS = 2
+_SHORTEST_KEY_BYTES = 5
+_LONGEST_KEY_BYTES = 3 * 32_769 + 6
+
+logger = new_logger(__name__)
+
+
+class _Last(NamedTuple):
+    """The last record of a key that is in force."""
+
+    offset: int
+    value: bytes | None
+
+
+def readable_keys(data: bytes) -> set[bytes]:
+    """Return every key of the offsets topic that stands in damaged bytes, and some that only look like one.
+
+    data  one batch, or what is left of several
+    A key is a type, strings, a partition with offsets, and before it its length, which must agree. A compressed batch
+    is read if it can still be decompressed.
+    """
+    found = set(_keys_in(data))
+    try:
+        header = read_batch_header(data)
+        if header.compression is not Compression.NONE:
+            found |= set(
+                _keys_in(decompress(header.compression, data[HEADER_BYTES:], MAX_DECOMPRESSED_BYTES))
+            )
+    except ProtocolError as error:
+        logger.debug("damaged bytes that are not a compressed batch: %s", error)
+    return found
+
+
+def _keys_in(data: bytes) -> Iterator[bytes]:
+    for match in _KEY.finditer(data):
+        at = match.start()
+        for size in _announced_sizes(data, at):
+            if _is_key(data, at, at + size):
+                yield data[at : at + size]
+                break
+
+
+def _announced_sizes(data: bytes, at: int) -> Iterator[int]:
+    """Give the sizes that a varint right before `at` may announce."""
+    value = 0
+    for begin in range(at - 1, max(at - 4, -1), -1):
+        byte = data[begin]
+        if (begin == at - 1) == bool(byte & 0x80):
+            return  # the last byte of a varint has no mark, and those before have one
+        value = value << 7 | byte & 0x7F
+        if not value & 1 and _SHORTEST_KEY_BYTES <= value >> 1 <= min(_LONGEST_KEY_BYTES, len(data) - at):
+            yield value >> 1
+
+
+def _is_key(data: bytes, at: int, end: int) -> bool:
+    """Tell whether a type, one or more strings and, with an offset, a partition fill the bytes from `at` to `end`."""
+    type_ = data[at + 1]
+    strings_end = end - 4 if type_ in _OFFSET_TYPES else end
+    position, count = at + 2, 0
+    while position + 2 <= strings_end:
+        (length,) = _INT16.unpack_from(data, position)
+        if length < 0 or position + 2 + length > strings_end:
+            return False
+        try:
+            data[position + 2 : position + 2 + length].decode()
+        except UnicodeDecodeError:
+            return False
+        position += 2 + length
+        count += 1
+    wanted = (_MOST_STRINGS,) if type_ in _OFFSET_TYPES else range(1, _MOST_STRINGS + 1)
+    return position == strings_end and count in wanted
+
+
+def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> list[Record]:
+    """Return the records to append behind the log because damage may have hidden the need for them; mostly none.
+
+    shard   the log's, loaded
+    in_log  what the log alone comes to, when the shard is a snapshot's that knows what damage has taken: where they
+            differ the shard is right
+    Reads the log once more when bytes of it have been set aside; else it costs a look into its folder.
+    """
+    known = [] if in_log is None else list(_differences(log, shard, in_log))
+    told = {record.key for record in known}
+    return known + [record for record in _before_damage(log, shard) if record.key not in told]
+
+
+def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[Record]:
+    """Give the records that make a replay of the log come to what is in the shard: offsets, and groups."""
+    found = {"offsets": 0, "groups": 0}
+    for group in sorted({*shard.offsets.groups(), *in_log.offsets.groups()}):
+        right, wrong = _offsets(shard, group), _offsets(in_log, group)
+        for topic, partition in sorted(right.keys() | wrong.keys()):
+            entry = right.get((topic, partition))
+            if entry != wrong.get((topic, partition)):
+                found["offsets"] += 1
+                if entry is None:
+                    yield stored.offset_tombstone(group, topic, partition)
+                else:
+                    yield stored.offset_record(group, topic, partition, entry)
+    for group in sorted({*shard.groups, *in_log.groups}):
+        value, other = _durable(shard, group), _durable(in_log, group)
+        if value != other:
+            found["groups"] += 1
+            yield stored.group_tombstone(group) if value is None else stored.group_record(group, value)
+        held, others = _consumer_records(shard, group), _consumer_records(in_log, group)
+        if held != others:
+            found["groups"] += 1
+            for key in sorted(held.keys() | others.keys()):
+                if held.get(key) != others.get(key):
+                    yield Record(key, held.get(key))
+    if any(found.values()):
+        logger.warning(
+            "%s: the snapshot has %d offsets and %d groups as they were before damage took them out of the log",
+            log.directory,
+            *found.values(),
+        )
+
+
+def _offsets(shard: Shard, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
+    return {
+        (topic, partition): entry._replace(log_offset=-1)
+        for topic, partition, entry in shard.offsets.items(group)
+    }
+
+
+def _durable(shard: Shard, group: str) -> messages.GroupMetadataValue | None:
+    known = shard.groups.get(group)
+    return known.durable if isinstance(known, ClassicGroup) else None
+
+
+def _consumer_records(shard: Shard, group: str) -> dict[bytes, bytes]:
+    known = shard.groups.get(group)
+    return known.durable if isinstance(known, ConsumerGroup) else {}
+
+
+def _before_damage(log: Log, shard: Shard) -> list[Record]:
+    """Return a record for each key that damaged bytes may have held, with what is in force."""
+    first_offsets: dict[bytes, int] = {}
+    for first_offset, data in log.set_aside():
+        for key in readable_keys(data):
+            first_offsets[key] = max(first_offset, first_offsets.get(key, 0))
+    if not first_offsets:
+        return []
+    last = _last_values(log.batches(), first_offsets)
+    records = []
+    for key, first_offset in sorted(first_offsets.items()):
+        found = last.get(key)
+        if found is not None and found.offset >= first_offset:
+            continue
+        record = _in_force(shard, key, found)
+        if record is not None:
+            records.append(record)
+            logger.warning(
+                "%s: a damaged batch with offset %d or a later one held %s: what was there before counts",
+                log.directory,
+                first_offset,
+                _name(key),
+            )
+    return records
+
+
+def _last_values(batches: Iterable[StoredBatch], keys: Container[bytes | None]) -> dict[bytes, _Last]:
+    """Return the last record of each of `keys`; those of a transaction count when it is committed (KIP-98)."""
+    last: dict[bytes, _Last] = {}
+    pending: dict[int, dict[bytes, _Last]] = {}
+    for batch in batches:
+        header = batch.header
+        for record in read_records(batch.data):
+            if header.is_control:
+                ended = pending.pop(header.producer_id, {})
+                if control_type(record) is ControlType.COMMIT:
+                    for key, found in ended.items():
+                        last[key] = max(found, last.get(key, found), key=lambda each: each.offset)
+            elif record.key is not None and record.key in keys:
+                values = pending.setdefault(header.producer_id, {}) if header.is_transactional else last
+                values[record.key] = _Last(record.offset, record.value)
+    return last
+
+
+def _in_force(shard: Shard, key: bytes, found: _Last | None) -> Record | None:
+    """Return the record that says what counts for a key, None when nothing does.
+
+    found  its last record in the log. The shard's word goes before it: a snapshot may know what the damage took.
+    """
+    try:
+        parsed = stored.parse_key(key)
+    except ProtocolError:
+        parsed = stored.UnknownKey(-1)
+    if isinstance(parsed, stored.OffsetKey):
+        entry = shard.offsets.get(*parsed)
+        if entry is not None:
+            return stored.offset_record(*parsed, entry)
+    if isinstance(parsed, stored.GroupKey):
+        group = shard.groups.get(parsed.group)
+        if isinstance(group, ClassicGroup) and group.durable is not None:
+            return stored.group_record(parsed.group, group.durable)
+    if isinstance(parsed, ConsumerKey):
+        group = shard.groups.get(parsed.group)
+        if isinstance(group, ConsumerGroup) and key in group.durable:
+            return Record(key, group.durable[key])
+    return None if found is None else Record(key, found.value)
+
+
+def _name(key: bytes) -> str:
+    parsed = stored.parse_key(key)
+    if isinstance(parsed, stored.OffsetKey):
+        return f"the offset of group {parsed.group}, {parsed.topic}-{parsed.partition}"
+    if isinstance(parsed, stored.GroupKey):
+        return f"group {parsed.group}"
+    if isinstance(parsed, ConsumerKey):
+        return f"group {parsed.group}, {parsed.name or 'as a whole'}, record type {parsed.type}"
+    return f"a record of type {parsed.type}"

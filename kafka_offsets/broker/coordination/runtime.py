@@ -1,0 +1,640 @@
+"""Shards on logs: decide, append, wait until durable, replay, reply.
+
+All decisions of one turn of the loop that fall on one shard are appended as one batch (group commit). What a decision
+asks for, its records and its replies, stays together: the records are in one batch, which is the atom on disk, and the
+replies leave only when that batch is as durable as the `fsync` policy says. This module knows no sockets; its
+clock only tells how long a log takes to load.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination import loading, repair
+from kafka_offsets.clock import Clock, Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import rebalance
+from kafka_offsets.coordinator.meters import Meters
+from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
+from kafka_offsets.coordinator.result import Record, RequestContext, Result, TransactionalResult
+from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.records import encode_batch, encode_keyed_batch, encode_marker
+from kafka_offsets.storage.log.log import Log
+
+_TARGET_BATCH_BYTES = 1 << 20
+"""Decisions of one turn share a batch up to about this size; a single larger decision still has one to itself."""
+
+_FEW = 4
+"""So few decisions are not measured: their records share a batch whatever their size."""
+
+_REMEMBERED_GROUPS = 1 << 16
+"""For so many groups it is remembered which shard is theirs."""
+
+_RECORD_OVERHEAD = 40
+"""An upper bound of what a record adds to its key and value."""
+
+logger = new_logger(__name__)
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """Return the partition of the offsets topic that holds a group: abs(Java's String.hashCode) % count.
+
+    The hash runs over UTF-16 code units, and the absolute value of -2**31 is 0. Source: Kafka's Utils.abs and
+    GroupCoordinatorService.partitionFor.
+    """
+    hashed = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    if hashed == 0x80000000:
+        return 0
+    return min(hashed, 0x100000000 - hashed) % partition_count
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """Return what decisions depend on, of a broker's configuration."""
+    return GroupSettings(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_migration_policy=config.group_consumer_migration_policy.lower(),
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        consumer_regex_pause_ms=config.group_consumer_regex_pause_ms,
+        group_rebalance_closes=config.group_rebalance_signal == "close",
+        offsets_commit_owner_check=config.offsets_commit_owner_check,
+        offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
+    )
+
+
+class _TooLargeError(StorageError):
+    """A batch larger than max.message.bytes of the offsets topic."""
+
+
+def coordinator_error(error: StorageError) -> ErrorCode:
+    """Return what a client of a group hears when the log refused an append.
+
+    Source: CoordinatorOperationExceptionHelper: KAFKA_STORAGE_ERROR becomes NOT_COORDINATOR, MESSAGE_TOO_LARGE
+    becomes UNKNOWN_SERVER_ERROR.
+    """
+    return ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(error, _TooLargeError) else ErrorCode.NOT_COORDINATOR
+
+
+class Replies(Protocol):
+    """Where answers go."""
+
+    def reply(self, context: RequestContext, response: Any) -> None:
+        """Let an answer go."""
+        ...
+
+    def fail(self, context: RequestContext, error: ErrorCode) -> None:
+        """Let an error go in place of an answer."""
+        ...
+
+
+Read = Callable[[ErrorCode], None]
+"""A read that waits until the decisions before it have taken effect; called with the error when they will not."""
+
+
+_Decided = Result | Read | TransactionalResult
+"""What a turn takes in."""
+
+
+class Deadline(Protocol):
+    """A tick of a shard that is due some time."""
+
+    due_ms: int
+
+    def cancel(self) -> None:
+        """Forget it."""
+        ...
+
+
+class HostedShard:
+    """One shard and the log that it is a replay of.
+
+    durable_offset  decisions whose records end at or below it have taken effect or may
+    _decided        in this turn, not appended yet
+    _appended       base offset, end offset and decisions of batches whose effect is still to come
+    failed          the log takes no more writes: the shard answers nobody until the broker is started again
+    refusals        how often decisions were undone because the log did not take their records
+    deadline        when the shard's tick is due
+    next_step       when the next step of its work is taken
+    is_loading      another thread replays the log into the shard: nobody else may look at it
+    stand_in        an empty shard that decides about commits meanwhile, where that is wanted
+    _early          records that have become durable while the shard was loaded, by key
+    knows_more_than_log  it comes from a snapshot, and damage was taken out of the log since that was written
+    _latest         by key the last records that are decided and not in effect, as far as `_looked_through` says; None
+                    when nobody has asked since the last change
+    """
+
+    def __init__(
+        self, shard: Shard, log: Log, replies: Replies, compression: Compression, max_batch_bytes: int
+    ) -> None:
+        self.shard = shard
+        self.log = log
+        self._replies = replies
+        self._compression = compression
+        self._max_batch_bytes = max_batch_bytes
+        self.durable_offset = log.log_end_offset
+        self.failed = self.knows_more_than_log = False
+        self.refusals = 0
+        self.deadline: Deadline | None = None
+        self.next_step: Deadline | None = None
+        self._decided: list[_Decided] = []
+        self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
+        self._has_transactional = False
+        self._open_offsets: dict[stored.OffsetKey, int] = {}
+        self._latest: dict[bytes, Record] | None = None
+        self._looked_through = 0
+        shard.latest_record = self.latest_record
+        self.is_loading = False
+        self.stand_in: Shard | None = None
+        self._replay = shard.replay_written
+        self._early: dict[bytes, tuple[Record, int]] = {}
+        self._waiting_for_load: list[Callable[[], None]] = []
+
+    @property
+    def applied_offset(self) -> int:
+        """Every record before it has taken effect, and none from it on."""
+        return self._appended[0][0] if self._appended else self.log.log_end_offset
+
+    @property
+    def decided_end_offset(self) -> int:
+        """The offset that the next decision's first record will have, unless the log refuses one before it."""
+        decided = sum(len(result.records) for result in self._decided if isinstance(result, Result))
+        if self._has_transactional:
+            decided += sum(each.size for each in self._decided if isinstance(each, TransactionalResult))
+        return self.log.log_end_offset + decided
+
+    def under_way(self) -> UnderWay:
+        """Return what the decisions are about that have not taken effect yet."""
+        if not self.has_pending:
+            return NOTHING
+        offsets, groups = set(self._open_offsets), {key.group for key in self._open_offsets}
+        for key in self._latest_records():
+            parsed = stored.parse_key(key)
+            if isinstance(parsed, stored.OffsetKey):
+                offsets.add(parsed)
+            if parsed.group is not None:
+                groups.add(parsed.group)
+        return UnderWay(frozenset(offsets), frozenset(groups))
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether some decision has not been offered to the log yet."""
+        return bool(self._decided)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether some decision has not taken effect yet."""
+        return bool(self._decided or self._appended)
+
+    def begin_loading(self) -> None:
+        """Hold back the effects of what is decided from now on: another thread has the shard."""
+        self.is_loading = True
+        self._replay = self._keep_for_later
+
+    def _keep_for_later(self, record: Record, log_offset: int) -> None:
+        self._early[record.key] = record, log_offset
+
+    def finish_loading(self, results: Iterable[Result]) -> None:
+        """Take the loaded shard into service; commits that came while it was loaded beat what was loaded.
+
+        results  what loading has decided
+        """
+        decided_meanwhile = self._decided + [result for _, _, results in self._appended for result in results]
+        known = self._early.keys() | {
+            record.key
+            for result in decided_meanwhile
+            if isinstance(result, Result)
+            for record in result.records
+        }
+        early, self._early = self._early, {}
+        self.is_loading, self.stand_in = False, None
+        self._replay = self.shard.replay_written
+        for record, log_offset in early.values():
+            self.shard.replay_written(record, log_offset)
+        for result in results:
+            # What loading says again of a key would go behind the commit that came meanwhile.
+            self.decide(
+                result._replace(records=[record for record in result.records if record.key not in known])
+            )
+        waiting, self._waiting_for_load = self._waiting_for_load, []
+        for callback in waiting:
+            callback()
+
+    def when_loaded(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the shard is loaded, at once if it is; never if it cannot be loaded."""
+        if self.is_loading:
+            self._waiting_for_load.append(callback)
+        else:
+            callback()
+
+    def decide(self, result: Result | Read) -> None:
+        """Take a decision, or a read that must see its effect, into this turn."""
+        self._decided.append(result)
+
+    def decide_transactional(self, result: TransactionalResult) -> None:
+        """Take a batch of a transaction into this turn, behind what is decided already."""
+        self._has_transactional = True
+        for record in result.records:
+            if record.offset_key is not None:
+                key = stored.OffsetKey(*record.offset_key)
+                self._open_offsets[key] = self._open_offsets.get(key, 0) + 1
+        self._decided.append(result)
+
+    def latest_record(self, key: bytes) -> Record | None:
+        """Return the last record of a key that is decided and has not taken effect, None when there is none."""
+        return self._latest_records().get(key)
+
+    def _latest_records(self) -> dict[bytes, Record]:
+        """Return these records by key.
+
+        The first question of a turn looks through everything; the next ones through what was decided since.
+        """
+        if self._latest is None:
+            self._latest = {}
+            self._looked_through = 0
+            for _, _, results in self._appended:
+                self._latest.update(_by_key(results))
+        self._latest.update(_by_key(self._decided[self._looked_through :]))
+        self._looked_through = len(self._decided)
+        return self._latest
+
+    def append(self, now: Now) -> None:
+        """Append the decisions of this turn; those that the log refuses are undone and answered with an error."""
+        decided, self._decided = self._decided, []
+        self._latest = None
+        if self.failed:
+            self._has_transactional = False
+            self._refuse(decided, ErrorCode.NOT_COORDINATOR)
+        elif self._has_transactional:
+            self._has_transactional = False
+            self._append_together(_apart(decided), now)
+        elif len(decided) <= _FEW:
+            self._append_together([decided], now)
+        else:
+            self._append_together(_share_batches(decided), now)
+
+    def _append_together(self, shared: Iterable[list[_Decided]], now: Now) -> None:
+        """Append a batch for each list of decisions; one that is too large for them goes in one for each."""
+        batches = deque(shared)
+        while batches:
+            results = batches.popleft()
+            records = [
+                record for result in results if isinstance(result, Result) for record in result.records
+            ]
+            base_offset = end_offset = self.log.log_end_offset
+            transactional = results[0] if results else None
+            batch: bytes | None = None
+            if isinstance(transactional, TransactionalResult):
+                end_offset += transactional.size
+                batch = self._encode_transactional(transactional, now)
+            elif records:
+                end_offset += len(records)
+                batch = encode_keyed_batch(
+                    records, now.wall_ms, base_offset, self.log.leader_epoch, self._compression
+                )
+            if batch is not None:
+                size = len(batch)
+                if size > self._max_batch_bytes and len(results) > 1:
+                    batches.extendleft([result] for result in reversed(results))
+                    continue
+                try:
+                    if size > self._max_batch_bytes:
+                        raise _TooLargeError(f"a batch of {size} bytes, {self._max_batch_bytes} are allowed")
+                    self.log.append_batch(batch, end_offset - 1, now.wall_ms)
+                except StorageError as error:
+                    logger.error("%s: %s", self.log.directory, error)
+                    # Later decisions of the turn rest on these: they go as well.
+                    rest = [result for lost in batches for result in lost]
+                    self._refuse(results + rest, coordinator_error(error))
+                    return
+            if isinstance(transactional, TransactionalResult):
+                effects = self._effects(results, base_offset)
+            else:
+                effects = cast("list[Result | Read]", results)
+            self._appended.append((base_offset, end_offset, effects))
+
+    def _encode_transactional(self, result: TransactionalResult, now: Now) -> bytes:
+        base_offset, leader_epoch = self.log.log_end_offset, self.log.leader_epoch
+        producer_id, epoch = result.producer_id, result.producer_epoch
+        if result.is_commit is not None:
+            marker = encode_marker(
+                producer_id,
+                epoch,
+                result.coordinator_epoch,
+                now.wall_ms,
+                is_commit=result.is_commit,
+                base_offset=base_offset,
+                leader_epoch=leader_epoch,
+            )
+            return bytes(marker)
+        batch = encode_batch(
+            [(record.key, record.value, (), now.wall_ms) for record in result.records],
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            compression=self._compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        return bytes(batch)
+
+    def _effects(self, results: list[_Decided], base_offset: int) -> list[Result | Read]:
+        """Return what takes effect with a batch: a transaction's is a read that changes the shard first."""
+        effects: list[Result | Read] = []
+        for result in results:
+            if not isinstance(result, TransactionalResult):
+                effects.append(result)
+                continue
+            effects.append(self._effect_of(result, base_offset))
+            effects.append(Result(replies=result.replies))
+            if result.done is not None:
+                effects.append(result.done)
+        return effects
+
+    def _effect_of(self, result: TransactionalResult, base_offset: int) -> Read:
+        def take_effect(error: ErrorCode) -> None:
+            self._forget_open(result)
+            if error:
+                return
+            if result.is_commit is not None:
+                self.shard.end_transaction(result.producer_id, committed=result.is_commit)
+                return
+            for offset, record in enumerate(result.records, base_offset):
+                self.shard.replay(record.key, record.value, offset, result.producer_id)
+
+        return take_effect
+
+    def _forget_open(self, result: TransactionalResult) -> None:
+        for record in result.records:
+            if record.offset_key is not None:
+                key = stored.OffsetKey(*record.offset_key)
+                left = self._open_offsets.pop(key) - 1
+                if left:
+                    self._open_offsets[key] = left
+
+    def take_effect(self) -> None:
+        """Replay what is durable and let its replies go, in the order of the decisions."""
+        appended = self._appended
+        self._latest = None
+        replay, answer = self._replay, self._replies.reply
+        while appended and appended[0][1] <= self.durable_offset:
+            offset, _, results = appended.popleft()
+            for result in results:
+                if not isinstance(result, Result):
+                    result(ErrorCode.NONE)
+                    continue
+                records, replies, _ = result
+                for record in records:
+                    replay(record, offset)
+                    offset += 1
+                for context, response in replies:
+                    answer(context, response)
+
+    def fail(self, error: StorageError) -> None:
+        """Undo everything that was appended and may never become durable; the shard serves no more."""
+        self._give_up(coordinator_error(error))
+
+    def give_up(self) -> None:
+        """Serve no more: the log is gone."""
+        self._give_up(ErrorCode.NOT_COORDINATOR)
+
+    def _give_up(self, error: ErrorCode) -> None:
+        self.failed = True
+        self.is_loading, self.stand_in = False, None
+        for deadline in (self.deadline, self.next_step):
+            if deadline is not None:
+                deadline.cancel()
+        lost: list[_Decided] = [result for _, _, results in self._appended for result in results]
+        lost += self._decided
+        self._has_transactional = False
+        self._appended.clear()
+        self._decided.clear()
+        self._refuse(lost, error)
+        for context, response in rebalance.unload(self.shard).replies:
+            self._replies.reply(context, response)
+
+    def _refuse(self, decided: Sequence[_Decided], error: ErrorCode) -> None:
+        self.refusals += 1
+        results = self._effects(list(decided), -1)
+        for result in reversed(results):
+            if isinstance(result, Result):
+                result.undo()
+        for result in results:
+            if not isinstance(result, Result):
+                result(error)
+                continue
+            for reply in result.replies:
+                self._replies.fail(reply.context, error)
+
+
+def _apart(decided: Iterable[_Decided]) -> Iterable[list[_Decided]]:
+    """Group decisions into batches in their order, each batch of a transaction by itself."""
+    plain: list[_Decided] = []
+    for result in decided:
+        if isinstance(result, TransactionalResult):
+            yield from _share_batches(plain)
+            plain = []
+            yield [result]
+        else:
+            plain.append(result)
+    yield from _share_batches(plain)
+
+
+def _by_key(results: Iterable[_Decided]) -> dict[bytes, Record]:
+    """Return the last record of each key that decisions write."""
+    return {
+        record.key: record for result in results if isinstance(result, Result) for record in result.records
+    }
+
+
+def _share_batches(results: Iterable[_Decided]) -> Iterable[list[_Decided]]:
+    """Group decisions so that each group's records make one batch of a bounded size."""
+    group: list[_Decided] = []
+    size = 0
+    for result in results:
+        records = result.records if isinstance(result, Result) else ()
+        added = sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
+        if group and size + added > _TARGET_BATCH_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(result)
+        size += added
+    if group:
+        yield group
+
+
+class CoordinatorRuntime:
+    """All shards of the offsets topic, by partition.
+
+    open_log       partition -> its log
+    new_member_id  prefix -> a member id that nobody has
+    compression, max_batch_bytes  of the batches that are written
+    restore        puts what it knows of a log into its empty shard; the offset to replay from, None for all of it
+    clock          says how long a log took to load
+    commits_while_loading  whether a shard that is being loaded takes commits
+    meters         what is counted, of all shards
+    load_times_ms  of each log
+    by_group       the shards of groups that were asked for, as far as they are remembered
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        own_settings: Mapping[str, GroupSettings],
+        topics: TopicView,
+        replies: Replies,
+        open_log: Callable[[int], Log],
+        new_member_id: Callable[[str], str],
+        compression: Compression,
+        max_batch_bytes: int,
+        restore: Callable[[HostedShard], int | None],
+        clock: Clock,
+        *,
+        commits_while_loading: bool = False,
+    ) -> None:
+        self._commits_while_loading = commits_while_loading
+        self._settings, self._own_settings = settings, own_settings
+        self._topics = topics
+        self._replies = replies
+        self._open_log = open_log
+        self._new_member_id = new_member_id
+        self._compression = compression
+        self._max_batch_bytes = max_batch_bytes
+        self._restore = restore
+        self._clock = clock
+        self.load_times_ms: list[int] = []
+        self.meters = Meters()
+        self.partition_count = 0
+        self.shards: dict[int, HostedShard] = {}
+        self.by_group: dict[str, HostedShard] = {}
+
+    def start(
+        self, partition_count: int, now: Now, logged: Iterable[int] = (), at_once_bytes: int = 0
+    ) -> list[HostedShard]:
+        """Take charge of the offsets topic; return the shards that are yet to be loaded.
+
+        logged         the partitions that have a log; the others have nothing to load, and get their shards when they
+                       are first used
+        at_once_bytes  so many bytes of logs are loaded here and now
+        """
+        self.partition_count = partition_count
+        left: list[HostedShard] = []
+        for partition in logged:
+            hosted = self._new_hosted(partition)
+            if hosted.log.size <= at_once_bytes:
+                at_once_bytes -= hosted.log.size
+                hosted.finish_loading(self.load(hosted, lambda: now))
+            else:
+                hosted.begin_loading()
+                left.append(hosted)
+            self.shards[partition] = hosted
+        return left
+
+    def load(
+        self, hosted: HostedShard, now: Callable[[], Now], abandoned: Sequence[object] = ()
+    ) -> list[Result]:
+        """Replay a shard's log into it; return what that decides. In any thread, if nobody else uses the shard.
+
+        now        asked when the log has been read, which may take longer than a session: members begin a new one then
+        abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
+        Raises StorageError, with file and position, when a record of a known type does not parse.
+        """
+        began_ms = self._clock.now().mono_ms
+        start_offset = self._restore(hosted)
+        if hosted.is_loading and self._commits_while_loading:
+            # Not before: what restores may read the log anew, and must not lose what was appended meanwhile.
+            hosted.stand_in = self._new_shard(hosted.shard.partition)
+        loading.load(hosted.shard, hosted.log, start_offset, abandoned)
+        in_log = None
+        if hosted.knows_more_than_log:
+            in_log = self._new_shard(hosted.shard.partition)
+            loading.load(in_log, hosted.log, None, abandoned)
+        lost_to_damage = repair.records_in_force(hosted.log, hosted.shard, in_log)
+        results = hosted.shard.finish_loading(now())
+        if lost_to_damage:
+            results.append(Result(records=tuple(lost_to_damage)))
+        self.load_times_ms.append(self._clock.now().mono_ms - began_ms)
+        return results
+
+    def stop(self) -> None:
+        """Give up the offsets topic, which is gone: whoever waits for a group hears NOT_COORDINATOR."""
+        shards, self.shards, self.partition_count = self.shards, {}, 0
+        self.load_times_ms.clear()
+        self.by_group.clear()
+        for hosted in shards.values():
+            hosted.give_up()
+
+    def reload(self, partition: int, now: Now) -> HostedShard | None:
+        """Load a shard anew from its log, as the broker does that its groups move to; None when nobody has used it.
+
+        Whoever waits in a group hears NOT_COORDINATOR, as does whoever waits for a decision of this turn.
+        """
+        old = self.shards.pop(partition, None)
+        if old is None:
+            return None
+        self.by_group = {group: hosted for group, hosted in self.by_group.items() if hosted is not old}
+        old.give_up()
+        return self._host(partition, now)
+
+    def give_up_failed(self) -> None:
+        """Serve no group any more whose log has failed at something that nobody waited for, such as an fsync.
+
+        A shard that is loaded by another thread at the moment is given up when that has ended.
+        """
+        for hosted in self.all_shards():
+            failure = hosted.log.failure
+            if failure is not None and not (hosted.failed or hosted.is_loading or hosted.log.closed):
+                logger.error(
+                    "%s failed, its groups are not served any more: %s", hosted.log.directory, failure
+                )
+                hosted.fail(failure)
+
+    def shard_of(self, group_id: str, now: Now) -> HostedShard:
+        """Return the shard of a group."""
+        hosted = self.by_group.get(group_id)
+        if hosted is None:
+            hosted = self.shard_at(partition_for(group_id, self.partition_count), now)
+            if hosted.is_loading:
+                return hosted
+            if len(self.by_group) >= _REMEMBERED_GROUPS:
+                self.by_group.clear()
+            self.by_group[group_id] = hosted
+        return hosted
+
+    def shard_at(self, partition: int, now: Now) -> HostedShard:
+        """Return the shard of a partition."""
+        return self.shards.get(partition) or self._host(partition, now)
+
+    def all_shards(self) -> Iterable[HostedShard]:
+        """Return the shards that hold anything."""
+        return self.shards.values()
+
+    def _host(self, partition: int, now: Now) -> HostedShard:
+        hosted = self._new_hosted(partition)
+        hosted.finish_loading(self.load(hosted, lambda: now))
+        self.shards[partition] = hosted
+        return hosted
+
+    def _new_hosted(self, partition: int) -> HostedShard:
+        shard, log = self._new_shard(partition), self._open_log(partition)
+        return HostedShard(shard, log, self._replies, self._compression, self._max_batch_bytes)
+
+    def _new_shard(self, partition: int) -> Shard:
+        shard = Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)
+        shard.group_settings = self._own_settings
+        return shard

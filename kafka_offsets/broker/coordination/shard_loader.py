@@ -1,0 +1,104 @@
+"""Shards that come up while the broker serves already: those whose logs are long.
+
+A thread that nobody waits for replays one log after the other. Until its shard is whole, clients hear
+COORDINATOR_LOAD_IN_PROGRESS and try again; heartbeats are taken blindly, so that no member is lost meanwhile. With
+`offsets.commit.while.loading` commits are taken as well: they go behind the log that is being read, and are put over
+what it says when it has been read. A shard that cannot be loaded serves nobody: half a table is worse than none.
+Source: GroupCoordinatorService and CoordinatorRuntime of Kafka 4.3; inbuilt offset management, on broker failover.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.broker.api.table import Api
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext, Result
+from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.coordination.runtime import HostedShard
+    from kafka_offsets.broker.core import BrokerCore
+
+_OFFSET_COMMIT = 8
+
+logger = new_logger(__name__)
+
+
+class ShardLoader:
+    """The loads of one broker that go on behind its start."""
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self._left = 0
+        self._abandoned: list[bool] = []
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a shard is still to come."""
+        return self._left > 0
+
+    def load(self, shards: list[HostedShard]) -> None:
+        """Load shards in the background; the core is told when all of them are done."""
+        if shards:
+            logger.info("%d partitions of the offsets topic are loaded while clients are served", len(shards))
+        else:
+            self._core.on_loaded()
+        self._left = len(shards)
+        for hosted in shards:
+            self._begin(hosted)
+
+    def commit(self, api: Api, request: Any, context: RequestContext, now: Now) -> bool:
+        """Take a commit into the log of a shard that is being loaded; False when it is none, or is not wanted."""
+        if api.key != _OFFSET_COMMIT:
+            return False
+        hosted = self._core.runtime.shard_of(request.group_id, now)
+        if hosted.stand_in is None:
+            return False
+        self._core.decide(hosted, api.handle(hosted.stand_in, request, context, now))
+        return True
+
+    def abandon(self) -> None:
+        """Go on with no load, and open no more logs: the broker stops."""
+        self._abandoned.append(True)
+        self._core.opener.stop()
+
+    def _begin(self, hosted: HostedShard) -> None:
+        results: list[Result] = []
+        problem: Exception | None = None
+        began_ms = self._core.clock.now().mono_ms
+
+        def work() -> None:
+            nonlocal problem
+            if self._abandoned:
+                return
+            try:
+                results.extend(self._core.runtime.load(hosted, self._core.clock.now, self._abandoned))
+            except Exception as error:  # noqa: BLE001 - told below, where the shard is given up
+                problem = error
+
+        def done(error: StorageError | None) -> None:
+            self._left -= 1
+            self._end(hosted, results, problem, self._core.clock.now().mono_ms - began_ms)
+            if not self._left and not self._abandoned:
+                self._core.on_loaded()
+
+        self._core.background(work, done)
+
+    def _end(
+        self, hosted: HostedShard, results: list[Result], problem: Exception | None, took_ms: int
+    ) -> None:
+        if hosted.failed or self._abandoned:
+            return  # its topic was deleted meanwhile, or the broker stops
+        if problem is None:
+            hosted.finish_loading(results)
+            self._core.runtime.give_up_failed()
+            self._core.touch(hosted)
+            logger.info("%s is loaded after %d ms", hosted.log.directory, took_ms)
+        elif isinstance(problem, StorageError):
+            logger.error("%s cannot be loaded, its groups are not served: %s", hosted.log.directory, problem)
+            hosted.fail(problem)
+        else:
+            logger.error("%s cannot be loaded", hosted.log.directory, exc_info=problem)
+            hosted.give_up()

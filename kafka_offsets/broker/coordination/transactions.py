@@ -1,0 +1,395 @@
+"""The transaction coordinator: transactional ids in logs, markers to partitions, and what time brings.
+
+coordinator/transactions/decisions.py decides what a request may do, from the last state of its id. The next state is
+appended to the id's partition of `__transaction_state` and holds from then on; answers leave when it is durable. A
+transaction that ends is carried on from there: its markers are written when the decision is durable, and that it is
+complete when they are. A broker that starts finds both in its logs, and goes on with what was decided.
+
+Source: TransactionStateManager, TransactionMarkerChannelManager and TransactionLog of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import TransactionalResult
+from kafka_offsets.coordinator.transactions import decisions as transactions
+from kafka_offsets.coordinator.transactions import records as transaction_records
+from kafka_offsets.coordinator.transactions.decisions import Decision, TopicPartition, Transaction
+from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.records import encode_batch, read_records
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+_LONGEST_ID = 32767
+"""Bytes of UTF-8 that fit the key of a record."""
+
+_RETRY_MS = 1000
+"""After so long a marker is written again that a log has refused."""
+
+_SMALLEST_SEGMENT_BYTES = 1 << 20
+
+logger = new_logger(__name__)
+
+Decide = Callable[[Transaction | None], Decision]
+
+
+class TooLargeError(StorageError):
+    """A state that is larger than a batch may be."""
+
+
+class TransactionCoordinator:
+    """All transactional ids of a broker.
+
+    ids     by partition of the topic, then by transactional id; what the logs say
+    """
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self.ids: list[dict[str, Transaction]] = []
+        self._partitions: list[Partition | None] = []
+
+    # -- the topic and its logs
+
+    def start(self) -> None:
+        """Read the topic, if there is one, and carry on what was under way. Raises StorageError."""
+        self.topic_created()
+        config = self._core.config
+        self._every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
+        self._every(config.transaction_remove_expired_transaction_cleanup_interval_ms, self.remove_expired)
+
+    def _every(self, interval_ms: int, call: Callable[[Now], None]) -> None:
+        def run(now: Now) -> None:
+            self._core.after_interval(interval_ms, run)
+            call(now)
+
+        self._core.after_interval(interval_ms, run)
+
+    def carry_on(self) -> None:
+        """Write the markers of the transactions whose end was decided before the broker stopped."""
+        for index, ids in enumerate(self.ids):
+            for name, found in list(ids.items()):
+                if found.is_prepared:
+                    self._write_markers(index, name, found, self._core.clock.now())
+
+    @property
+    def topic_exists(self) -> bool:
+        """Whether there is a topic of transactions."""
+        return bool(self.ids)
+
+    def create_topic(self) -> None:
+        """Create the topic as the configuration says. Raises StorageError."""
+        config = self._core.config
+        segment_bytes = config.transaction_state_log_segment_bytes
+        small = segment_bytes < _SMALLEST_SEGMENT_BYTES
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "unclean.leader.election.enable": "false",
+            "internal.segment.bytes" if small else "segment.bytes": str(segment_bytes),
+        }
+        if self._core.topics.get(TRANSACTIONS_TOPIC) is None:  # else it could not be read when it was made
+            self._core.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
+        self.topic_created()
+
+    def topic_created(self) -> None:
+        """Open the topic, if there is one. Raises StorageError."""
+        topic = self._core.topics.get(TRANSACTIONS_TOPIC)
+        if topic is not None:
+            self._open(topic.partition_count)
+
+    def topic_deleted(self) -> None:
+        """Forget all ids: their topic is gone."""
+        self.ids.clear()
+        self._partitions.clear()
+
+    def _open(self, partition_count: int) -> None:
+        """Read the partitions that hold anything; the others are opened when they are first used."""
+        directory = self._core.topics.directory
+        self._partitions = [None] * partition_count
+        ids: list[dict[str, Transaction]] = [{} for _ in range(partition_count)]
+        for index in range(partition_count):
+            if directory.may_hold_records(TRANSACTIONS_TOPIC, index):
+                ids[index] = _load(self._partition(index).log)
+        self.ids = ids
+
+    def _partition(self, index: int) -> Partition:
+        """Return a partition of the topic, its log opened. Raises StorageError."""
+        found = self._partitions[index]
+        if found is None:
+            found = self._partitions[index] = self._core.topics.partition(TRANSACTIONS_TOPIC, index)
+            assert found is not None
+        return found
+
+    # -- decisions
+
+    def partition_of(self, transactional_id: str) -> int | ErrorCode:
+        """Return the partition of an id, or what a client hears when there is none."""
+        if 3 * len(transactional_id) > _LONGEST_ID and len(transactional_id.encode()) > _LONGEST_ID:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            if not self.ids:
+                self.create_topic()
+            index = partition_for(transactional_id, len(self.ids))
+            log = self._partition(index).log
+        except StorageError as error:
+            logger.error("the topic of transactions cannot be used: %s", error)
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NOT_COORDINATOR if log.failure is not None else index
+
+    def when_durable(self, transactional_id: str, callback: Callable[[ErrorCode], None]) -> None:
+        """Call back when what is decided of an id is durable: other logs may not hold what rests on it before."""
+        index = self.partition_of(transactional_id)
+        if isinstance(index, ErrorCode):
+            callback(index)
+        else:
+            self._core.when_durable([self._partition(index).log], callback)
+
+    def find(self, transactional_id: str) -> Transaction | ErrorCode | None:
+        """Return the state of an id, None for an unknown one."""
+        index = self.partition_of(transactional_id)
+        return index if isinstance(index, ErrorCode) else self.ids[index].get(transactional_id)
+
+    def decide(
+        self, transactional_id: str, decide: Decide, now: Now
+    ) -> tuple[ErrorCode, Transaction | None, tuple[Log, ...]]:
+        """Decide about an id and store what comes of it.
+
+        Returns the error, the next state if it changes, and the logs that the answer has to wait for.
+        """
+        index = self.partition_of(transactional_id)
+        if isinstance(index, ErrorCode):
+            return index, None, ()
+        log = self._partition(index).log
+        error, following = decide(self.ids[index].get(transactional_id))
+        if following is None:
+            return error, None, (log,)  # what it rests on may not be durable yet
+        failed = self._store(index, transactional_id, following, now)
+        if failed:
+            return failed, None, ()
+        if following.is_prepared:
+            self._write_markers(index, transactional_id, following, now)
+        return error, following, (log,)
+
+    def add_or_verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partition: TopicPartition,
+        now: Now,
+        *,
+        adds: bool,
+    ) -> ErrorCode:
+        """Say whether a partition is in the open transaction of a producer; let it be with `adds` (KIP-890)."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        if not adds:
+            found = self.find(transactional_id)
+            if isinstance(found, ErrorCode):
+                return found
+            return transactions.verify_partitions(found, producer_id, epoch, [partition])[partition]
+
+        def add(found: Transaction | None) -> Decision:
+            return transactions.add_partitions(found, producer_id, epoch, [partition], 2, now)
+
+        return self.decide(transactional_id, add, now)[0]
+
+    def _store(self, index: int, transactional_id: str, following: Transaction | None, now: Now) -> ErrorCode:
+        """Append the next state of an id, None to forget it; return why not when the log refuses."""
+        partition = self._partition(index)
+        try:
+            key = transaction_records.encode_key(transactional_id)
+            value = None if following is None else transaction_records.encode_value(following)
+            batch = encode_batch([(key, value, (), now.wall_ms)])
+            if len(batch) > self._core.config.message_max_bytes:
+                raise TooLargeError(f"the state of {transactional_id} takes {len(batch)} bytes")
+            partition.log.append(batch, leader_epoch=partition.leader_epoch)
+        except StorageError as error:
+            logger.error("transactional id %s: %s", transactional_id, error)
+            is_too_large = isinstance(error, TooLargeError)
+            return ErrorCode.UNKNOWN_SERVER_ERROR if is_too_large else ErrorCode.NOT_COORDINATOR
+        self._core.on_append(partition)
+        if following is None:
+            del self.ids[index][transactional_id]
+        else:
+            self.ids[index][transactional_id] = following
+        return ErrorCode.NONE
+
+    # -- the end of a transaction
+
+    def _write_markers(self, index: int, name: str, prepared: Transaction, now: Now) -> None:
+        """Write the markers of a transaction once its end is durable, and that it is complete once they are."""
+        complete = partial(self._complete, index)
+        _Ending(self._core, name, prepared, self._partition(index), complete).begin()
+
+    def _complete(self, index: int, name: str, prepared: Transaction) -> bool:
+        """Note that all markers of a transaction are durable; False when the log refuses that."""
+        if not self.ids or self.ids[index].get(name) != prepared:
+            return True  # the topic is gone
+        now = self._core.clock.now()
+        return not self._store(index, name, transactions.complete(prepared, now), now)
+
+    # -- time
+
+    def abort_timed_out(self, now: Now) -> None:
+        """Abort the transactions that are open for longer than their producers have allowed, and fence these."""
+        for index, ids in enumerate(self.ids):
+            for name in transactions.timed_out(ids, now):
+                fenced = transactions.fence(ids[name], self._core.topics.new_producer_id, now)
+                if not self._store(index, name, fenced, now):
+                    logger.info("transactional id %s: its transaction has timed out and is aborted", name)
+                    self._write_markers(index, name, fenced, now)
+
+    def remove_expired(self, now: Now) -> None:
+        """Forget the transactional ids that nobody has used for long."""
+        for index, ids in enumerate(self.ids):
+            for name in transactions.expired(ids, self._core.config.transactional_id_expiration_ms, now):
+                if self._store(index, name, None, now):
+                    break
+
+
+class _Ending:
+    """One transaction whose end is decided, until its markers are durable.
+
+    What a log refuses is tried again later: the decision stands.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        name: str,
+        prepared: Transaction,
+        partition: Partition,
+        complete: Callable[[str, Transaction], bool],
+    ) -> None:
+        self._core = core
+        self._name = name
+        self._prepared = prepared
+        self._partition = partition
+        self._complete = complete
+        self._left: dict[TopicPartition, None] = dict.fromkeys(prepared.partitions)
+        self._written: list[Log] = []
+        self._awaited = 0
+
+    def begin(self) -> None:
+        """Write the markers as soon as the decision is durable."""
+        self._core.when_durable([self._partition.log], self._decided)
+
+    def _decided(self, error: ErrorCode) -> None:
+        if not error:  # else the log takes no more writes, and the next start decides
+            self._write(self._core.clock.now())
+
+    def _write(self, now: Now) -> None:
+        self._awaited = 1
+        for each in list(self._left):
+            topic, index = each
+            try:
+                if topic == OFFSETS_TOPIC:
+                    self._write_to_shard(each)
+                else:
+                    self._write_to_partition(each, now)
+            except StorageError as error:
+                self._core.topics.report(topic, index, error)
+        self._settle()
+
+    def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
+        partition = self._core.topics.partition(*each)
+        if partition is not None:  # else its topic is deleted, and the transaction ends without it
+            prepared = self._prepared
+            partition.append_marker(
+                prepared.producer_id,
+                prepared.producer_epoch,
+                self._partition.leader_epoch,
+                now,
+                is_commit=prepared.commits,
+            )
+            self._core.on_append(partition)
+            self._written.append(partition.log)
+        del self._left[each]
+
+    def _write_to_shard(self, each: TopicPartition) -> None:
+        hosted = self._core.hosted_partition(each[1])
+        if hosted is None:
+            del self._left[each]
+            return
+        if hosted.failed:
+            raise StorageError("the log takes no more writes", hosted.log.directory)
+        self._awaited += 1
+
+        def done(error: ErrorCode) -> None:
+            if not error:
+                self._left.pop(each, None)
+            self._settle()
+
+        prepared = self._prepared
+        marker = TransactionalResult(
+            prepared.producer_id,
+            prepared.producer_epoch,
+            is_commit=prepared.commits,
+            coordinator_epoch=self._partition.leader_epoch,
+            done=done,
+        )
+        hosted.when_loaded(lambda: self._core.decide_transactional(hosted, marker))
+
+    def _settle(self) -> None:
+        """Note that one of those has written what it could which are waited for."""
+        self._awaited -= 1
+        if self._awaited:
+            return
+        if self._left:
+            self._core.patience(_RETRY_MS, self._write)
+            return
+        self._core.when_durable(self._written, self._all_written)
+
+    def _all_written(self, error: ErrorCode) -> None:
+        if not error and not self._complete(self._name, self._prepared):
+            self._core.patience(_RETRY_MS, lambda now: self._all_written(ErrorCode.NONE))
+
+
+def _load(log: Log) -> dict[str, Transaction]:
+    """Replay a partition of the topic. Raises StorageError, with file and position, for what does not parse."""
+    ids: dict[str, Transaction] = {}
+    for batch in log.batches():
+        if batch.header.is_control:
+            continue
+        try:
+            for record in read_records(batch.data, 0, batch.header):
+                _replay(ids, record.key, record.value)
+        except ProtocolError as error:
+            path = f"{log.directory}/{batch.segment}"
+            raise StorageError(f"record of a transaction: {error}", path, batch.position) from error
+    return ids
+
+
+def _replay(ids: dict[str, Transaction], key: bytes | None, value: bytes | None) -> None:
+    if key is None:
+        raise ProtocolError("it has no key")
+    name = transaction_records.parse_key(key)
+    found = None if value is None else transaction_records.parse_value(value)
+    for unknown in (name, found):
+        if isinstance(unknown, transaction_records.UnknownRecord):
+            logger.warning("the topic of transactions holds %s, which is passed over", unknown.what)
+            return
+    assert isinstance(name, str)
+    if found is None:
+        ids.pop(name, None)
+    else:
+        assert isinstance(found, Transaction)
+        ids[name] = found
+
+
+def transactional_ids(coordinator: TransactionCoordinator) -> Iterable[tuple[str, Transaction]]:
+    """Give every transactional id and its state."""
+    for ids in coordinator.ids:
+        yield from ids.items()

@@ -1,0 +1,684 @@
+"""Sockets: the only module of the broker that knows asyncio.
+
+One ``asyncio.Protocol`` a connection hands bytes to the core as they come; one ``end_turn`` behind all of a loop's turn
+appends and answers; one write a connection carries all its answers. fsync runs in a worker thread.
+"""
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kafka_offsets.broker.api.table import Apis, served_apis
+from kafka_offsets.broker.config.keys import Config, Listener
+from kafka_offsets.broker.connection import Connection
+from kafka_offsets.broker.coordination.snapshots import Done, Work
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.durability import sync_all
+from kafka_offsets.broker.network.due_timer import DueTimer
+from kafka_offsets.broker.network.inner_peer import InnerPeer
+from kafka_offsets.broker.network.socket_writer import Writer
+from kafka_offsets.broker.network.switch_interval import giving_way
+from kafka_offsets.broker.network.virtual_time import Stepper
+from kafka_offsets.broker.partition.compacted import Compacted
+from kafka_offsets.broker.partition.forced_compaction import compact_now
+from kafka_offsets.client import commits
+from kafka_offsets.clock import Clock, ManualClock, SystemClock
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.files import DiskFiles, Files
+from kafka_offsets.storage.log.log import Log
+
+_PAUSE_READING_BYTES = 1 << 20
+"""A connection with this many bytes of requests waiting behind an unanswered one is not read from."""
+
+_WRITE_AT_ONCE_BYTES = 1 << 18
+"""Answers of this size are written before further requests are read, while the processor's cache still holds them."""
+
+_CLOSING_SECONDS = 5.0
+"""How long a peer may take to read its last answers."""
+
+_BACKLOG, _HIGHEST_PORT = 1024, 65535
+
+_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_TELL_MS = 1000
+
+_ROUNDS_OF_ACCEPTING = 2
+"""asyncio makes a transport in the round of the loop after it has accepted, and says so in the one behind that."""
+
+T = TypeVar("T")
+
+logger = new_logger(__name__)
+
+
+class Peer(asyncio.Protocol):
+    """One connection between asyncio and the core.
+
+    listener  by which of the server's listeners it came in
+    """
+
+    def __init__(self, server: "Server", listener: int = 0) -> None:
+        self._server = server
+        self.listener = listener
+        self._transport: asyncio.Transport | None = None
+        self.connection: Connection | None = None
+        self._reading = True
+        self._aborting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have the core take the connection in, or cut it off."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport, self._writer = transport, Writer(transport)
+        peername = transport.get_extra_info("peername") or ("unknown", 0)
+        self.connection = self._server.admit(self, peername)
+        if self.connection is None:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Have what has come decided; stop reading when too much waits."""
+        if self.connection is None or self.connection.closing:
+            return
+        core = self._server.core
+        try:
+            core.receive(self.connection, data)
+        except ProtocolError as error:
+            core.refuse(self.connection, error)
+        self._server.request_turn()
+        if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
+            self.flush()
+        if self._reading and not self._may_read():
+            self._reading = False
+            assert self._transport is not None
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Note that the peer does not read its answers."""
+        if self.connection is not None:
+            self.connection.is_blocked = True
+        if self._reading:
+            self._reading = False
+            assert self._transport is not None
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Note that the peer reads again."""
+        self._writer.proceed()
+        if self.connection is None:
+            return
+        is_holding = self._writer.is_holding
+        self._server.core.responses.hold(self.connection, self._writer.unsent_bytes if is_holding else 0)
+        if not is_holding:
+            self.connection.is_blocked = False
+            self._server.core.unblock(self.connection)
+            self._server.request_turn()
+            self.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Have the server forget the connection."""
+        if self._aborting is not None:
+            self._aborting.cancel()
+        self._server.release(self)
+
+    def _may_read(self) -> bool:
+        assert self.connection is not None
+        connection = self.connection
+        if connection.is_blocked:
+            return False
+        waits = connection.unanswered or connection.output_bytes
+        return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
+
+    def resume(self) -> None:
+        """Read on if reading was paused and nothing stands against it any more."""
+        assert self._transport is not None
+        if not self._reading and self._may_read() and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    def flush(self) -> None:
+        """Write what the core has for this connection, in one go."""
+        assert self._transport is not None and self.connection is not None
+        if self.connection.output:
+            self._writer.write(self._server.core.drain_pieces(self.connection))
+            if self.connection.is_blocked:
+                self._server.core.responses.hold(self.connection, self._writer.unsent_bytes)
+        if not self.connection.closing:
+            self.resume()
+        elif self._aborting is None:
+            self._writer.close()  # waits until the peer has read all; one that does not read is cut off
+            self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
+
+    def abort(self) -> None:
+        """Close at once."""
+        assert self._transport is not None
+        self._transport.abort()
+
+
+def _ports(listener: asyncio.Server) -> list[int]:
+    return [listening.getsockname()[1] for listening in listener.sockets]
+
+
+class Server:
+    """Listens, and drives one BrokerCore from the loop it was started in."""
+
+    def __init__(self, config: Config, files: Files | None = None, clock: Clock | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock if clock is not None else SystemClock()
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
+        self._peers: set[Peer] = set()
+        self._inner: set[InnerPeer] = set()
+        self._per_host: dict[str, int] = {}
+        self._turn: asyncio.Handle | None = None
+        self._timer = DueTimer(self._loop, self._clock, self._run_due)
+        self._listeners: dict[int, asyncio.Server] = {}
+        self._closed = asyncio.Event()
+        self._stopping = False
+        self._tasks = 0
+        self._told_ms = -_TELL_MS
+        self._config = config
+        self.refuses: Callable[[], None] | None = None
+        self._stepper: Stepper | None = None
+        if isinstance(self._clock, ManualClock):
+            submit = partial(asyncio.run_coroutine_threadsafe, loop=self._loop)
+            self._stepper = Stepper(
+                self._clock, self, submit, self._loop.call_later, partial(asyncio.sleep, 0)
+            )
+        self.core = self.new_core(files)
+
+    def new_core(self, files: Files | None) -> BrokerCore:
+        """Make the broker that this server drives."""
+        core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
+        if self._stepper is not None:
+            core.standing, core.stretched = self._stepper.standing, self._stepper.stretched
+        return core
+
+    def served(self) -> Apis:
+        """Return the table of APIs by which this server serves, unless a test has it serve by another."""
+        return served_apis(self._config.profile)
+
+    def new_peer(self, listener: int = 0) -> Peer:
+        """Make what stands between the core and a connection that comes in by a listener."""
+        return Peer(self, listener)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen on host and port (0: any free one). Raises OSError."""
+        own_port = await self.listen(0, host, port)
+        advertised = self._config.advertised_listener()
+        if advertised is None:
+            self.core.host, self.core.port = host, own_port
+        else:
+            self.core.host, self.core.port = advertised
+        self._schedule_timer()
+
+    async def listen(self, index: int, host: str, port: int) -> int:
+        """Listen on one more address, the listener of this index; return the port. Raises OSError."""
+        listener = self._listeners[index] = await self._listen(index, host, port)
+        return _ports(listener)[0]
+
+    async def _listen(self, index: int, host: str, port: int) -> asyncio.Server:
+        new_peer = partial(self.new_peer, index)
+        listener = await self._loop.create_server(new_peer, host, port, backlog=_BACKLOG, reuse_address=True)
+        ports = _ports(listener)
+        if len(set(ports)) == 1:
+            return listener
+        # Any free port of a name with several addresses: each got its own, and clients are told one.
+        listener.close()
+        await listener.wait_closed()
+        return await self._loop.create_server(new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True)
+
+    def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
+        """Have a request decided as if it had come over a connection; the future is the answer, or RuntimeError."""
+        inner = InnerPeer(self.core, request, version)
+        self._inner.add(inner)
+        inner.answer.add_done_callback(lambda _: self._inner.discard(inner))
+        inner.send()
+        self.request_turn()
+        return inner.answer
+
+    async def stop(self) -> None:
+        """Stop listening, cut all connections, write what is decided and close the files."""
+        self._stopping = True
+        if self._stepper is not None:
+            self._stepper.stop()
+        for inner in list(self._inner):
+            inner.abort()
+        self.core.maintenance.stop()
+        self.core.loader.abandon()
+        try:
+            await self._disconnect_all()
+        finally:  # also when the caller's task is cancelled
+            for listener in self._listeners.values():
+                listener.close()
+            self._worker.shutdown(wait=True)
+            self._writer.shutdown(wait=True)
+            self._timer.cancel()
+            if self._turn is not None:
+                self._turn.cancel()
+            self.core.close()
+
+    def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Be the exception handler of a loop that has nothing else to do.
+
+        A process without descriptors cannot accept. Python 3.11 tells that once for each place in the backlog, with a
+        traceback, and again a second later; one line a second says as much. What it has put off by then it carries out
+        on a listener that may be closed.
+        """
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in _NO_RESOURCES and "socket" in context:
+            now_ms = self._clock.now().mono_ms
+            if now_ms - self._told_ms >= _TELL_MS:
+                self._told_ms = now_ms
+                logger.error("no connection can be accepted: %s", error.strerror)
+            return
+        if (
+            self._stopping
+            and isinstance(error, ValueError)
+            and "_start_serving" in context.get("message", "")
+        ):
+            return
+        loop.default_exception_handler(context)
+
+    async def _disconnect_all(self) -> None:
+        """Return when no socket is open and no thread is at work."""
+        await self.stop_listening(list(self._listeners))
+        while self._peers or self._tasks:
+            self._closed.clear()
+            await self._closed.wait()
+        for listener in self._listeners.values():
+            await listener.wait_closed()
+
+    async def stop_listening(self, indexes: Iterable[int]) -> None:
+        """Close some listeners, and cut the connections that came in by them; `admit` must let in no more of these."""
+        closing = {index: self._listeners[index] for index in indexes if index in self._listeners}
+        for listener in closing.values():
+            for accepting in listener.sockets:
+                self._loop.remove_reader(accepting.fileno())
+        for peer in list(self._peers):
+            if peer.listener in closing:
+                peer.abort()
+        # What asyncio has accepted must have reached `admit` before its server closes: it drops the others unclosed.
+        for _ in range(_ROUNDS_OF_ACCEPTING):
+            await asyncio.sleep(0)
+        for listener in closing.values():
+            listener.close()
+
+    def admit(self, peer: Peer, peername: tuple[str, int]) -> Connection | None:
+        """Take in a connection, or None when there are too many or the server is stopping."""
+        host = peername[0]
+        from_host = self._per_host.get(host, 0)
+        self._peers.add(peer)
+        if self._stopping:
+            return None
+        if self.refuses is not None:
+            self.refuses()
+            return None
+        if (
+            len(self._peers) > self._config.max_connections
+            or from_host >= self._config.max_connections_per_ip
+        ):
+            logger.warning("%s:%d: connection refused: too many connections", host, peername[1])
+            return None
+        self._per_host[host] = from_host + 1
+        connection = self.core.connect(f"{host}:{peername[1]}", f"/{host}", peer)
+        self._schedule_timer()
+        return connection
+
+    def release(self, peer: Peer) -> None:
+        """Forget a connection that is gone."""
+        self._peers.discard(peer)
+        self._closed.set()
+        if peer.connection is None:
+            return
+        host = peer.connection.host.removeprefix("/")
+        left = self._per_host.get(host, 1) - 1
+        if left:
+            self._per_host[host] = left
+        else:
+            self._per_host.pop(host, None)
+        self.core.disconnect(peer.connection)
+
+    def request_turn(self) -> None:
+        """Have the turn end once everything that is ready in this round of the loop has been read."""
+        if self._turn is None and not self._stopping:
+            self._turn = self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._turn = None
+        self.core.end_turn()
+        for connection in self.core.take_output():
+            connection.owner.flush()
+        if self.core.has_work:
+            self.request_turn()
+        self._schedule_timer()
+
+    def _schedule_timer(self) -> None:
+        """Keep the timer set to the core's next deadline."""
+        self._timer.set(self.core.next_deadline_ms)
+
+    def _run_due(self) -> None:
+        self.core.run_due()
+        self.end_turn_now()
+
+    def end_turn_now(self) -> None:
+        """Append and answer what has been decided."""
+        if self._turn is not None:
+            self._turn.cancel()
+        self._end_turn()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a turn is to end, or a thread is at work."""
+        return self._turn is not None or self._tasks > 0
+
+    async def work(self) -> None:
+        """End the turn; if there is none, return when a thread has done something."""
+        if self._turn is None and self._tasks:
+            self._closed.clear()
+            await self._closed.wait()
+        else:
+            self.end_turn_now()
+
+    def _sync(self, logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
+        """Sync logs in the worker thread; `done` is called in the loop."""
+        self._tasks += 1
+        future = self._loop.run_in_executor(self._worker, sync_all, logs)
+
+        def finished(result: "asyncio.Future[dict[Log, StorageError]]") -> None:
+            self._tasks -= 1
+            done(result.result())
+            self.request_turn()
+            self._closed.set()
+
+        future.add_done_callback(finished)
+
+    def _background(self, work: Work, done: Done) -> None:
+        """Carry out `work` in another thread than the one that clients wait for; `done` is called in the loop."""
+        self._tasks += 1
+        future = self._loop.run_in_executor(self._writer, giving_way, work)
+
+        def finished(result: "asyncio.Future[None]") -> None:
+            self._tasks -= 1
+            error = result.exception()
+            assert error is None or isinstance(error, StorageError), error
+            done(error)
+            self.request_turn()
+            self._closed.set()
+
+        future.add_done_callback(finished)
+
+
+class Broker:
+    """A broker inside this process: ``with Broker() as broker:`` in a thread of its own, or ``async with``.
+
+    config           Kafka's keys to values, over the defaults for tests; see docs/configuration.md
+    host, port       where to listen, over the key `listeners`; port 0 takes a free one
+    data_directory   where topics and committed offsets are kept, over the key `log.dirs`; in memory when not given
+    properties_file  a server.properties file, read below `config`
+    clock            the source of time, the machine's when not given
+    A broker may be started again after it was stopped; what was in memory is then gone. All methods may be called
+    from any thread. A wrong configuration is a ConfigError here; starting raises StorageError (the data cannot be
+    read, or another broker has it), OSError (the port) or RuntimeError (it runs already).
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        host: str | None = None,
+        port: int | None = None,
+        data_directory: str | Path | None = None,
+        properties_file: str | Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = Config.load(config, None if properties_file is None else Path(properties_file))
+        listener = self.config.listener() if "listeners" in self.config.given else Listener("127.0.0.1", 0)
+        self._host = listener.host if host is None else host
+        self._port = listener.port if port is None else port
+        self._data_directory = (
+            self.config.data_directory() if data_directory is None else Path(data_directory)
+        )
+        if data_directory == "":
+            raise ConfigError("the empty string is not a data directory")
+        if not 0 <= self._port <= _HIGHEST_PORT:
+            raise ConfigError(f"{self._port} is not a port number")
+        self._clock = clock
+        self._state_lock = threading.Lock()
+        self._stop_lock = threading.Lock()
+        self._in_use = False
+        self._server: Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread_id = 0
+        self._thread: threading.Thread | None = None
+        self._stopped: asyncio.Event | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address to give to clients, `host:port`. RuntimeError when the broker is not running."""
+        core = self._running().core
+        return f"[{core.host}]:{core.port}" if ":" in core.host else f"{core.host}:{core.port}"
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Create a topic, with Kafka's keys for topics in `configs`.
+
+        ValueError when it exists or when its name, number of partitions or configuration is not allowed;
+        StorageError; RuntimeError when the broker is not running.
+        """
+        self._call(lambda server: server.core.create_topic(name, partitions, dict(configs or {})))
+
+    def committed(self, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
+        """Return the committed offsets of a group by (topic, partition); none for an unknown group.
+
+        RuntimeError when the broker is not running.
+        """
+        return self._call(lambda server: server.core.committed(group))
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], int],
+        expected: Mapping[tuple[str, int], int | None] | None = None,
+    ) -> None:
+        """Commit offsets of a group that has no members, by (topic, partition); returns when they are committed.
+
+        expected  the offsets that must be committed now, None for none: then all of `offsets` are committed or nothing
+        CommitRefusedError says which were not, and what is committed in place of what was expected. ValueError for a
+        negative offset, and for an offset or a partition that the protocol has no room for, TypeError for one that is
+        no int. RuntimeError when the broker is not running, or when this is the thread of its loop, which has to
+        answer.
+        """
+        request = commits.request(group, offsets, expected or {})
+        answer = self._wait_for(lambda server: server.exchange(request, commits.VERSION))
+        commits.check(group, answer, expected or {})
+
+    def metrics(self) -> dict[str, float]:
+        """Return what the broker says of itself in numbers, by the names of docs/metrics.md.
+
+        RuntimeError when the broker is not running.
+        """
+        return self._call(lambda server: server.core.metrics.read())
+
+    def expire_offsets(self) -> int:
+        """Look now for offsets that are past their retention, as the broker does every 10 minutes.
+
+        Returns how many have gone, once they have; with them go groups that are empty. What is past its retention
+        `offsets.retention.minutes` says. RuntimeError when the broker is not running, or when it runs in the calling
+        thread, which cannot wait for it: `await asyncio.to_thread(broker.expire_offsets)`.
+        """
+        return self._wait_for(lambda server: server.core.expiry.run_now(server.core.clock.now()))
+
+    def compact(
+        self, topic: str | None = None, *, include_active: bool = False
+    ) -> dict[tuple[str, int], Compacted]:
+        """Compact the logs of a topic now, or of all topics whose policy it is, the offsets topic included.
+
+        include_active  begin a new segment in each log before; else the active one is spared, as always
+        Returns what became of each (topic, partition), when it is over; others are served meanwhile. What
+        `min.compaction.lag.ms` protects stays. ValueError when the topic is not there, or is not to be compacted.
+        RuntimeError when the broker is not running, is stopped meanwhile, or runs in the calling thread.
+        """
+        return self._wait_for(lambda server: compact_now(server.core, topic, include_active=include_active))
+
+    def start(self) -> None:
+        """Start in a thread of its own; return once clients can connect."""
+        self._take()
+        started: Future[None] = Future()
+        thread = threading.Thread(target=self._run, args=(started,), name="kafka-offsets", daemon=True)
+        try:
+            thread.start()
+            started.result()
+        except BaseException:
+            if thread.ident is not None:
+                if started.exception() is None:  # it did start: the waiting was interrupted
+                    self._stop_thread(thread)
+                thread.join()
+            self._in_use = False
+            raise
+        self._thread = thread
+
+    def stop(self) -> None:
+        """Stop; return once every socket, file and thread is gone. Stopping twice does nothing.
+
+        RuntimeError when the broker runs in a loop of the caller: leaving its `async with` stops it.
+        """
+        with self._stop_lock:
+            thread = self._thread
+            if thread is None:
+                if self._server is not None:
+                    raise RuntimeError("this broker stops at the end of its `async with`")
+                return
+            try:
+                self._stop_thread(thread)
+            finally:
+                self._thread = None
+                self._in_use = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        self._take()
+        try:
+            await self._start_server()
+        except BaseException:
+            self._in_use = False
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._stop_server()
+        finally:
+            self._in_use = False
+
+    def _take(self) -> None:
+        """Let no other start come between."""
+        with self._state_lock:
+            if self._in_use:
+                raise RuntimeError("this broker is running already")
+            self._in_use = True
+
+    def _new_server(self) -> Server:
+        """Make what this broker runs from its start to its stop; called in the thread of its loop."""
+        files = None if self._data_directory is None else DiskFiles(self._data_directory)
+        return Server(self.config, files, self._clock)
+
+    async def _start_server(self) -> None:
+        server = self._new_server()
+        try:
+            await server.start(self._host, self._port)
+        except BaseException:
+            await server.stop()
+            raise
+        self._loop, self._loop_thread_id = asyncio.get_running_loop(), threading.get_ident()
+        self._server = server
+
+    async def _stop_server(self) -> None:
+        with self._state_lock:  # behind it nobody can ask for another call
+            server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+
+    def _run(self, started: "Future[None]") -> None:
+        """Be the thread: run a loop until the server is stopped."""
+
+        async def main() -> None:
+            self._stopped = asyncio.Event()
+            await self._start_server()
+            assert self._server is not None
+            asyncio.get_running_loop().set_exception_handler(self._server.on_loop_error)
+            started.set_result(None)
+            await self._stopped.wait()
+
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)  # raised again by the thread that waits in start()
+
+    def _stop_thread(self, thread: threading.Thread) -> None:
+        """Stop the server and the loop of `thread`; return once it has ended."""
+        assert self._loop is not None
+
+        async def stop() -> None:
+            assert self._stopped is not None
+            try:
+                await self._stop_server()
+            finally:
+                self._stopped.set()
+
+        stopping = asyncio.run_coroutine_threadsafe(stop(), self._loop)
+        try:
+            stopping.result()
+        finally:
+            thread.join()
+
+    def _running(self) -> Server:
+        server = self._server
+        if server is None:
+            raise RuntimeError("this broker is not running")
+        return server
+
+    def _wait_for(self, begin: "Callable[[Server], Future[T]]") -> T:
+        """Begin something in the thread of the broker's loop, and wait in this one for what comes of it."""
+        if threading.get_ident() == self._loop_thread_id and self._server is not None:
+            raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
+        return self._call(begin).result()
+
+    def _call(self, function: Callable[[Server], T]) -> T:
+        """Call a function in the thread of the broker's loop and return what it returns."""
+        result: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                server = self._running()
+                value = function(server)
+                server.request_turn()
+                result.set_result(value)
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits below
+                result.set_exception(error)
+
+        with self._state_lock:
+            self._running()
+            assert self._loop is not None
+            is_other_thread = threading.get_ident() != self._loop_thread_id
+            if is_other_thread:
+                self._loop.call_soon_threadsafe(call)
+        if not is_other_thread:
+            call()
+        return result.result()

@@ -1,0 +1,67 @@
+"""A broker as a process of its own: it serves until a signal comes."""
+
+import asyncio
+import gc
+import signal
+import sys
+from pathlib import Path
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network import prometheus
+from kafka_offsets.broker.network.server import Server
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.files import DiskFiles
+
+_READ_SECONDS = 10.0
+"""How long Prometheus waits for its numbers."""
+
+
+def serve(
+    config: Config, host: str, port: int, data_directory: Path | None, metrics_port: int | None = None
+) -> None:
+    """Run a broker in this thread until SIGINT or SIGTERM; says where it listens on standard error.
+
+    metrics_port  where Prometheus finds its numbers, on the same host; 0 takes a free one, None is nowhere
+    Raises StorageError or OSError when it cannot start, ConfigError when prometheus-client is needed and missing.
+    """
+    if metrics_port is not None:
+        prometheus.check_installed()
+
+    async def main() -> None:
+        endpoint = None
+        server = Server(config, None if data_directory is None else DiskFiles(data_directory))
+        try:
+            await server.start(host, port)
+            if metrics_port is not None:
+                endpoint = _listen_for_prometheus(server, host, metrics_port)
+            stopped = asyncio.Event()
+            asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+            # What is loaded now lives as long as the process. Requests make much garbage and hardly a cycle, so looking
+            # for cycles every 700 objects, Python's default, would cost a twentieth of the time.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(20_000, 20, 20)
+            sys.stderr.write(f"listening on {server.core.host}:{server.core.port}\n")
+            sys.stderr.flush()
+            await asyncio.to_thread(messages.read_schemas)
+            await stopped.wait()
+        finally:
+            if endpoint is not None:
+                await asyncio.to_thread(endpoint.close)
+            await server.stop()
+
+    asyncio.run(main())
+
+
+def _listen_for_prometheus(server: Server, host: str, port: int) -> prometheus.Endpoint:
+    """Answer Prometheus from what the loop's thread reads. Raises OSError that names the address."""
+    loop = asyncio.get_running_loop()
+
+    async def read() -> dict[str, float]:
+        return server.core.metrics.read()
+
+    return prometheus.listen(
+        host, port, lambda: asyncio.run_coroutine_threadsafe(read(), loop).result(_READ_SECONDS)
+    )

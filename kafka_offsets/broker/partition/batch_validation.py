@@ -1,0 +1,410 @@
+"""What a batch must be before it may enter a log, and how a log keeps it.
+
+A batch is appended as it came, compressed or not; only the fields that are the broker's are set: timestamp type and
+max timestamp here, offsets and leader epoch by the log. What is refused, in which order and with which code was
+asked of Kafka 4.3.1. Some answers differ on purpose: where Kafka lets an exception escape as UNKNOWN_SERVER_ERROR (an
+unknown codec, compressed data that does not decompress) the answer is INVALID_RECORD; and records whose offsets are
+not 0, 1, 2 … are refused, which Kafka stores in an uncompressed batch although no consumer can read them right.
+And compressed records are bounded in size and number, see :class:`Allowance`.
+
+Sources: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import google_crc32c
+
+from kafka_offsets.broker.config.topic import TopicConfig
+from kafka_offsets.broker.partition.record_scan import NO_DELTAS, Items, scan
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.compression import Compression, SwellsError, decompress_to_buffer
+from kafka_offsets.protocol.records import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    BatchHeader,
+    read_batch_header,
+    replace_body,
+    verify_crc,
+)
+
+NO_TIMESTAMP = -1
+_LEAST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
+_ALL_DELTAS = -(1 << 64), 1 << 64
+_LEAST_RECORD_BYTES = 7
+
+# What compressed batches may swell to. A producer counts its records before it compresses them (librdkafka), or as
+# it guesses they will compress (the Java client), so batches of a few MiB are the largest to be expected.
+_SWOLLEN_BYTES = (
+    24 << 20
+)  # a batch, where max.message.bytes is not more than a quarter of it; twice that a request
+_SWOLLEN_BYTES_A_BYTE = 16  # and a request as much more for each of its bytes
+_SWOLLEN_ITEMS = 100_000  # records and headers in all the compressed batches of a request
+_SWOLLEN_ITEMS_A_BYTE = 2  # zstd packs tiny records, all the same, into less than a byte each
+
+_MOST_RECORD_ERRORS = 100
+"""How many records are named to a client: an answer must not be many times as large as its request."""
+_SHOWN_RECORD_ERRORS = 3
+"""How many of them the message says in words."""
+
+_ZSTD_SINCE = 7
+"""The first version of Produce that may carry zstd (KIP-110)."""
+
+_LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
+_LENGTH_MAGIC_AND_ATTRIBUTES = struct.Struct(">8xi4xb4xh")
+_LENGTH = struct.Struct(">8xi")
+_MIN_LENGTH = 14
+_CRC_POSITION = 17
+_CHECKED_POSITION = 21
+_TRANSACTIONAL = 0x10
+_MAX_TIMESTAMP_POSITION = 35
+_LOG_APPEND_TIME = 0x08
+_COMPRESSIONS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+class Refused(NamedTuple):
+    """Why a batch is not appended.
+
+    message        for the client's log, or None
+    record_errors  index of a record and what is wrong with it
+    by_log         whether the answer names the log start offset, as it does once Kafka's log has looked at the batch
+    """
+
+    error: ErrorCode
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+    by_log: bool = True
+
+
+class Accepted(NamedTuple):
+    """A batch ready for the log.
+
+    max_timestamp    the latest of its records, or the time of the append
+    log_append_time  ms, -1 where records keep their producer's timestamps
+    """
+
+    data: bytearray
+    max_timestamp: int
+    log_append_time: int
+
+
+def find_flaw(request: messages.ProduceRequest) -> Refused | None:
+    """Return why a whole request is refused before its partitions are looked at.
+
+    It is for a first batch that cannot be told, or for one of a transaction in a request without a transactional id;
+    nothing after a batch of a transaction counts. Source: RequestUtils.hasTransactionalRecords.
+    """
+    for named in request.topic_data:
+        for data in named.partition_data:
+            records = data.records or b""
+            if len(records) >= HEADER_BYTES:
+                length, magic, attributes = _LENGTH_MAGIC_AND_ATTRIBUTES.unpack_from(records)
+                if magic == 2 and HEADER_BYTES <= length + LOG_OVERHEAD <= len(records):
+                    if not attributes & _TRANSACTIONAL:
+                        continue
+                    if request.transactional_id is not None:
+                        return None
+                    return Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, by_log=False)
+            size = _batch_size(records, 0)
+            if isinstance(size, Refused):
+                return size
+    return None
+
+
+def find_batch(records: bytes | None, api_version: int) -> BatchHeader | Refused:
+    """Return the header of the one batch that a partition of a Produce request must have.
+
+    Bytes behind it that are no whole batch are let pass, as Kafka does.
+    """
+    if records is not None and len(records) >= HEADER_BYTES:
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(records)
+        if magic == 2 and length + LOG_OVERHEAD == len(records):  # as nearly all are
+            return _let_in(read_batch_header(records), api_version)
+    size = 0 if records is None else _batch_size(records, 0)
+    if isinstance(size, Refused):
+        return size
+    if records is None or not size:
+        return _invalid("there is no record batch", by_log=False)
+    if records[16] != 2:
+        return _invalid(f"record batches of magic {records[16]} are not taken, only of magic 2", by_log=False)
+    if size < HEADER_BYTES:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"a record batch of {size} bytes", by_log=False)
+    header = _let_in(read_batch_header(records), api_version)
+    if size < len(records) and not isinstance(header, Refused):
+        following = _batch_size(records, size)
+        if isinstance(following, Refused):
+            return following
+        if following:
+            return _invalid("a partition takes one record batch at a time", by_log=False)
+    return header
+
+
+def _let_in(header: BatchHeader, api_version: int) -> BatchHeader | Refused:
+    if api_version < _ZSTD_SINCE and header.attributes & 7 == Compression.ZSTD:
+        return Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{api_version} takes no zstd", by_log=False
+        )
+    return header
+
+
+def _batch_size(records: bytes, position: int) -> int | Refused:
+    """Return the size of the batch or message at `position`, 0 when what is there is not whole."""
+    remaining = len(records) - position
+    if remaining < LOG_OVERHEAD:
+        return 0
+    (length,) = _LENGTH.unpack_from(records, position)
+    if length < _MIN_LENGTH:
+        message = f"Record size {length} is less than the minimum record overhead ({_MIN_LENGTH})"
+        return Refused(ErrorCode.CORRUPT_MESSAGE, message, by_log=False)
+    if remaining < _CRC_POSITION:
+        return 0
+    _, magic = _LENGTH_AND_MAGIC.unpack_from(records, position)
+    if not 0 <= magic <= 2:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}", by_log=False)
+    return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= remaining else 0
+
+
+class Allowance:
+    """What the compressed batches of one request may swell to, together.
+
+    It lets pass what producers send, and keeps the work for a request in proportion to its size, whatever is
+    announced within. Kafka has no such bound. A producer that is told MESSAGE_TOO_LARGE splits the batch if it can.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Make the allowance of a request whose partitions hold `size` bytes of records."""
+        self._bytes = 2 * _SWOLLEN_BYTES + _SWOLLEN_BYTES_A_BYTE * size
+        self._items = _SWOLLEN_ITEMS + _SWOLLEN_ITEMS_A_BYTE * size
+
+    def decompress(self, compression: Compression, data: bytes, config: TopicConfig) -> bytes | bytearray:
+        """Return the records of a batch. Raises SwellsError beyond the allowance, ProtocolError for damaged data."""
+        limit = min(max(_SWOLLEN_BYTES, 4 * config.max_message_bytes), self._bytes)
+        if config.compression_type == "uncompressed":  # the log is to keep them so
+            limit = min(limit, config.max_message_bytes)
+        self._bytes -= limit  # spent, too, where the damage is at the end
+        body = decompress_to_buffer(compression, data, limit)
+        self._bytes += limit - len(body)
+        return body
+
+    def take_items(self, count: int) -> None:
+        """Take off records or headers that are to be gone through. Raises SwellsError when there are too many."""
+        if count > self._items:
+            raise SwellsError(f"{count} more records or headers are too many for so few compressed bytes")
+        self._items -= count
+
+
+class _Unbounded:
+    """What is not compressed has no more in it than its bytes."""
+
+    def take_items(self, count: int) -> None:
+        """Do nothing."""
+
+
+_ENOUGH = _Unbounded()
+
+
+def check_batch(
+    records: bytes,
+    header: BatchHeader,
+    config: TopicConfig,
+    topic_partition: str,
+    now: Now,
+    allowance: Allowance | None = None,
+) -> Accepted | Refused:
+    """Judge a batch by its bytes alone; return it as the log is to keep it.
+
+    records          begin with the batch of `header`, see `find_batch`
+    topic_partition  for messages
+    allowance        of the whole request; None where the batch is all of it
+    Costs about 10 µs, half a µs a record or header, less where records are of one size, and, compressed, the
+    decompression, which the allowance bounds.
+    """
+    refused = _check_header(records, header, config)
+    if refused is not None:
+        return refused
+    faults = _Faults(header, config, topic_partition, now)
+    try:
+        latest, body = _scan_batch(records, header, config, faults, allowance or Allowance(header.size))
+    except SwellsError as error:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error), by_log=False)
+    except ProtocolError as error:
+        return _invalid(str(error))
+    refused = faults.refused()
+    if refused is not None:
+        return refused
+    return _as_kept(records, header, latest, body, config, now)
+
+
+def _invalid(message: str, *, by_log: bool = True) -> Refused:
+    return Refused(ErrorCode.INVALID_RECORD, message, by_log=by_log)
+
+
+def _too_large(size: int, config: TopicConfig) -> Refused:
+    limit = config.max_message_bytes
+    message = f"the record batch has {size} bytes, max.message.bytes is {limit}"
+    return Refused(ErrorCode.MESSAGE_TOO_LARGE, message, by_log=False)
+
+
+def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> Refused | None:
+    if header.base_offset != 0:
+        return _invalid(f"the base offset of a new record batch is 0, not {header.base_offset}")
+    if (size := header.size) > config.max_message_bytes:
+        return _too_large(size, config)
+    try:
+        verify_crc(records, 0, header)
+    except ProtocolError as error:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, str(error), by_log=False)
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta != count - 1:
+        return _invalid(f"{count} records, and a last offset delta of {header.last_offset_delta}")
+    if header.is_control:
+        return _invalid("clients may not write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        return _invalid(f"producer {header.producer_id} sent the sequence number {header.base_sequence}")
+    return None
+
+
+class _Faults:
+    """Records that the topic does not take, found while the batch is scanned.
+
+    earliest, latest  deltas to the base timestamp between which all is well
+    needs_key         whether a record without a key is refused
+    """
+
+    def __init__(self, header: BatchHeader, config: TopicConfig, topic_partition: str, now: Now) -> None:
+        self.needs_key = "compact" in config.cleanup_policy
+        self.earliest, self.latest = _ALL_DELTAS
+        self._first = now.wall_ms - config.message_timestamp_before_max_ms
+        self._last = now.wall_ms + config.message_timestamp_after_max_ms
+        self._base = header.base_timestamp
+        self._claimed = header.max_timestamp if header.is_log_append_time else None
+        self._topic_partition = topic_partition
+        self._named: list[tuple[int, str]] = []
+        self._count = 0
+        self._has_wrong_time = False
+        self._last_keyless = -1
+        if config.message_timestamp_type == "CreateTime":
+            if self._claimed is None:
+                self.earliest, self.latest = self._first - self._base, self._last - self._base
+            elif not self._first <= self._claimed <= self._last:
+                self.earliest, self.latest = NO_DELTAS
+
+    def add_keyless(self, index: int) -> None:
+        """Note a record without a key. Such a one is not told that its timestamp is wrong as well."""
+        self._last_keyless = index
+        self._add(
+            index,
+            f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}",
+        )
+
+    def add_ill_timed(self, index: int, delta: int) -> None:
+        """Note a record whose timestamp is out of range, unless it has none."""
+        timestamp = self._base + delta if self._claimed is None else self._claimed
+        if timestamp == NO_TIMESTAMP or index == self._last_keyless:
+            return
+        self._has_wrong_time = True
+        self._add(
+            index,
+            f"Timestamp {timestamp} of message with offset {index} is out of range. "
+            f"The timestamp should be within [{self._first}, {self._last}]",
+        )
+
+    def _add(self, index: int, message: str) -> None:
+        self._count += 1
+        if self._count <= _MOST_RECORD_ERRORS:
+            self._named.append((index, message))
+
+    def refused(self) -> Refused | None:
+        """Return the answer, None when nothing was found."""
+        if not self._count:
+            return None
+        if self._has_wrong_time:
+            message = "One or more records have been rejected due to invalid timestamp"
+            return Refused(ErrorCode.INVALID_TIMESTAMP, message, tuple(self._named))
+        shown = ", ".join(
+            f"RecordError(batchIndex={index}, message='{message}')"
+            for index, message in self._named[:_SHOWN_RECORD_ERRORS]
+        )
+        message = (
+            f"One or more records have been rejected due to {self._count} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
+        )
+        return Refused(ErrorCode.INVALID_RECORD, message, tuple(self._named))
+
+
+def _scan_batch(
+    records: bytes, header: BatchHeader, config: TopicConfig, faults: _Faults, allowance: Allowance
+) -> tuple[int, bytes | bytearray | None]:
+    """Read all records of a batch without keeping any.
+
+    Returns their latest timestamp, and their bytes uncompressed, None where the batch holds them so.
+    Raises ProtocolError when they are not well formed, SwellsError when they are more than the allowance.
+    """
+    count = header.record_count
+    body: bytes | bytearray | None = None
+    data: bytes | bytearray = records
+    position, limit = HEADER_BYTES, header.size
+    items: Items = allowance
+    if header.attributes & 7:
+        data = body = allowance.decompress(header.compression, records[HEADER_BYTES : header.size], config)
+        position, limit = 0, len(body)
+    else:
+        items = _ENOUGH
+    if count * _LEAST_RECORD_BYTES > limit - position:
+        raise ProtocolError(f"{count} records in {limit - position} bytes", position)
+    items.take_items(count)
+    low, high = scan(data, position, limit, count, faults, items)
+    base = header.base_timestamp
+    if not _LEAST_TIMESTAMP <= base + low <= base + high <= _MAX_TIMESTAMP:
+        raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)
+    return base + high, body
+
+
+def _as_kept(
+    records: bytes,
+    header: BatchHeader,
+    latest: int,
+    body: bytes | bytearray | None,
+    config: TopicConfig,
+    now: Now,
+) -> Accepted | Refused:
+    """Return the batch with the topic's compression, timestamp type and true max timestamp.
+
+    latest  timestamp of its records, body  these uncompressed, or None: see `_scan_batch`
+    """
+    log_append_time = now.wall_ms if config.message_timestamp_type == "LogAppendTime" else -1
+    max_timestamp = log_append_time
+    if log_append_time < 0:
+        max_timestamp = max(NO_TIMESTAMP, latest)
+        if header.is_log_append_time:
+            max_timestamp = header.max_timestamp
+    compression = _COMPRESSIONS.get(config.compression_type, header.attributes & 7)
+    if compression != header.attributes & 7:
+        body = records[HEADER_BYTES : header.size] if body is None else body
+        batch = replace_body(header, body, Compression(compression))
+        if len(batch) > config.max_message_bytes:
+            return _too_large(len(batch), config)
+        header = read_batch_header(batch)
+    else:
+        batch = bytearray(records if len(records) == header.size else records[: header.size])
+    attributes = header.attributes & ~_LOG_APPEND_TIME | (_LOG_APPEND_TIME if log_append_time >= 0 else 0)
+    if attributes != header.attributes or max_timestamp != header.max_timestamp:
+        _set_timestamp(batch, attributes, max_timestamp)
+    return Accepted(batch, max_timestamp, log_append_time)
+
+
+def _set_timestamp(batch: bytearray, attributes: int, max_timestamp: int) -> None:
+    """Write attributes, max timestamp and the CRC that covers them."""
+    struct.pack_into(">h", batch, _CHECKED_POSITION, attributes)
+    struct.pack_into(">q", batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    struct.pack_into(">I", batch, _CRC_POSITION, google_crc32c.value(bytes(batch[_CHECKED_POSITION:])))

@@ -1,0 +1,74 @@
+"""What compaction has done to a log, for whoever asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from kafka_offsets.storage.cleaner.compaction import CompactionResult
+
+
+class Compacted(NamedTuple):
+    """What became of one partition, or of all.
+
+    name           topic-partition
+    records        how many there were in what was gone through, which is all but the active segment
+    records_gone   of these; tombstones_gone are among them
+    bytes, bytes_gone        of the same
+    segments, segments_left  how many the whole log had before, the active one among them, and has now
+    error          why it was left as it is, or None
+    """
+
+    name: str
+    records: int = 0
+    records_gone: int = 0
+    tombstones_gone: int = 0
+    bytes: int = 0
+    bytes_gone: int = 0
+    segments: int = 0
+    segments_left: int = 0
+    error: str | None = None
+
+    @classmethod
+    def of(cls, name: str, results: Sequence[CompactionResult], size: int, segments: int) -> Self:
+        """Sum up the rounds of one log that had `size` bytes in `segments` before."""
+        if not results:
+            return cls(name, bytes=size, segments=segments, segments_left=segments)
+        # Each round goes over what the rounds before it have left, and further: the last one over all of it.
+        last = results[-1]
+        gone = sum(result.records_read - result.records_kept for result in results)
+        bytes_gone = sum(result.bytes_read - result.bytes_kept for result in results)
+        return cls(
+            name,
+            records=last.records_kept + gone,
+            records_gone=gone,
+            tombstones_gone=sum(result.tombstones_dropped for result in results),
+            bytes=last.bytes_kept + bytes_gone,
+            bytes_gone=bytes_gone,
+            segments=segments,
+            segments_left=segments - sum(result.segments_read - result.segments_kept for result in results),
+        )
+
+    def plus(self, other: Compacted) -> Compacted:
+        """Return the sum, under this name."""
+        return Compacted(
+            self.name,
+            self.records + other.records,
+            self.records_gone + other.records_gone,
+            self.tombstones_gone + other.tombstones_gone,
+            self.bytes + other.bytes,
+            self.bytes_gone + other.bytes_gone,
+            self.segments + other.segments,
+            self.segments_left + other.segments_left,
+        )
+
+    def line(self, *, dry_run: bool) -> str:
+        """Say it in one line."""
+        go = "would go" if dry_run else "gone"
+        if self.error is not None:
+            return f"{self.name}: not compacted: {self.error}"
+        return (
+            f"{self.name}: {self.records_gone} of {self.records} records {go} (tombstones: {self.tombstones_gone}), "
+            f"{self.bytes_gone} of {self.bytes} bytes; segments: {self.segments} before, {self.segments_left} after"
+        )

@@ -1,0 +1,410 @@
+"""What a broker does to its logs in its own time: compaction, retention, and new segments for old ones.
+
+All of it runs between the requests of one thread. A task is a generator of steps of a millisecond or two. While
+requests come in, one step is taken and then a pause follows that is several times as long, so that nobody waits for
+longer than a step; while none come in, the pause is a millisecond. What waits for the disk is done by a worker.
+
+Sources: LogCleaner, LogCleanerManager.grabFilthiestCompactedLog, LogManager.cleanupLogs, UnifiedLog.deleteOldSegments
+and LocalLog.roll of Kafka 4.3.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.topic import TopicConfig
+from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Partition, Topic
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.storage.cleaner.compaction import (
+    Cleanable,
+    Compaction,
+    CompactionConfig,
+    CompactionResult,
+    Steps,
+    cleanable,
+    first_timestamp,
+    load_columns,
+)
+from kafka_offsets.storage.cleaner.swap import has_unfinished_swap
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.scheduler import Deadline
+
+_IDLE_MS = 50
+"""So long after the last request a broker counts as idle."""
+
+_PAUSE_SHARE = 6
+"""While requests come in a pause is this many times as long as the step before it: about 15 % of the time is used."""
+
+_STEPS_WHEN_IDLE = 4
+_SMALLEST_SEGMENT_BYTES = 1 << 20
+_POSTPONED_ROUNDS = 10
+"""A log that an open transaction or a full disk keeps from being cleaned is looked at again after so many backoffs."""
+
+logger = new_logger(__name__)
+
+
+def compaction_config(config: Config, topic: TopicConfig) -> CompactionConfig:
+    """Return what compaction follows in a topic of a broker."""
+    return CompactionConfig(
+        delete_retention_ms=topic.delete_retention_ms,
+        min_compaction_lag_ms=topic.min_compaction_lag_ms,
+        max_compaction_lag_ms=topic.max_compaction_lag_ms,
+        min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+    )
+
+
+def cleanup_policy(topic: Topic) -> tuple[str, ...]:
+    """Return what happens to the old records of a topic.
+
+    An internal topic is compacted unless it says otherwise itself: the broker's default must not delete offsets.
+    """
+    if topic.is_internal and "cleanup.policy" not in topic.configs:
+        return ("compact",)
+    return topic.config.cleanup_policy
+
+
+def offsets_topic_configs(config: Config) -> dict[str, str]:
+    """Return the configs that the offsets topic is created with."""
+    # Kafka takes no segment.bytes below a mebibyte; internal.segment.bytes is its own way round that.
+    small = config.offsets_topic_segment_bytes < _SMALLEST_SEGMENT_BYTES
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "internal.segment.bytes" if small else "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+
+
+def adopted_configs(config: Config, name: str) -> dict[str, str]:
+    """Return the configs of a topic whose folders are found and whose configs are not known: nothing of it expires."""
+    if name == OFFSETS_TOPIC:
+        return offsets_topic_configs(config)
+    return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
+
+
+class _Task:
+    """The steps of one task, taken one after the other while the broker serves.
+
+    ended  called with the error that ended it, or None
+    """
+
+    def __init__(self, core: "BrokerCore", steps: Steps, ended: Callable[[Exception | None], None]) -> None:
+        self._core = core
+        self._steps = steps
+        self._ended = ended
+        self._working = self._stopped = False
+        self._deadline: Deadline | None = None
+        self._schedule(1)
+
+    def stop(self) -> None:
+        """Take no further step."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._stopped = True
+        if not self._working:
+            self._steps.close()
+
+    def _schedule(self, after_ms: int) -> None:
+        self._deadline = self._core.pause(after_ms, self._run)
+
+    def _run(self, now: Now) -> None:
+        idle = self._core.last_request_ms < now.mono_ms - _IDLE_MS
+        for _ in range(_STEPS_WHEN_IDLE if idle else 1):
+            try:
+                job = next(self._steps)
+            except StopIteration:
+                self._ended(None)
+                return
+            except StorageError as error:
+                self._ended(error)
+                return
+            except Exception as error:  # logged by whoever called; what it was about to do is told of it
+                self._ended(error)
+                raise
+            if job is not None:
+                self._working = True
+                self._core.background(job, self._job_done)
+                return
+        took = self._core.clock.now().mono_ms - now.mono_ms
+        self._schedule(1 if idle else max(took, 1) * _PAUSE_SHARE)
+
+    def _job_done(self, error: StorageError | None) -> None:
+        self._working = False
+        if self._stopped:
+            self._steps.close()
+        elif error is not None:
+            self._steps.close()
+            self._ended(error)
+        else:
+            self._schedule(1)
+
+
+class Maintenance:
+    """The cleaner of a broker, and what keeps its logs within their limits.
+
+    on_cleaned  called with each partition whose log was compacted
+    on_stopped  called once it has been stopped
+    """
+
+    def __init__(self, core: "BrokerCore") -> None:
+        self.on_cleaned: list[Callable[[Partition], None]] = []
+        self.on_stopped: list[Callable[[], None]] = []
+        self._core = core
+        self._tasks: set[_Task] = set()
+        self._waiting: set[Deadline] = set()
+        self._uncleanable: dict[Log, StorageError] = {}
+        self._postponed: dict[Log, int] = {}
+        self._cleaning: set[Log] = set()
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to look for work, at the intervals that the configuration says."""
+        config = self._core.config
+        if config.log_cleaner_enable:
+            self._after(config.log_cleaner_backoff_ms, self._clean_filthiest)
+        self._after(config.log_retention_check_interval_ms, self._start_retention)
+
+    def stop(self) -> None:
+        """Give up what is under way; a second call does nothing."""
+        self._stopped = True
+        for deadline in self._waiting:
+            deadline.cancel()
+        for task in self._tasks:
+            task.stop()
+        self._tasks.clear()
+        for call in self.on_stopped:
+            call()
+
+    def _after(self, delay_ms: int, call: Callable[[Now], None]) -> None:
+        def due(now: Now) -> None:
+            self._waiting.discard(deadline)
+            call(now)
+
+        deadline = self._core.after_interval(max(delay_ms, 1), due)
+        self._waiting.add(deadline)
+
+    def _start(self, steps: Steps, ended: Callable[[Exception | None], None]) -> None:
+        def over(error: Exception | None) -> None:
+            self._tasks.discard(task)
+            if not self._stopped:
+                if error is not None:
+                    self._core.runtime.give_up_failed()
+                ended(error)
+
+        task = _Task(self._core, steps, over)
+        self._tasks.add(task)
+
+    # -- compaction
+
+    def _clean_filthiest(self, now: Now) -> None:
+        """Clean the log with the largest dirty share, or look again later."""
+        has_begun = False
+        try:
+            has_begun = self._begin_cleaning(now)
+        finally:  # whatever fails must not cost the rounds to come
+            if not has_begun:
+                self._after(self._core.config.log_cleaner_backoff_ms, self._clean_filthiest)
+
+    def _begin_cleaning(self, now: Now) -> bool:
+        """Begin with the log with the largest dirty share; tell whether there is one."""
+        for logs in (self._uncleanable, self._postponed):
+            for log in [log for log in logs if log.closed]:  # of deleted topics
+                del logs[log]
+        found = self._filthiest(now)
+        if found is None:
+            return False
+        partition, config, until = found
+        before = self._core.topics.directory.cleaned_to(partition.topic, partition.index) or 0
+
+        def cleaned(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
+            if partition.log.closed:  # its topic was deleted
+                pass
+            elif isinstance(error, StorageError):
+                self._leave_alone(partition.log, error)
+            elif error is not None or result is None or result.end_offset <= before:
+                self._postpone(partition.log)
+            self._after(1, self._clean_filthiest)
+
+        return self.compact(partition, now, config=config, until=until, ended=cleaned)
+
+    def _postpone(self, log: Log) -> None:
+        rounds_ms = _POSTPONED_ROUNDS * self._core.config.log_cleaner_backoff_ms
+        self._postponed[log] = self._core.clock.now().mono_ms + rounds_ms
+
+    def _leave_alone(self, log: Log, error: StorageError) -> None:
+        """Clean a log later if only the disk refused, which may be full for a while; else not in this run."""
+        is_damaged = error.position is not None
+        if is_damaged or log.failure is not None or has_unfinished_swap(log.segments):
+            self._uncleanable[log] = error
+            logger.error("%s is not compacted any more: %s", log.directory, error)
+        else:
+            self._postpone(log)
+            logger.warning("%s is not compacted for now: %s", log.directory, error)
+
+    def _filthiest(self, now: Now) -> tuple[Partition, CompactionConfig, int] | None:
+        best: tuple[Partition, CompactionConfig, Cleanable] | None = None
+        for topic in self._core.topics.all():
+            if "compact" not in cleanup_policy(topic):
+                continue
+            config = compaction_config(self._core.config, topic.config)
+            for partition in topic.open_partitions:
+                found = self._look_at(partition, config, now)
+                if found is not None and (best is None or found.dirty_ratio > best[2].dirty_ratio):
+                    best = partition, config, found
+        return None if best is None else (best[0], best[1], best[2].first_uncleanable)
+
+    def _look_at(self, partition: Partition, config: CompactionConfig, now: Now) -> Cleanable | None:
+        log = partition.log
+        if log.closed or log in self._uncleanable or log in self._cleaning or len(log.segments) < 2:
+            return None
+        if self._postponed.get(log, 0) > now.mono_ms:
+            return None
+        self._postponed.pop(log, None)
+        cleaned_to = self._core.topics.directory.cleaned_to(partition.topic, partition.index)
+        try:
+            found = cleanable(log, cleaned_to, config, now.wall_ms)
+        except StorageError as error:
+            self._leave_alone(log, error)
+            return None
+        return found if found.is_due(config) else None
+
+    def compact(
+        self,
+        partition: Partition,
+        now: Now,
+        *,
+        config: CompactionConfig | None = None,
+        until: int | None = None,
+        ended: Callable[[Partition, Exception | None, CompactionResult | None], None],
+    ) -> bool:
+        """Clean the log of a partition, whether it is due or not, in one round beside serving.
+
+        Returns whether it began: False while a round of that log is under way.
+
+        until  where to end, the active segment when not given
+        ended  called with the partition, the error that ended it, and what it has done, if anything; before this
+               returns when the log refuses at once. An error that is no StorageError is logged beside
+        """
+        if partition.log in self._cleaning:
+            return False
+        if config is None:
+            topic = self._core.topics.get(partition.topic)
+            assert topic is not None
+            config = compaction_config(self._core.config, topic.config)
+        directory = self._core.topics.directory
+        cleaned_to = directory.cleaned_to(partition.topic, partition.index)
+        # Where numpy is loaded already it is used; its import would stop everybody for a tenth of a second.
+        columns = load_columns() if "numpy" in sys.modules else None
+        try:
+            compaction = Compaction(
+                partition.log, config, now.wall_ms, cleaned_to=cleaned_to, until=until, columns=columns
+            )
+        except StorageError as error:
+            ended(partition, error, None)
+            return True
+
+        self._cleaning.add(partition.log)
+
+        def over(error: Exception | None) -> None:
+            self._cleaning.discard(partition.log)
+            result = compaction.result
+            if error is None and result is not None:
+                try:
+                    self._finish(partition, result)
+                except StorageError as refused:
+                    error = refused
+            ended(partition, error, result)
+
+        self._start(compaction.steps(), over)
+        return True
+
+    def _finish(self, partition: Partition, result: CompactionResult) -> None:
+        self._core.topics.directory.set_cleaned_to(partition.topic, partition.index, result.end_offset)
+        logger.info(
+            "%s compacted up to offset %d: %d of %d records and %d of %d bytes stay, in %d segments",
+            partition.log.directory,
+            result.end_offset,
+            result.records_kept,
+            result.records_read,
+            result.bytes_kept,
+            result.bytes_read,
+            result.segments_kept,
+        )
+        for call in self.on_cleaned:
+            call(partition)
+
+    # -- retention
+
+    def _start_retention(self, now: Now) -> None:
+        def ended(error: Exception | None) -> None:
+            if error is not None:
+                logger.error("retention: %s", error)
+            self._after(self._core.config.log_retention_check_interval_ms, self._start_retention)
+
+        self._start(self._retain(now.wall_ms), ended)
+
+    def _retain(self, wall_ms: int) -> Steps:
+        """Look at every partition once: begin a new segment, delete old ones."""
+        for topic in self._core.topics.all():
+            for partition in topic.open_partitions:
+                config = topic.config
+                try:
+                    if not partition.log.closed and partition.log.failure is None:
+                        policy = cleanup_policy(topic)
+                        yield from _roll_old(partition.log, config, policy, wall_ms)
+                        if "delete" in policy:
+                            yield from _delete_old(partition, config, wall_ms)
+                except StorageError as error:
+                    logger.error("retention of %s: %s", partition.log.directory, error)
+                yield None
+
+
+def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: int) -> Steps:
+    """Begin a new segment when the first record of the active one is older than segment.ms allows.
+
+    A record that must be compacted within max.compaction.lag.ms must not stay in the active segment for longer either.
+    """
+    active = log.segments[-1]
+    limit_ms = config.segment_ms
+    if "compact" in policy:
+        limit_ms = min(limit_ms, config.max_compaction_lag_ms)
+    if not active.size:
+        return
+    first = first_timestamp(active)
+    if first >= 0 and wall_ms - first > limit_ms:
+        log.roll()
+        yield log.sync_ended
+
+
+def _is_usable(log: Log) -> bool:
+    return not log.closed and log.failure is None
+
+
+def _delete_old(partition: Partition, config: TopicConfig, wall_ms: int) -> Steps:
+    """Delete the oldest segments while the log is too large, or they are too old. The newest record's age counts."""
+    log = partition.log
+    while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
+        if len(log.segments) == 1:
+            log.roll()
+        if log.segments[1].is_new:
+            yield log.sync_ended  # before that a segment may not go
+            continue
+        partition.expire_records_before(log.segments[1].base_offset)
+        yield None
+
+
+def _oldest_is_over(log: Log, config: TopicConfig, wall_ms: int) -> bool:
+    oldest = log.segments[0]
+    if not oldest.size:
+        return len(log.segments) > 1  # compaction has taken all of it
+    if 0 <= config.retention_bytes <= log.size - oldest.size:
+        return True
+    return config.retention_ms >= 0 and 0 <= oldest.max_timestamp < wall_ms - config.retention_ms

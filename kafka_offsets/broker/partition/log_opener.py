@@ -1,0 +1,246 @@
+"""Logs of topics that are opened while the broker serves: long ones when they are asked for, the rest in time.
+
+To open a log its batch headers are read, a second for 50 MB of small ones, and its producers, as long again unless
+they were written down. A thread that nobody waits for does that, and who asks meanwhile hears NOT_LEADER_OR_FOLLOWER,
+as of a Kafka broker that does not have the partition yet, and tries again. Short logs are opened when they are asked
+for. Those that nobody asks for are opened one by one, empty ones where they are served, with pauses between them, so
+that retention and compaction reach them, and so that a clean stop can speak for every log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Container
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.partition.partitions import NotOpenYetError
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
+from kafka_offsets.logs import new_logger
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.partition.partitions import Opened, Partition, Topic
+    from kafka_offsets.broker.scheduler import Deadline
+
+_LONG_BYTES = 256 << 10
+"""Opening so much takes some milliseconds."""
+
+_FIRST_MS = 1000
+"""After the start: clients that have waited for it come first."""
+
+_AGAIN_MS = 1000
+"""After the system refused something, such as a descriptor."""
+
+_STEP_PAUSE_MS = 2
+"""Between two steps of a reading: sockets are read, and other requests decided."""
+
+_PAUSE_SHARE = 6
+"""A pause between two logs that nobody asks for is this many times as long as it took to open the one before."""
+
+Key = tuple[str, int]
+
+logger = new_logger(__name__)
+
+
+class _Opening:
+    """A log that another thread opens; the lock is held while it is at it, which is not long once it is abandoned."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.lock = threading.Lock()
+        self.abandoned = threading.Event()
+
+
+class LogOpener:
+    """Opens the logs of one broker's topics beside serving, one at a time."""
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self._wanted: dict[Key, None] = {}
+        self._rest: deque[Key] = deque()
+        self._refused: dict[Key, StorageError] = {}
+        self._opening: _Opening | None = None
+        self._deadline: Deadline | None = None
+        self._finding: Deadline | None = None
+        self._unlisted = ""
+        self._stopped = False
+
+    def start(self, now: Now) -> None:
+        """Open the logs that are there and that nobody asks for, from now on."""
+        if self._core.directory.files.outlives_process:
+            self._finding = self._core.at(now.mono_ms + _FIRST_MS, self._find_rest)
+
+    def stop(self) -> None:
+        """Open no more, nor go on with the one that is being opened."""
+        self._stopped = True
+        if self._opening is not None:
+            self._opening.abandoned.set()
+
+    def use(self, topic: Topic, index: int) -> None:
+        """Have the log of a partition that is not open opened, if that takes long.
+
+        Returns when it is open, or short. NotOpenYetError while it is under way; StorageError when it was refused.
+        """
+        key = topic.name, index
+        if not self.is_under_way(topic, index) and key not in self._refused:
+            directory = self._core.directory
+            if self._stopped or key in directory.logs or directory.log_bytes(*key) < _LONG_BYTES:
+                return
+            self._wanted[key] = None
+            self._open_next()
+        if key in self._refused:
+            raise self._refused[key]
+        if topic.partitions[index] is None:
+            raise NotOpenYetError("the log is being opened", f"{topic.name}-{index}")
+
+    def read_producers(self, partition: Partition) -> None:
+        """Have `partition.read_on` called, step by step, until the log is read or the broker stops."""
+
+        def step(now: Now) -> None:
+            if not self._stopped and not partition.read_on():
+                self._core.pause(_STEP_PAUSE_MS, step)
+
+        self._core.pause(_STEP_PAUSE_MS, step)
+
+    def is_under_way(self, topic: Topic, index: int) -> bool:
+        """Tell whether the log of a partition is being opened, or waits for that because somebody has asked for it."""
+        key = topic.name, index
+        return key in self._wanted or (self._opening is not None and self._opening.key == key)
+
+    def forget(self, names: Container[str]) -> None:
+        """Leave topics alone that are about to be deleted; the opening of a log of theirs is over when this returns."""
+        self._wanted = {key: None for key in self._wanted if key[0] not in names}
+        self._rest = deque(key for key in self._rest if key[0] not in names)
+        self._refused = {key: error for key, error in self._refused.items() if key[0] not in names}
+        opening = self._opening
+        if opening is not None and opening.key[0] in names:
+            opening.abandoned.set()
+            with opening.lock:
+                pass
+
+    def _find_rest(self, now: Now) -> None:
+        """Find the logs that are not open, and open them; later, where the system refuses to list them."""
+        self._finding = None
+        try:
+            self._rest = deque(self._core.directory.unopened())
+        except StorageError as error:
+            if str(error) != self._unlisted:
+                logger.error("logs that are not in use are not opened for now: %s", error)
+            self._unlisted = str(error)
+            self._find_again()
+            return
+        self._unlisted = ""
+        if self._deadline is None:
+            self._go_on(now)
+
+    def _find_again(self) -> None:
+        if self._finding is None and not self._stopped:
+            self._finding = self._core.pause(_AGAIN_MS, self._find_rest)
+
+    def _go_on(self, now: Now) -> None:
+        """Open the next one that nobody has asked for."""
+        self._deadline = None
+        while self._rest and self._opening is None and not self._stopped:
+            name, index = key = self._rest.popleft()
+            topic = self._topic_to_open(name, index)
+            if topic is None or key in self._refused:
+                continue
+            if not self._open_empty(name, index):
+                self._open(topic, index)
+            elif self._rest:
+                self._deadline = self._core.pause(_STEP_PAUSE_MS, self._go_on)
+                return
+
+    def _open_empty(self, name: str, index: int) -> bool:
+        """Open a log here and now if it has no records: who needs it must not hear that it is being opened.
+
+        That goes for the coordinator of transactions, whose other logs are open from the start.
+        """
+        try:
+            if self._core.directory.may_hold_records(name, index):
+                return False
+            self._core.topics.partition(name, index)
+        except StorageError as error:
+            self._refuse((name, index), error)
+        return True
+
+    def _open_next(self) -> None:
+        """Open the next one that somebody waits for."""
+        while self._opening is None and self._wanted and not self._stopped:
+            name, index = key = next(iter(self._wanted))
+            del self._wanted[key]
+            topic = self._topic_to_open(name, index)
+            if topic is not None:
+                self._open(topic, index)
+
+    def _topic_to_open(self, name: str, index: int) -> Topic | None:
+        """Return the topic of a partition that is there and not open."""
+        topic = self._core.topics.get(name)
+        if topic is None or index >= topic.partition_count or topic.partitions[index] is not None:
+            return None
+        return topic
+
+    def _open(self, topic: Topic, index: int) -> None:
+        core = self._core
+        opening = _Opening((topic.name, index))
+        open_log = core.topics.opening(topic, index, opening.abandoned.is_set)
+        self._opening = opening
+        opened: list[Opened] = []
+        problem: Exception | None = None
+        began_ms = core.clock.now().mono_ms
+
+        def work() -> None:
+            nonlocal problem
+            with opening.lock:
+                if opening.abandoned.is_set() or self._stopped:
+                    return
+                try:
+                    opened.append(open_log())
+                except OpeningAbandonedError as error:
+                    logger.info("%s is not opened any more", error)
+                except Exception as error:  # noqa: BLE001 - told below, where the log is refused
+                    problem = error
+
+        def done(error: StorageError | None) -> None:
+            self._opening = None
+            for each in opened:
+                self._take_in(topic, index, each, opening)
+            if problem is not None:
+                self._fail(opening, problem)
+            self._open_next()
+            now = core.clock.now()
+            if self._rest and self._deadline is None:
+                pause_ms = 1 + _PAUSE_SHARE * (now.mono_ms - began_ms)
+                self._deadline = core.pause(pause_ms, self._go_on)
+
+        core.background(work, done)
+
+    def _take_in(self, topic: Topic, index: int, opened: Opened, opening: _Opening) -> None:
+        if not opening.abandoned.is_set():
+            try:
+                self._core.topics.take_in(topic, index, opened)
+            except StorageError as error:
+                self._refuse(opening.key, error)
+        else:
+            with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
+                opened.log.close(sync=False)
+
+    def _fail(self, opening: _Opening, problem: Exception) -> None:
+        if opening.abandoned.is_set():
+            logger.info("%s-%d was not opened and is not wanted: %s", *opening.key, problem)
+        elif isinstance(problem, StorageError):
+            self._refuse(opening.key, problem)
+        else:
+            logger.error("%s-%d cannot be opened", *opening.key, exc_info=problem)
+            name, index = opening.key
+            self._refused[opening.key] = StorageError(f"it cannot be opened: {problem!r}", f"{name}-{index}")
+
+    def _refuse(self, key: Key, error: StorageError) -> None:
+        self._core.topics.report(*key, error)
+        if error.position is not None:  # damaged, and not only refused by the system for now
+            self._refused[key] = error
+        else:
+            self._find_again()

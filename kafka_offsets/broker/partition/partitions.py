@@ -1,0 +1,549 @@
+"""Topics and their partitions: what there is, what it is configured to, and the logs that hold it.
+
+The catalogue of topics is the data directory's; a partition's log is opened when it is first used, so that a broker
+with thousands of partitions starts at once. This module knows no requests: produce, fetch and the topic APIs do.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.topic import TopicConfig, check_topic_configs
+from kafka_offsets.broker.partition.producer_recovery import (
+    Known,
+    ProducerReading,
+    is_near,
+    read_producers,
+    saved_producers,
+)
+from kafka_offsets.broker.partition.producers import Producers
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.records import encode_marker, read_batch_header
+from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
+from kafka_offsets.storage.data_directory import Topic as TopicEntry
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.producer_state import (
+    append_aborted,
+    leave_producer_state,
+    producer_state_writer,
+)
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.api.fetch import ParkedFetch
+    from kafka_offsets.broker.partition.log_opener import LogOpener
+
+logger = new_logger(__name__)
+
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
+"""Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
+
+_WORTH_BYTES = 256 << 10
+"""A log of so much is not read again for its producers, even if it has none; that takes some milliseconds."""
+
+_CATCH_UP_BYTES = 8 << 20
+"""So much of a log is read in a tenth of a second, in a second when its batches are small."""
+
+_MANY_PRODUCERS = 2000
+"""To write so many down takes some milliseconds, of which the broker is up to nothing else."""
+
+
+class NotOpenYetError(StorageError):
+    """The log of a partition is being opened, or read for its producers."""
+
+
+class Opened(NamedTuple):
+    """A log that was opened, and its producers, unless they are read back when they are asked for."""
+
+    log: Log
+    known: Known | None
+
+
+class Partition:
+    """One partition whose log is open.
+
+    topic         name of its topic
+    known         its producers, when opening has found them
+    read_later    has `read_on` called until it returns true, and returns true, where a long log can wait for that
+    leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
+    parked        fetches that wait for it to grow, and how many more bytes of it count for each
+    joining       requests that wait until it is on the disk that it takes part in their transaction
+    told_bytes    how many bytes had been appended when its parked fetches were last told
+    """
+
+    __slots__ = (
+        "_is_written_elsewhere",
+        "_known",
+        "_read_later",
+        "_reading",
+        "_saved_bytes",
+        "_unreadable",
+        "index",
+        "joining",
+        "leader_epoch",
+        "log",
+        "parked",
+        "told_bytes",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        log: Log,
+        known: Known | None = None,
+        read_later: Callable[["Partition"], bool] = lambda partition: False,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        if log.leader_epoch < 0:
+            log.start_epoch(0)  # as a Kafka leader does before its first record: an empty log has epoch 0
+        self.leader_epoch = log.leader_epoch
+        self.parked: dict[ParkedFetch, int] = {}
+        self.told_bytes = 0
+        self.joining = 0
+        # What is not there need not be read.
+        if known is None and log.log_start_offset == log.log_end_offset == 0:
+            known = Known(Producers(), 0)
+        self._known = known
+        self._reading: ProducerReading | None = None
+        self._saved_bytes = 0
+        self._unreadable: StorageError | None = None
+        self._read_later = read_later
+        self._is_written_elsewhere = topic == OFFSETS_TOPIC
+
+    @property
+    def producers(self) -> Producers:
+        """The producers that wrote here; those of the offsets topic are read back from its log when they are asked for.
+
+        NotOpenYetError while a long log is read; StorageError when a batch is damaged.
+        """
+        known = self._known
+        is_behind = self._is_written_elsewhere and (
+            known is None or known.end_offset < self.log.log_end_offset
+        )
+        if known is not None and not is_behind:
+            return known.producers
+        if self._unreadable is not None:
+            raise self._unreadable
+        if self._reading is None:
+            self._known = None  # what is read in part is of no use
+            reading = ProducerReading(self.log, known)
+            if reading.is_short or not self._read_later(self):
+                self._known = reading.finish()
+                return self._known.producers
+            self._reading = reading
+        raise NotOpenYetError("the log is being read for its producers", f"{self.topic}-{self.index}")
+
+    def read_on(self) -> bool:
+        """Read a piece of a long log for its producers; return whether that was all of it."""
+        if self._reading is not None:
+            try:
+                self._known = self._reading.step()
+            except StorageError as error:  # whoever asks is told
+                self._unreadable = error
+            if self._known is None and self._unreadable is None:
+                return False
+            self._reading = None
+        return True
+
+    def note_cleaned(self) -> None:
+        """Note that the log was compacted: what is read of its producers may lack an end."""
+        self._unreadable = None
+        if self._reading is not None:
+            self._reading.restart()
+
+    @property
+    def knows_producers(self) -> bool:
+        """Whether asking for `producers` reads nothing, or next to nothing."""
+        known = self._known
+        return known is not None and (not self._is_written_elsewhere or is_near(self.log, known.end_offset))
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which every transaction has ended. Raises StorageError, as `producers` does."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None:
+            return self.log.high_watermark
+        return max(unstable, self.log.log_start_offset)
+
+    def append_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, now: Now, *, is_commit: bool
+    ) -> None:
+        """Append the marker that ends a producer's transaction here, if it has one. Raises StorageError."""
+        producers = self.producers
+        batch = encode_marker(producer_id, epoch, coordinator_epoch, now.wall_ms, is_commit=is_commit)
+        base_offset = self.log.append(batch, leader_epoch=self.leader_epoch)
+        header = read_batch_header(batch)
+        aborted = producers.end_transaction(
+            header, base_offset, coordinator_epoch, now.wall_ms, is_commit=is_commit
+        )
+        if aborted is not None:
+            try:
+                append_aborted(self.log, aborted)
+            except StorageError as error:  # it is for Kafka alone, and is made again when the log stops
+                logger.error("%s: an aborted transaction is not in the index: %s", self.log.directory, error)
+
+    def leave_producers(self, *, keep_index: bool) -> None:
+        """Leave what is known of producers beside the log. Raises StorageError."""
+        log, known = self.log, self._known
+        if known is None or log.failure is not None:
+            return
+        if self._is_written_elsewhere and log.appended_bytes > _CATCH_UP_BYTES:
+            return  # what the stop before this one has left is as good for whoever asks
+        if len(known.producers) or known.producers.aborted or log.size >= _WORTH_BYTES:
+            if self._is_written_elsewhere and known.end_offset < log.log_end_offset:
+                self._known = ProducerReading(log, known).finish()
+            producers = self.producers
+            leave_producer_state(
+                log, producers.entries(), producers.aborted, producers.dumps(), keep_index=keep_index
+            )
+
+    def producers_writer(self) -> Callable[[], None] | None:
+        """Return what writes down, in any thread, the producers as of now; None when that is of little use yet.
+
+        It is where they are not known, or a start that lacks it has little to read, and where it would take long.
+        Raises StorageError, as what is returned does.
+        """
+        log, known = self.log, self._known
+        if log.appended_bytes - self._saved_bytes < _CATCH_UP_BYTES or log.failure is not None:
+            return None
+        if known is None or (self._is_written_elsewhere and known.end_offset < log.log_end_offset):
+            return None
+        producers = known.producers
+        if len(producers) + len(producers.aborted) > _MANY_PRODUCERS:
+            return None
+        self._saved_bytes = log.appended_bytes
+        write = producer_state_writer(log, producers.dumps())
+
+        def write_if_open() -> None:
+            with log.file_lock:
+                if not log.closed:
+                    write()
+
+        return write_if_open
+
+    def delete_records_before(self, offset: int) -> None:
+        """Let the log start at `offset`; its producers stay known.
+
+        After a restart that had to read the log only those that still have a batch in it are. Raises as the log does.
+        """
+        producers = self.producers  # read before the batches go; nothing has happened while they cannot be
+        self.log.delete_records_before(offset)
+        producers.forget_aborted_before(offset)
+
+    def expire_records_before(self, offset: int) -> None:
+        """Let the log start at `offset`, as `delete_records_before`; producers are not read back for it."""
+        self.log.delete_records_before(offset)
+        if self._known is not None:
+            self._known.producers.forget_aborted_before(offset)
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index})"
+
+
+class Topic:
+    """One topic.
+
+    configs     what was set for this topic, by Kafka's keys; everything else has the broker's value
+    config      what these come to
+    log_config  the part of `config` that the logs follow
+    partitions  by index; None until its log is opened
+    epochs      leader epochs that were looked up of partitions that are not open
+    """
+
+    __slots__ = ("config", "configs", "epochs", "is_internal", "log_config", "name", "partitions", "topic_id")
+
+    def __init__(self, entry: TopicEntry, config: TopicConfig) -> None:
+        self.name = entry.name
+        self.topic_id = entry.topic_id
+        self.is_internal = entry.name in INTERNAL_TOPICS
+        self.partitions: list[Partition | None] = [None] * entry.partition_count
+        self.epochs: dict[int, int] = {}
+        self.configure(config, entry.configs)
+
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions."""
+        return len(self.partitions)
+
+    @property
+    def open_partitions(self) -> list[Partition]:
+        """The partitions whose log is open."""
+        return [partition for partition in self.partitions if partition is not None]
+
+    def configure(self, config: TopicConfig, configs: Mapping[str, str]) -> None:
+        """Take over a configuration; the open logs follow it from their next roll on."""
+        self.config = config
+        self.configs = dict(configs)
+        self.log_config = LogConfig(config.effective_segment_bytes, config.index_interval_bytes)
+        for partition in self.open_partitions:
+            partition.log.config = self.log_config
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name}, {self.partition_count} partitions)"
+
+
+class Topics:
+    """All topics of a broker, by name and by id; every look-up costs O(1).
+
+    directory  whose catalogue they stand in
+    waiting    fetches that wait for records, by their connection
+    opener     opens long logs elsewhere; None: all are opened by whoever asks for them
+    version    grows whenever a topic comes, goes or gets more partitions; created_version is that of the last new one
+    """
+
+    def __init__(self, directory: DataDirectory, config: Config) -> None:
+        self.directory = directory
+        self.waiting: dict[object, dict[ParkedFetch, None]] = {}
+        self._config = config
+        self._inherited = TopicConfig.of(config, {})
+        self._by_name = {name: self._topic(entry) for name, entry in directory.topics.items()}
+        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
+        self._producer_ids = iter(range(0))
+        self.opener: LogOpener | None = None
+        self.version = self.created_version = 0
+        self._reported: dict[tuple[str, int], tuple[str, int | None]] = {}
+
+    def _topic(self, entry: TopicEntry) -> Topic:
+        """Return a topic; those without configurations of their own share one, which takes 30 us to make."""
+        return Topic(entry, TopicConfig.of(self._config, entry.configs) if entry.configs else self._inherited)
+
+    def names(self) -> list[str]:
+        """Return the names of all topics, sorted."""
+        return sorted(self._by_name)
+
+    def get(self, name: str) -> Topic | None:
+        """Return the topic called `name`."""
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """Return the topic with this id of 16 bytes."""
+        return self._by_id.get(topic_id)
+
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        """Return a topic's id and number of partitions; 16 zero bytes and 0 when there is no such topic."""
+        found = self._by_name.get(topic)
+        return (NO_TOPIC_ID, 0) if found is None else (found.topic_id, len(found.partitions))
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id, or None."""
+        found = self._by_id.get(topic_id)
+        return None if found is None else found.name
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """Return a partition, its log opened when this is its first use; None when there is none.
+
+        Raises StorageError when the log cannot be opened.
+        """
+        topic = self._by_name.get(name)
+        return None if topic is None else self.partition_of(topic, index)
+
+    def partition_of(self, topic: Topic, index: int) -> Partition | None:
+        """Return a partition of `topic`, as `partition` does."""
+        partitions = topic.partitions
+        if not 0 <= index < len(partitions):
+            return None
+        if partitions[index] is None and self.opener is not None:
+            self.opener.use(topic, index)
+        return partitions[index] or self.take_in(topic, index, self.opening(topic, index)())
+
+    def opening(
+        self, topic: Topic, index: int, is_abandoned: Callable[[], bool] = lambda: False
+    ) -> Callable[[], Opened]:
+        """Return what opens the log of a partition that is not in use, in any thread; it raises StorageError.
+
+        OpeningAbandonedError soon after `is_abandoned`, which it asks now and then, has said so.
+        """
+        open_log = self.directory.opening(topic.name, index, topic.log_config, is_abandoned)
+
+        def opened() -> Opened:
+            log = open_log()
+            is_on_disk = self._config.fsync == "never" or log.recovery_point >= log.log_end_offset
+            if not is_on_disk and not is_abandoned():
+                with suppress(StorageError):  # final, and `take_in` says so
+                    log.sync()  # a dead process left it to the system, and it is about to be served
+            try:
+                known = saved_producers(log)
+                if topic.name != OFFSETS_TOPIC:  # few ask for those, who then wait for the log to be read
+                    known = self._producers_of(topic, index, log, known, is_abandoned)
+            except (StorageError, OpeningAbandonedError):
+                with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
+                    log.close(sync=False)
+                raise
+            return Opened(log, known)
+
+        return opened
+
+    def _producers_of(
+        self, topic: Topic, index: int, log: Log, saved: Known | None, is_abandoned: Callable[[], bool]
+    ) -> Known | None:
+        """Read the producers of a log, behind what was saved; None when it is damaged."""
+        try:
+            return read_producers(log, is_abandoned, saved)
+        except StorageError as error:  # whoever asks for them is told as well
+            logger.error("%s-%d: its producers cannot be read: %s", topic.name, index, error)
+            return None
+
+    def take_in(self, topic: Topic, index: int, opened: Opened) -> Partition:
+        """Make an opened log that of its partition, and tell what was found. StorageError when the log has failed."""
+        log = opened.log
+        self.directory.take_in(topic.name, index, log)
+        if log.failure is not None:
+            raise log.failure
+        topic.epochs.pop(index, None)
+        if log.recovery is not None:
+            logger.warning(
+                "%s: the last %d bytes were cut, at byte %d: %s",
+                log.recovery.path,
+                log.recovery.dropped_bytes,
+                log.recovery.position,
+                log.recovery.reason,
+            )
+        for damage in log.damages:
+            logger.error("damaged: %s", damage)
+        partition = topic.partitions[index] = Partition(
+            topic.name, topic.topic_id, index, log, opened.known, self._read_later
+        )
+        self._reported.pop((topic.name, index), None)
+        return partition
+
+    def report(self, name: str, index: int, error: StorageError) -> None:
+        """Log why a partition cannot be used: once, as long as its log and the error stay as they are.
+
+        Clients try again many times a second.
+        """
+        topic = self._by_name.get(name)
+        partition = None
+        if topic is not None and index < topic.partition_count:
+            partition = topic.partitions[index]
+        state = str(error), None if partition is None else partition.log.log_end_offset
+        if self._reported.get((name, index)) != state:
+            self._reported[name, index] = state
+            logger.error("%s-%d: %s", name, index, error)
+
+    def _read_later(self, partition: Partition) -> bool:
+        """Have a long log that is served read for its producers, if the broker is up."""
+        if self.opener is None:
+            return False
+        self.opener.read_producers(partition)
+        return True
+
+    def all(self) -> list[Topic]:
+        """Return all topics."""
+        return list(self._by_name.values())
+
+    def open_partitions(self) -> Iterator[Partition]:
+        """Give every partition whose log is open."""
+        for topic in self._by_name.values():
+            yield from topic.open_partitions
+
+    def create(
+        self, name: str, partition_count: int, configs: Mapping[str, str] = MappingProxyType({})
+    ) -> Topic:
+        """Create one topic, as `create_several` does."""
+        (topic,) = self.create_several([NewTopic(name, partition_count, configs)])
+        return topic
+
+    def create_several(self, wanted: Sequence[NewTopic]) -> list[Topic]:
+        """Create topics, all or none. Costs one sync.
+
+        ConfigError for configs that Kafka refuses; ValueError for a name that exists or that Kafka does not allow.
+        Raises StorageError; there is then none of them.
+        """
+        if not wanted:
+            return []
+        for new in wanted:
+            check_topic_configs(new.configs)
+        created = [self._topic(entry) for entry in self.directory.create_topics(wanted)]
+        self._by_name |= {topic.name: topic for topic in created}
+        self._by_id |= {topic.topic_id: topic for topic in created}
+        self.version += 1
+        self.created_version = self.version
+        return created
+
+    def delete(self, name: str) -> Topic:
+        """Delete one topic, as `delete_several` does; return what it was."""
+        topic = self._by_name[name]
+        self.delete_several([name])
+        return topic
+
+    def delete_several(self, names: Iterable[str]) -> None:
+        """Delete topics and their logs. KeyError when there is none of a name; costs two syncs.
+
+        When StorageError comes, the topics may be gone already and their folders go later: ask `get`.
+        """
+        topics = [self._by_name[name] for name in names]
+        if self.opener is not None:
+            self.opener.forget({topic.name for topic in topics})
+        try:
+            self.directory.delete_topics(topic.name for topic in topics)
+        finally:
+            self.version += 1
+            for topic in topics:
+                if topic.name not in self.directory.topics:
+                    del self._by_name[topic.name], self._by_id[topic.topic_id]
+                    for key in [key for key in self._reported if key[0] == topic.name]:
+                        del self._reported[key]
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Give one topic more partitions, `total` in all, as `grow_several` does."""
+        self.grow_several({name: total})
+        return self._by_name[name]
+
+    def grow_several(self, totals: Mapping[str, int]) -> None:
+        """Give topics more partitions, as many in all as `totals` says by name; all of them or none. Costs one sync.
+
+        KeyError, ValueError for fewer than a topic has, StorageError.
+        """
+        entries = self.directory.topics
+        for name, total in totals.items():
+            if total < entries[name].partition_count:
+                raise ValueError(f"{name} has {entries[name].partition_count} partitions, not fewer: {total}")
+        self.directory.update_topics(
+            entries[name]._replace(partition_count=total) for name, total in totals.items()
+        )
+        for name, total in totals.items():
+            partitions = self._by_name[name].partitions
+            partitions += [None] * (total - len(partitions))
+        self.version += 1
+
+    def set_configs(self, name: str, configs: Mapping[str, str]) -> Topic:
+        """Replace everything that was set for a topic. KeyError, ConfigError, StorageError: nothing has changed."""
+        topic = self._by_name[name]
+        config = TopicConfig.of(self._config, configs)
+        self.directory.update_topic(self.directory.topics[name]._replace(configs=dict(configs)))
+        topic.configure(config, configs)
+        return topic
+
+    def new_producer_id(self) -> int:
+        """Return a producer id that was never returned before, over all restarts. Raises StorageError."""
+        producer_id = next(self._producer_ids, None)
+        if producer_id is None:
+            self._producer_ids = iter(self.directory.allocate_producer_ids())
+            producer_id = next(self._producer_ids)
+        return producer_id
+
+    def leave_producers(self) -> None:
+        """Leave what is known of producers beside their logs, for Kafka; what the disk refuses is told."""
+        for topic in self._by_name.values():
+            keep_index = "compact" in topic.config.cleanup_policy
+            for partition in topic.open_partitions:
+                try:
+                    partition.leave_producers(keep_index=keep_index)
+                except StorageError as error:
+                    logger.error("%s: its producers are not written down: %s", partition, error)
+
+    def close(self) -> None:
+        """Forget what waits; the logs are the data directory's to close."""
+        self.waiting.clear()

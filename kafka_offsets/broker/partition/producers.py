@@ -1,0 +1,344 @@
+"""Producers of one partition: which batch may come next, which one has come already, and which may be read.
+
+Each batch of an idempotent producer carries the producer's id and epoch and the sequence number of its first record.
+The last five batches of a producer are remembered, as many as a client may have in flight: one of them sent again is
+answered with the offset it got the first time.
+
+Batches of a transaction are not stable until its marker stands behind them, and nothing behind the first of them is:
+consumers that read committed records read up to the last stable offset, and are told which transactions were aborted.
+
+Sources: KIP-98; ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka 4.3.
+"""
+
+import struct
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import BatchHeader, Buffer, read_marker, read_records
+from kafka_offsets.storage.log.producer_state import AbortedEntry
+
+REMEMBERED_BATCHES = 5
+MAX_SEQUENCE = 2**31 - 1
+NO_EPOCH = -1
+_GREATEST_EPOCH = 2**15 - 1
+_BUMPED_SINCE = 2
+"""Since this version of transactions each has an epoch of its own (KIP-890)."""
+
+MAX_PRODUCERS = 1 << 16
+"""Producers remembered per partition; beyond it those idle for longest are forgotten. Kafka has no such bound."""
+
+_FORGOTTEN_AT_ONCE = 16
+"""At most so many producers are looked at when one comes."""
+
+EXPIRATION_MS = 86_400_000
+"""A producer idle for this long is forgotten: Kafka's default of producer.id.expiration.ms."""
+
+
+_COUNTS = struct.Struct(">ii")
+_PRODUCER = struct.Struct(">qhiqqB")
+_BATCH = struct.Struct(">iiqq")
+_ABORTED = struct.Struct(">qqqq")
+
+
+class AppendedBatch(NamedTuple):
+    """A batch that stands in the log.
+
+    timestamp  the latest of the batch, or when it was appended: what a repeated batch is answered with
+    """
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    timestamp: int
+
+
+class Producer:
+    """What is known of one producer id.
+
+    last_used_ms       wall time, 0 since the log was opened
+    last_timestamp     the latest of its last batch, or of its last marker
+    coordinator_epoch  of the transaction coordinator that wrote the last marker, -1 none
+    """
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "last_used_ms")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[AppendedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self.last_used_ms = 0
+        self.last_timestamp = -1
+        self.coordinator_epoch = -1
+
+
+class Attempt(NamedTuple):
+    """The first batch of a transaction that has come, and has not been appended: it may be refused, and sent again.
+
+    epoch            of its producer
+    lowest_sequence  of all that came; what is appended first may not lie after it
+    begins_at_0      whether it is of transaction version 2: a producer that is not known here begins with sequence 0
+    """
+
+    epoch: int
+    lowest_sequence: int
+    begins_at_0: bool
+
+
+def last_sequence(first_sequence: int, last_offset_delta: int) -> int:
+    """Return the sequence number of a batch's last record: behind the greatest int32 comes 0."""
+    sequence = first_sequence + last_offset_delta
+    return sequence if sequence <= MAX_SEQUENCE else sequence - MAX_SEQUENCE - 1
+
+
+class Producers:
+    """The producers of one partition, by id. Checking and adding a batch cost O(1)."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Producer] = {}  # in the order of their last use
+        self._open: dict[
+            int, int
+        ] = {}  # producer id -> first offset of its transaction, in the order of these
+        self._attempts: dict[int, Attempt] = {}  # in the order in which they began
+        self.aborted: list[AbortedEntry] = []
+
+    @classmethod
+    def of(cls, batches: Iterable[tuple[BatchHeader, Buffer]]) -> "Producers":
+        """Return the producers of a log, from its batches in order."""
+        producers = cls()
+        producers.take(batches)
+        return producers
+
+    def take(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+        """Take in further batches of the log, in order. Raises ProtocolError for a marker that does not parse."""
+        for header, data in batches:
+            if header.producer_id < 0:
+                continue
+            if not header.is_control:
+                self.add(header, header.base_offset, header.max_timestamp, 0)
+                continue
+            marker = next(map(read_marker, read_records(data, 0, header)), None)
+            if marker is not None:  # else compaction has taken it
+                is_commit, epoch = marker
+                self.end_transaction(header, header.base_offset, epoch, 0, is_commit=is_commit)
+
+    @classmethod
+    def loads(cls, data: bytes) -> "Producers":
+        """Return what `dumps` wrote down. Raises ValueError when that is not what it is."""
+        producers = cls()
+        try:
+            (count, aborted), at = _COUNTS.unpack_from(data), _COUNTS.size
+            for _ in range(count):
+                producer_id, epoch, coordinator_epoch, timestamp, first, batches = _PRODUCER.unpack_from(
+                    data, at
+                )
+                batches_at = at + _PRODUCER.size
+                at = batches_at + batches * _BATCH.size
+                producer = producers._by_id[producer_id] = Producer(epoch)
+                producer.coordinator_epoch, producer.last_timestamp = coordinator_epoch, timestamp
+                producer.batches.extend(map(AppendedBatch._make, _BATCH.iter_unpack(data[batches_at:at])))
+                if first >= 0:
+                    producers._open[producer_id] = first
+            if len(data) != at + aborted * _ABORTED.size:
+                raise ValueError(f"{len(data)} bytes of producers, {at} read")
+            producers.aborted = [*map(AbortedEntry._make, _ABORTED.iter_unpack(data[at:]))]
+        except struct.error as error:
+            raise ValueError(f"no producers: {error}") from error
+        producers._open = dict(sorted(producers._open.items(), key=lambda each: each[1]))
+        return producers
+
+    def dumps(self) -> bytes:
+        """Write down all that is known, save when each of them was used last: as of an opened log that is never."""
+        pieces = [_COUNTS.pack(len(self._by_id), len(self.aborted))]
+        for producer_id, each in self._by_id.items():
+            first = self._open.get(producer_id, -1)
+            fixed = each.epoch, each.coordinator_epoch, each.last_timestamp, first, len(each.batches)
+            pieces.append(_PRODUCER.pack(producer_id, *fixed))
+            pieces += [_BATCH.pack(*batch) for batch in each.batches]
+        pieces += [_ABORTED.pack(*each) for each in self.aborted]
+        return b"".join(pieces)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[tuple[int, Producer]]:
+        return iter(self._by_id.items())
+
+    def get(self, producer_id: int) -> Producer | None:
+        """Return what is known of a producer."""
+        return self._by_id.get(producer_id)
+
+    def open_from(self, producer_id: int) -> int | None:
+        """Return the first offset of a producer's open transaction, None when it has none."""
+        return self._open.get(producer_id)
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction open in this epoch."""
+        return producer_id in self._open and self._by_id[producer_id].epoch == epoch
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest open transaction, None when none is open."""
+        return next(iter(self._open.values()), None)
+
+    def aborted_in(self, start: int, end: int) -> list[AbortedEntry]:
+        """Return the aborted transactions that have records from `start` to before `end`."""
+        first = bisect_left(self.aborted, start, key=lambda each: each.marker_offset)
+        found = []
+        for each in islice(self.aborted, first, None):
+            if each.first_offset < end:
+                found.append(each)
+            if each.stable_offset >= end:
+                break
+        return found
+
+    def forget_aborted_before(self, offset: int) -> None:
+        """Let go of aborted transactions that ended before an offset, where the log now starts."""
+        del self.aborted[: bisect_left(self.aborted, offset, key=lambda each: each.marker_offset)]
+
+    def entries(self) -> "Iterator[messages.ProducerSnapshot.ProducerEntry]":
+        """Give what a snapshot of Kafka's holds of each producer."""
+        for producer_id, producer in self._by_id.items():
+            last = producer.batches[-1] if producer.batches else None
+            size = 0 if last is None else (last.last_sequence - last.first_sequence) & MAX_SEQUENCE
+            yield messages.ProducerSnapshot.ProducerEntry(
+                producer_id=producer_id,
+                epoch=producer.epoch,
+                last_sequence=-1 if last is None else last.last_sequence,
+                last_offset=-1 if last is None else last.base_offset + size,
+                offset_delta=size,
+                timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_first_offset=self._open.get(producer_id, -1),
+            )
+
+    def attempt(self, header: BatchHeader, *, begins_at_0: bool) -> None:
+        """Note a batch that begins a transaction here, before it is known whether it may.
+
+        Kept in memory alone, until a transactional batch or a marker of the producer is appended, or MAX_PRODUCERS have
+        attempts that are later. Source: ProducerStateManager.maybeCreateVerificationStateEntry.
+        """
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        known = self._attempts.get(producer_id)
+        if known is None:
+            if len(self._attempts) >= MAX_PRODUCERS:
+                del self._attempts[next(iter(self._attempts))]
+            self._attempts[producer_id] = Attempt(epoch, sequence, begins_at_0)
+        elif epoch > known.epoch or (epoch == known.epoch and sequence < known.lowest_sequence):
+            self._attempts[producer_id] = Attempt(epoch, sequence, known.begins_at_0)
+
+    def check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
+        """Return NONE when the batch may be appended, the batch it repeats, or why it is refused.
+
+        INVALID_PRODUCER_EPOCH for an older epoch; OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, for an old batch that is
+        no longer remembered, for a new epoch that does not begin at 0, and for what lies after a refused batch of a
+        transaction; INVALID_TXN_STATE for a batch outside the
+        transaction that its producer has open. Of a producer that is not known here any sequence is accepted: its
+        records may have been deleted.
+        """
+        found = self._check(header)
+        if found is ErrorCode.NONE and header.producer_id in self._open and not header.is_transactional:
+            return ErrorCode.INVALID_TXN_STATE
+        return found
+
+    def _check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
+        producer = self._by_id.get(header.producer_id)
+        attempt = self._attempts.get(header.producer_id)
+        first = header.base_sequence
+        is_late = attempt is not None and first > (
+            0 if producer is None and attempt.begins_at_0 else attempt.lowest_sequence
+        )
+        if producer is None and header.producer_epoch < NO_EPOCH:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if producer is None:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_late else ErrorCode.NONE
+        if header.producer_epoch == producer.epoch:
+            last = last_sequence(first, header.last_offset_delta)
+            for batch in producer.batches:
+                if batch.first_sequence == first and batch.last_sequence == last:
+                    return batch
+            expected = last_sequence(producer.batches[-1].last_sequence, 1) if producer.batches else 0
+        elif header.producer_epoch < producer.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        else:
+            expected = 0
+        if is_late or (first != expected and producer.epoch != NO_EPOCH):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return ErrorCode.NONE
+
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> ErrorCode:
+        """Say whether an administrator may end the transaction of a producer.
+
+        INVALID_PRODUCER_EPOCH unless the epoch is the producer's or a later one, of transaction version 2 a later one
+        or that of a marker written again; TRANSACTION_COORDINATOR_FENCED for an older coordinator.
+        """
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            return ErrorCode.NONE
+        is_late = epoch < producer.epoch
+        if transaction_version >= _BUMPED_SINCE and epoch == producer.epoch:
+            is_late = producer_id in self._open and epoch != _GREATEST_EPOCH
+        if is_late:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if producer.coordinator_epoch > coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
+    def add(self, header: BatchHeader, base_offset: int, timestamp: int, wall_ms: int) -> None:
+        """Remember a batch of records that was appended at `base_offset`."""
+        producer = self._use(header, timestamp, wall_ms)
+        first = header.base_sequence
+        last = last_sequence(first, header.last_offset_delta)
+        producer.batches.append(AppendedBatch(first, last, base_offset, timestamp))
+        if header.is_transactional and header.producer_id not in self._open:
+            self._open[header.producer_id] = base_offset
+            self._attempts.pop(header.producer_id, None)
+
+    def end_transaction(
+        self, header: BatchHeader, base_offset: int, coordinator_epoch: int, wall_ms: int, *, is_commit: bool
+    ) -> AbortedEntry | None:
+        """Remember a marker: it has no sequence number, and may bring a new epoch.
+
+        Returns the transaction that it has aborted, if there was one.
+        """
+        producer = self._use(header, header.max_timestamp, wall_ms)
+        producer.coordinator_epoch = coordinator_epoch
+        self._attempts.pop(header.producer_id, None)
+        first_offset = self._open.pop(header.producer_id, None)
+        if first_offset is not None and not is_commit:
+            stable = self.first_unstable_offset
+            ended = base_offset + 1 if stable is None else stable
+            self.aborted.append(AbortedEntry(header.producer_id, first_offset, base_offset, ended))
+            return self.aborted[-1]
+        return None
+
+    def _use(self, header: BatchHeader, timestamp: int, wall_ms: int) -> Producer:
+        producer = self._by_id.pop(header.producer_id, None)
+        if producer is None:
+            self._forget_idle(wall_ms)
+            producer = Producer(header.producer_epoch)
+        elif producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        self._by_id[header.producer_id] = producer
+        producer.last_used_ms, producer.last_timestamp = wall_ms, timestamp
+        return producer
+
+    def _forget_idle(self, wall_ms: int) -> None:
+        """Make room for one more producer; costs what it forgets. Those with an open transaction stay."""
+        for _ in range(_FORGOTTEN_AT_ONCE):
+            oldest = next(iter(self._by_id), None)
+            if oldest is None:
+                return
+            last_used_ms = self._by_id[oldest].last_used_ms
+            is_idle = last_used_ms and wall_ms - last_used_ms >= EXPIRATION_MS
+            if not is_idle and len(self._by_id) < MAX_PRODUCERS:
+                return
+            producer = self._by_id.pop(oldest)
+            if oldest in self._open:
+                self._by_id[oldest] = producer

@@ -1,0 +1,131 @@
+"""How far each log is known to be on the disk, written down while the broker serves.
+
+Beside it goes what is known of the segments before that point, of large logs whose content a snapshot has, and what is
+known of the producers of logs that have grown much: a start after a crash need not read these. Before it is written,
+logs are looked for that somebody has removed.
+
+After a crash a start verifies what lies behind that point, and takes nothing before it for a torn tail. Only what a
+sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, with `never` what has ended of it.
+
+Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as often and for the same reason.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.core import BrokerCore
+
+logger = new_logger(__name__)
+
+
+class RecoveryPoints:
+    """Moves the recovery points of a broker's logs where nobody waits for a sync, and writes them down.
+
+    The recovery-point-offset-checkpoint is written every `log.flush.offset.checkpoint.interval.ms`.
+    """
+
+    def __init__(self, core: "BrokerCore") -> None:
+        self._core = core
+        self._interval_ms = max(core.config.log_flush_offset_checkpoint_interval_ms, 1)
+        self._stopped = False
+        self._ending: set[Log] = set()
+
+    def start(self, now: Now) -> None:
+        """Write it from now on."""
+        if not self._stopped and self._core.directory.files.outlives_process:
+            self._core.after_interval(self._interval_ms, self._write)
+
+    def sync_ended(self, logs: Iterable[Log]) -> None:
+        """Have the segments of logs synced that have ended, as Kafka does whatever the policy. Nobody waits for it."""
+        for log in logs:
+            if log.has_ended_unsynced and log not in self._ending:
+                self._ending.add(log)
+                self._sync_ended(log)
+
+    def _sync_ended(self, log: Log) -> None:
+        def sync() -> None:
+            if not log.closed:
+                log.sync_ended()
+
+        def done(error: StorageError | None) -> None:
+            self._ending.discard(log)
+            if error is not None and not log.closed:
+                logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
+                self._core.runtime.give_up_failed()
+
+        self._core.background(sync, done)
+
+    def stop(self) -> None:
+        """Write it no more: the stop does."""
+        self._stopped = True
+
+    def _write(self, now: Now) -> None:
+        if self._stopped:
+            return
+        write_points = self._core.directory.recovery_points_writer()
+        logs = self._core.snapshots.large_logs()
+        open_logs = list(self._core.directory.logs.values())
+
+        def write() -> None:
+            _check_present(open_logs)
+            write_points()
+            for log in logs:
+                try:
+                    log.summary.leave(ended_only=True)
+                except StorageError as error:
+                    if not log.closed:
+                        logger.warning("%s: a start after a crash will be slow: %s", log.directory, error)
+
+        self._core.background(write, self._written)
+
+    def _written(self, error: StorageError | None) -> None:
+        if error is not None:
+            logger.error("the recovery points are not written: %s", error)
+        self._core.runtime.give_up_failed()
+        now = self._core.clock.now()
+        self.start(now)
+        self._write_producers([*self._core.topics.open_partitions()], now)
+
+    def _write_producers(self, partitions: list[Partition], now: Now) -> None:
+        """Write down the producers of the next log that has grown much, and so on, a turn for each of them."""
+        while partitions and not self._stopped:
+            partition = partitions.pop()
+            try:
+                write = partition.producers_writer()
+            except StorageError as error:
+                _tell_unwritten(partition, error)
+                continue
+            if write is not None:
+                self._core.background(write, partial(self._producers_written, partition, partitions))
+                return
+
+    def _producers_written(
+        self, partition: Partition, others: list[Partition], error: StorageError | None
+    ) -> None:
+        if error is not None:
+            _tell_unwritten(partition, error)
+        self._core.pause(1, partial(self._write_producers, others))
+
+
+def _check_present(logs: Iterable[Log]) -> None:
+    """Look for logs that somebody has removed: without a sync nothing else says so."""
+    removed = []
+    for log in logs:
+        try:
+            log.check_present()
+        except StorageError as error:
+            removed.append(error)
+    if removed:
+        logger.error("%d logs take no more writes, such as %s", len(removed), removed[0])
+
+
+def _tell_unwritten(partition: Partition, error: StorageError) -> None:
+    logger.warning("%s: a start after a crash has to read its producers: %s", partition, error)

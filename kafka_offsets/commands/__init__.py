@@ -1,0 +1,1 @@
+"""Subcommands of `kafka-offsets`, one module each; `cli.py` finds them."""

@@ -1,0 +1,149 @@
+"""`kafka-offsets check`: a data directory, or the folder of one partition, verified by reading alone.
+
+Joins what the storage knows of files with what the coordinator knows of records.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.partition.producers import Producers
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
+from kafka_offsets.coordinator.transactions import records as transaction_records
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol.records import Record
+from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, partition_folders
+from kafka_offsets.storage.files import ReadOnlyFiles
+from kafka_offsets.storage.folder_facts import Facts, batch_before
+from kafka_offsets.storage.log.opening import PARTITION_METADATA
+from kafka_offsets.storage.log.producer_state import PRODUCER_STATE, decode_state
+from kafka_offsets.storage.log.segment import LOG_SUFFIX
+from kafka_offsets.storage.repair.check import Checker, Finding, Kind
+
+
+def check_offsets_record(record: Record) -> None:
+    """Raise ProtocolError unless a record of the offsets topic parses; one of an unknown type does."""
+    if record.key is None:
+        raise ProtocolError("it has no key")
+    key = stored.parse_key(record.key)
+    if record.value is None:
+        return
+    if isinstance(key, stored.OffsetKey):
+        stored.parse_offset_value(record.value, record.offset)
+    elif isinstance(key, stored.GroupKey):
+        stored.parse_group_value(record.value)
+    elif isinstance(key, ConsumerKey):
+        consumer_records.parse_value(key.type, record.value)
+
+
+def check_transaction_record(record: Record) -> None:
+    """Raise ProtocolError unless a record of the topic of transactions parses; one of an unknown version does."""
+    if record.key is None:
+        raise ProtocolError("it has no key")
+    transaction_records.parse_key(record.key)
+    if record.value is not None:
+        transaction_records.parse_value(record.value)
+
+
+def check_snapshot(data: bytes, facts: Facts) -> str | None:
+    """Say why the snapshot beside a log will be ignored, or None; a start looks at the log behind it as well."""
+    try:
+        snapshot = Snapshot(data)
+    except UnusableSnapshotError as error:
+        return str(error)
+    head, tail = snapshot.head, snapshot.tail
+    partition = int(facts.folder.rpartition("-")[2])
+    if (head.topic_id, head.partition) != (facts.topic_id, partition) or (
+        facts.cluster_id is not None and facts.cluster_id != head.cluster_id
+    ):
+        return "it is of another cluster, topic or partition"
+    if head.log_start_offset != facts.start_offset:
+        return f"the log begins at offset {facts.start_offset}, {head.log_start_offset} when it was taken"
+    if not facts.start_offset <= head.replay_from <= tail.end_offset <= facts.end_offset:
+        return f"it may hold records up to offset {tail.end_offset}, and the log ends at {facts.end_offset}"
+    found = batch_before(facts, tail.end_offset)
+    if found is None or tuple(found) != tuple(tail):
+        return f"the batch before offset {tail.end_offset} is another one now"
+    return None
+
+
+def check_producer_state(data: bytes, facts: Facts) -> str | None:
+    """Say why what a log has saved of its producers will be ignored, or None."""
+    saved = decode_state(data)
+    if saved is None:
+        return "its checksum or its version is wrong"
+    if not facts.start_offset < saved.end_offset <= facts.end_offset:
+        return (
+            f"it is of offset {saved.end_offset}, and the log goes "
+            f"from {facts.start_offset} to {facts.end_offset}"
+        )
+    found = batch_before(facts, saved.end_offset)
+    if found is None or (found.base_offset, found.crc) != (saved.base_offset, saved.batch_crc):
+        return f"the batch before offset {saved.end_offset} is another one now"
+    try:
+        Producers.loads(saved.known)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def is_partition_folder(directory: Path) -> bool:
+    """Tell whether a directory is the folder of one partition, by its name and what is in it."""
+    if not partition_folders([directory.name]):
+        return False
+    return (directory / PARTITION_METADATA).exists() or any(directory.glob(f"*{LOG_SUFFIX}"))
+
+
+def existing_directory(path: Path) -> Path:
+    """Return the absolute path of a directory. Raises StorageError when it is none."""
+    path = path.resolve()
+    if not path.is_dir():
+        raise StorageError("not a directory" if path.exists() else "no such directory", str(path))
+    return path
+
+
+def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
+    """Check a directory; give a line for each finding and one for all, and whether it speaks of damage.
+
+    as_json  an object a line
+    Raises StorageError when it cannot be read or a broker uses it.
+    """
+    directory = existing_directory(directory)
+    is_folder = is_partition_folder(directory)
+    files = ReadOnlyFiles(directory.parent if is_folder else directory)
+    lock = files.lock(LOCK)
+    try:
+        records = {OFFSETS_TOPIC: check_offsets_record, TRANSACTIONS_TOPIC: check_transaction_record}
+        checker = Checker(
+            files, records, {SNAPSHOT_FILE: check_snapshot, PRODUCER_STATE: check_producer_state}
+        )
+        findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
+        found = dict.fromkeys(Kind, 0)
+        for finding in findings:
+            found[finding.kind] += 1
+            yield _line(finding, as_json=as_json), finding.kind is not Kind.ADVICE
+        if not is_folder and not checker.counts.partitions and not files.exists(META_PROPERTIES):
+            raise StorageError("no partition of a topic is in it", str(directory))
+        yield _summary(checker, found, as_json=as_json), False
+    finally:
+        lock.release()
+
+
+def _line(finding: Finding, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps(finding._asdict())
+    where = finding.path if finding.position is None else f"{finding.path} at byte {finding.position}"
+    return f"{where}: {finding.kind.value}: {finding.message}"
+
+
+def _summary(checker: Checker, found: dict[Kind, int], *, as_json: bool) -> str:
+    counts = checker.counts.as_dict()
+    if as_json:
+        return json.dumps(counts | {kind.value: number for kind, number in found.items()})
+    read = ", ".join(f"{number} {name}" for name, number in counts.items())
+    return f"{read}; " + ", ".join(f"{kind.value}: {number}" for kind, number in found.items())

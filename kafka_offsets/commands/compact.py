@@ -1,0 +1,143 @@
+"""`kafka-offsets compact`: the logs of a data directory that no broker uses, compacted to the end; or what would go."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.topic import TopicConfig
+from kafka_offsets.broker.partition.compacted import Compacted
+from kafka_offsets.broker.partition.log_cleaner import adopted_configs, cleanup_policy, compaction_config
+from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.clock import Now
+from kafka_offsets.commands.check import existing_directory, is_partition_folder
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns
+from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, DataDirectory, partition_folders
+from kafka_offsets.storage.files import DiskFiles, Files, ReadOnlyFiles
+from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.overlay import OverlayFiles
+
+_ONE_ROUND = 1 << 62
+"""A map of keys without a bound: what all rounds together would do is what one would do that has room for all keys."""
+
+_NOTHING = "no partition of a topic that is compacted is in it"
+
+
+def compact_directory(
+    directory: Path, config: Config, now: Now, *, dry_run: bool = False, include_active: bool = False
+) -> Iterator[Compacted]:
+    """Compact every topic of a data directory whose policy says so, or the folder of one partition of such a topic.
+
+    A folder that stands in no data directory, as a copy of one does, has no policy and is compacted.
+
+    include_active  begin a new segment in each log before, so that the active one is not spared
+    Gives what became of each partition that holds something, then the sum. Raises StorageError when the directory
+    cannot be used.
+    """
+    directory = existing_directory(directory)
+    is_folder = is_partition_folder(directory)
+    root = directory.parent if is_folder else directory
+    if not is_folder and not _is_data_directory(root):
+        raise StorageError(_NOTHING, str(directory))
+    files: Files = OverlayFiles(ReadOnlyFiles(root)) if dry_run else DiskFiles(root)
+    run = _Run(now, dry_run, include_active)
+    total = Compacted("in all")
+    found = (
+        run.lone_folder(files, directory.name, config)
+        if is_folder and not (root / META_PROPERTIES).exists()
+        else run.data_directory(files, config, directory.name if is_folder else None)
+    )
+    count = 0
+    for each in found:
+        count += 1
+        if each is None:
+            continue
+        total = total.plus(each)
+        yield each
+    if not count:
+        raise StorageError(_NOTHING, str(directory))
+    yield total
+
+
+def _is_data_directory(root: Path) -> bool:
+    """Tell whether a broker has used a directory; opening another one would make it a data directory."""
+    try:
+        return (root / META_PROPERTIES).exists() or any(is_partition_folder(each) for each in root.iterdir())
+    except OSError as error:
+        raise StorageError(error.strerror or str(error), str(root)) from error
+
+
+class _Run(NamedTuple):
+    now: Now
+    dry_run: bool
+    include_active: bool
+
+    def data_directory(self, files: Files, config: Config, folder: str | None) -> Iterator[Compacted | None]:
+        """Compact the logs of a data directory, or only that of one folder; None is for one that holds nothing."""
+        with ExitStack() as closing:
+            directory = DataDirectory(files, adopted_configs=partial(adopted_configs, config))
+            closing.callback(directory.close)
+            logged = {f"{topic}-{index}" for topic, index in directory.unopened()}
+            topics = Topics(directory, config)
+            wanted = None if folder is None else folder.rpartition("-")[0]
+            for topic in topics.all():
+                policy = cleanup_policy(topic)
+                if "compact" not in policy:
+                    if wanted == topic.name:
+                        message = f"its topic is not compacted: cleanup.policy is {','.join(sorted(policy))}"
+                        raise StorageError(message, folder)
+                    continue
+                rules = compaction_config(config, topic.config)
+                for index in range(topic.partition_count):
+                    name = f"{topic.name}-{index}"
+                    if name != folder and folder is not None:
+                        continue
+                    if name not in logged:  # nobody has used it, and opening it would make its folder
+                        yield None
+                        continue
+                    try:
+                        partition = topics.partition_of(topic, index)
+                        assert partition is not None
+                        if folder is None and not partition.log.size:
+                            yield None
+                            continue
+                        done, end_offset = self.compact(partition.log, rules)
+                        if end_offset is not None:
+                            directory.set_cleaned_to(topic.name, index, end_offset)
+                    except StorageError as error:
+                        done = Compacted(name, error=str(error))
+                    yield done
+
+    def lone_folder(self, files: Files, folder: str, config: Config) -> Iterator[Compacted]:
+        """Compact a partition's folder that stands in no data directory."""
+        lock = files.lock(LOCK)
+        try:
+            ((topic, _, _),) = partition_folders([folder])
+            topic_config = TopicConfig.of(config, adopted_configs(config, topic))
+            log_config = LogConfig(topic_config.effective_segment_bytes, topic_config.index_interval_bytes)
+            try:
+                log = Log.open(files, folder, log_config)
+                try:
+                    done, _ = self.compact(log, compaction_config(config, topic_config))
+                finally:
+                    log.close()
+            except StorageError as error:
+                done = Compacted(folder, error=str(error))
+            yield done
+        finally:
+            lock.release()
+
+    def compact(self, log: Log, config: CompactionConfig) -> tuple[Compacted, int | None]:
+        """Compact one log; return what became of it, and up to where."""
+        if self.include_active:
+            log.roll()
+        if self.dry_run:
+            config = config._replace(dedupe_buffer_bytes=_ONE_ROUND)
+        size, segments = log.size, len(log.segments)
+        results = compact(log, config, self.now.wall_ms, dry_run=self.dry_run, columns=load_columns())
+        if not results:
+            return Compacted.of(log.directory, results, size, segments), None
+        return Compacted.of(log.directory, results, size, segments), results[-1].end_offset

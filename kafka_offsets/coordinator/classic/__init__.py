@@ -1,0 +1,1 @@
+"""Classic groups: members, generations and rebalances of the JoinGroup protocol."""

@@ -1,0 +1,306 @@
+"""JoinGroup: who may become a member, under which id, and whether the group rebalances for it.
+
+Source: GroupMetadataManager.classicGroupJoin and below of Kafka 4.3; KIP-394 (member ids), KIP-345 (static members).
+"""
+
+from __future__ import annotations
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.classic import rebalance
+from kafka_offsets.coordinator.classic.group import PENDING_TIMER, ClassicGroup, GroupState, Member
+from kafka_offsets.coordinator.classic.rebalance import Draft, join_error, joined
+from kafka_offsets.coordinator.consumer import classic_members
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.result import RequestContext, Result
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+_MEMBER_ID_REQUIRED_SINCE = 4
+"""From this version on a member is told its id first and joins with it (KIP-394)."""
+
+_SKIP_ASSIGNMENT_SINCE = 9
+"""From this version on a leader can be told that its group needs no new assignment (KIP-814)."""
+
+_UNKNOWN_MEMBER = ""
+
+_MAX_STRING_BYTES = 32767
+"""What a string of GroupMetadataKey and of GroupMetadataValue holds."""
+
+_MEMBER_ID_TAIL = 37
+"""What a new member id has behind the client or instance id: a hyphen and a UUID."""
+
+_MAX_PENDING = 10_000
+"""So many member ids of a group may be handed out and not used yet; Kafka hands out any number."""
+
+
+class _Joining:
+    """A join that is being decided."""
+
+    def __init__(
+        self, shard: Shard, request: messages.JoinGroupRequest, context: RequestContext, now: Now
+    ) -> None:
+        self.draft = Draft(shard, now)
+        self.shard = shard
+        self.request = request
+        self.context = context
+        self.now = now
+        self.protocols: dict[str, bytes] = {}
+        for protocol in request.protocols:
+            self.protocols.setdefault(protocol.name, protocol.metadata)
+        self.rebalance_timeout_ms = request.rebalance_timeout_ms
+        if context.api_version == 0:
+            self.rebalance_timeout_ms = request.session_timeout_ms
+
+    def refuse(self, error: ErrorCode, member_id: str) -> None:
+        """Answer an error."""
+        self.draft.reply(self.context, join_error(error, member_id, self.context.api_version))
+
+    def update(self, group: ClassicGroup, member: Member) -> None:
+        """Let the member be as this request says, and the request wait."""
+        group.change(member, self.protocols, self.rebalance_timeout_ms, self.request.session_timeout_ms)
+        rebalance.park_join(self.draft, group, member, self.context)
+
+
+def join(shard: Shard, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
+    """Let a member join, or join again. It is answered when the group's next generation is made, or with an error."""
+    joining = _Joining(shard, request, context, now)
+    error = _check_request(shard, request, context)
+    if error is not ErrorCode.NONE:
+        joining.refuse(error, request.member_id)
+        return joining.draft.result()
+    group = shard.groups.get(request.group_id)
+    if isinstance(group, ClassicGroup):
+        _decide(joining, group)
+    elif group is not None and not group.is_empty:
+        return classic_members.join(shard, group, request, context, now)
+    elif request.member_id != _UNKNOWN_MEMBER:
+        joining.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+    else:
+        _create_group(joining)
+    return joining.draft.result()
+
+
+def fail_join(
+    request: messages.JoinGroupRequest, error: ErrorCode, api_version: int
+) -> messages.JoinGroupResponse:
+    """Refuse a join with `error`."""
+    return join_error(error, request.member_id, api_version)
+
+
+def _check_request(shard: Shard, request: messages.JoinGroupRequest, context: RequestContext) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    settings = shard.settings
+    low, high = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not low <= request.session_timeout_ms <= high:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    if not _can_be_stored(request, context):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.NONE
+
+
+def _can_be_stored(request: messages.JoinGroupRequest, context: RequestContext) -> bool:
+    """Whether the strings fit into a record of the group: those of requests may be longer from version 6 on.
+
+    Real Kafka takes them, and fails when the generation is to be written.
+    """
+    prefix = context.client_id if request.group_instance_id is None else request.group_instance_id
+    room = _MAX_STRING_BYTES if request.member_id else _MAX_STRING_BYTES - _MEMBER_ID_TAIL
+    strings = [request.group_id, request.protocol_type, context.client_host]
+    strings += [protocol.name for protocol in request.protocols]
+    return _fits(prefix, room) and all(_fits(string, _MAX_STRING_BYTES) for string in strings)
+
+
+def _fits(string: str, max_bytes: int) -> bool:
+    """Whether `string` has at most so many bytes of UTF-8, where a character has at most 4."""
+    return len(string) * 4 <= max_bytes or len(string.encode()) <= max_bytes
+
+
+def _create_group(joining: _Joining) -> None:
+    """Make a group for its first member. It exists, and is stored, even if that join is refused."""
+    shard, group_id = joining.shard, joining.request.group_id
+    previous = shard.groups.get(group_id)
+    if isinstance(previous, ConsumerGroup):  # it is empty, and gives way
+        joining.draft.records += previous.tombstones()
+        previous.drop_timers(shard.timers)
+        shard.let_go(previous)
+    group = shard.groups[group_id] = ClassicGroup(group_id, joining.now.wall_ms)
+    group.is_recorded = True
+    _decide(joining, group)
+    joining.draft.records.append(group.first_record())
+
+    def undo() -> None:
+        # With members it goes on: its first generation is stored whole.
+        if shard.groups.get(group_id) is group and not group.members:
+            del shard.groups[group_id]
+            group.drop_timers(shard.timers)
+            if previous is not None:
+                shard.leaving.pop(group_id, None)
+                shard.groups[group_id] = previous
+            elif shard.offsets.has_group(group_id):
+                shard.groups[group_id] = ClassicGroup(group_id)
+
+    joining.draft.undo = undo
+
+
+def _decide(joining: _Joining, group: ClassicGroup) -> None:
+    request = joining.request
+    member_id = request.member_id
+    if not _has_room(group, member_id, joining.shard.settings.group_max_size):
+        joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, _UNKNOWN_MEMBER)
+        group.remove(member_id, joining.shard.timers)
+        # Real Kafka lets the others wait for the rebalance timeout, though nobody is missing any more.
+        rebalance.complete_if_all_joined(joining.draft, group)
+    elif group.state is GroupState.DEAD:
+        joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+    elif not group.supports(request.protocol_type, joining.protocols):
+        joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+    elif member_id == _UNKNOWN_MEMBER:
+        _join_new(joining, group)
+    elif member_id in group.pending:
+        if request.group_instance_id is None:
+            _add(joining, group, member_id)
+        else:  # static members are given no such ids; real Kafka trips over it, and this is what its client hears
+            joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, _UNKNOWN_MEMBER)
+    else:
+        error = group.check_member(member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            joining.refuse(error, member_id)
+        else:
+            _rejoin(joining, group, group.members[member_id])
+
+
+def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
+    """Whether the group takes one more.
+
+    While it prepares a rebalance those count that have joined, which lets the last to rejoin of an oversized group go.
+    """
+    if group.state in (GroupState.EMPTY, GroupState.DEAD):
+        return True
+    member = group.members.get(member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return (member is not None and member.join is not None) or group.joined < max_size
+    return member is not None or len(group.members) < max_size
+
+
+def _join_new(joining: _Joining, group: ClassicGroup) -> None:
+    """Decide about a member without an id: it is given one."""
+    instance_id = joining.request.group_instance_id
+    if instance_id is None:
+        member_id = joining.shard.new_member_id(joining.context.client_id)
+        if joining.context.api_version < _MEMBER_ID_REQUIRED_SINCE:
+            _add(joining, group, member_id)
+        else:
+            _hand_out(joining, group, member_id)
+        return
+    member_id = joining.shard.new_member_id(instance_id)
+    old_id = group.static_members.get(instance_id)
+    if old_id is None:
+        _add(joining, group, member_id)
+    else:
+        _replace(joining, group, group.members[old_id], member_id)
+
+
+def _hand_out(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
+    """Tell a client the member id to join with; it is good for one session timeout."""
+    if len(group.pending) >= _MAX_PENDING:
+        joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, _UNKNOWN_MEMBER)
+        return
+    due_ms = joining.now.mono_ms + joining.request.session_timeout_ms
+    group.pending[member_id] = due_ms
+    joining.shard.timers.schedule(due_ms, PENDING_TIMER, group.group_id, member_id)
+    joining.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+
+
+def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
+    """Add a member and rebalance.
+
+    It sends no heartbeats while its join is parked, and a client that gave up cannot be told from one that waits; so
+    it is given a longer, fixed time for the whole of its first rebalance.
+    """
+    request, context = joining.request, joining.context
+    member = Member(
+        member_id,
+        request.group_instance_id,
+        context.client_id,
+        context.client_host,
+        joining.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        joining.protocols,
+        join=context,
+        is_new=True,
+    )
+    if not group.members:
+        group.protocol_type = request.protocol_type
+    if group.state is GroupState.PREPARING_REBALANCE and group.is_initial:
+        group.newcomers = True
+    group.add(member)
+    group.use_pending(member_id, joining.shard.timers)
+    group.arm(member, joining.shard.timers, joining.now, joining.shard.settings.new_member_join_timeout_ms)
+    rebalance.begin_or_complete(joining.draft, group)
+
+
+def _rejoin(joining: _Joining, group: ClassicGroup, member: Member) -> None:
+    """Decide about a member that joins again: it may be told of the current generation when it has not changed."""
+    is_leader, version = member.member_id == group.leader, joining.context.api_version
+    unchanged = member.offers(joining.protocols)
+    if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
+        # The answer to its first join got lost.
+        joining.draft.reply(joining.context, joined(group, member, version, with_members=is_leader))
+    elif group.state is GroupState.STABLE and unchanged and not is_leader:
+        joining.draft.reply(joining.context, joined(group, member, version, with_members=False))
+    else:
+        # A leader joins a stable group when it wants a new assignment: the topics have changed.
+        joining.update(group, member)
+        rebalance.begin_or_complete(joining.draft, group)
+
+
+def _replace(joining: _Joining, group: ClassicGroup, old: Member, member_id: str) -> None:
+    """Let a static member that was restarted take its own place under a new member id; the old id is fenced."""
+    draft = joining.draft
+    old_leader = group.leader
+    member = group.rename_static_member(old, member_id, joining.shard.timers)
+    rebalance.refuse_join(draft, group, old, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
+    rebalance.refuse_sync(draft, old, ErrorCode.FENCED_INSTANCE_ID)
+    group.arm(member, joining.shard.timers, joining.now)
+    joining.update(group, member)
+    if group.state is GroupState.STABLE:
+        if group.choose_protocol() == group.protocol:
+            _confirm(joining, group, old, member, old_leader or "")
+        else:
+            rebalance.begin(draft, group)
+    elif group.state is GroupState.COMPLETING_REBALANCE:
+        # The leader has been told the old member id and would assign nothing to the new one.
+        rebalance.begin(draft, group)
+    else:
+        rebalance.complete_if_all_joined(draft, group)
+
+
+def _confirm(joining: _Joining, group: ClassicGroup, old: Member, member: Member, old_leader: str) -> None:
+    """Answer a restarted static member without a rebalance: it keeps its assignment, the new id is stored.
+
+    A leader that understands skip_assignment is told the members and to assign nothing; older ones are told the
+    leader's id of before, so that they do not take themselves for the leader.
+    """
+    member.join = None
+    group.joined -= 1
+    version = joining.context.api_version
+    if version >= _SKIP_ASSIGNMENT_SINCE:
+        is_leader = member.member_id == group.leader
+        answer = joined(group, member, version, with_members=is_leader)
+        answer.skip_assignment = is_leader
+    else:
+        answer = joined(group, member, version, with_members=False)
+        answer.leader = old_leader
+    joining.draft.reply(joining.context, answer)
+    joining.draft.records.append(group.record())
+    shard, now = joining.shard, joining.now
+
+    def undo() -> None:
+        if group.members.get(member.member_id) is not member or member.join is not None:
+            return
+        group.change(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
+        group.arm(group.rename_static_member(member, old.member_id, shard.timers), shard.timers, now)
+
+    joining.draft.undo = undo

@@ -1,0 +1,226 @@
+"""Being in a classic group: Heartbeat and LeaveGroup; and looking at groups: Describe-, List- and DeleteGroups.
+
+Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import rebalance
+from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.classic.rebalance import Draft
+from kafka_offsets.coordinator.consumer import classic_members
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.group import GroupState as ConsumerState
+from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.shard import Group, Shard
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+_LEAVE_SEVERAL_SINCE = 3
+"""From this version of LeaveGroup on several members leave in one request, each with its own answer (KIP-345)."""
+
+_DESCRIBE_MISSING_SINCE = 6
+"""From this version of DescribeGroups on a missing group is an error (KIP-1043)."""
+
+
+def heartbeat(shard: Shard, request: messages.HeartbeatRequest, context: RequestContext, now: Now) -> Result:
+    """Keep a member's session alive; REBALANCE_IN_PROGRESS tells it to join again."""
+    error = _heartbeat(shard, request, context, now)
+    return reply_with(context, messages.HeartbeatResponse(error_code=error))
+
+
+def _heartbeat(
+    shard: Shard, request: messages.HeartbeatRequest, context: RequestContext, now: Now
+) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if isinstance(group, ConsumerGroup):
+        return classic_members.heartbeat(shard, group, request, now)
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    member = group.members[request.member_id]
+    member.connection = context.connection
+    group.arm(member, shard.timers, now)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def fail_heartbeat(
+    request: messages.HeartbeatRequest, error: ErrorCode, api_version: int
+) -> messages.HeartbeatResponse:
+    """Refuse a heartbeat with `error`; while the group is loading it is taken blindly, as real Kafka does."""
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = ErrorCode.NONE
+    return messages.HeartbeatResponse(error_code=error)
+
+
+def leave(shard: Shard, request: messages.LeaveGroupRequest, context: RequestContext, now: Now) -> Result:
+    """Let members leave, each answered for itself; those that stay rebalance."""
+    answer = messages.LeaveGroupResponse
+    draft = Draft(shard, now)
+    group = shard.groups.get(request.group_id)
+    if not request.group_id:
+        return draft.reply(context, answer(error_code=ErrorCode.INVALID_GROUP_ID)).result()
+    if isinstance(group, ConsumerGroup):
+        return classic_members.leave(shard, group, request, context, now)
+    if group is not None and group.state is GroupState.DEAD:
+        return draft.reply(context, answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)).result()
+    if context.api_version < _LEAVE_SEVERAL_SINCE:
+        error = _leave(draft, group, request.member_id, None)
+        draft.reply(context, answer(error_code=error))
+        has_left = error is ErrorCode.NONE
+    else:
+        members = [
+            answer.MemberResponse(
+                m.member_id,
+                m.group_instance_id,
+                _leave(draft, group, m.member_id, m.group_instance_id),
+            )
+            for m in request.members
+        ]
+        draft.reply(context, answer(members=members))
+        has_left = any(member.error_code == ErrorCode.NONE for member in members)
+    if has_left and group is not None and group.state is not GroupState.EMPTY:
+        rebalance.begin_or_complete(draft, group)
+    return draft.result()
+
+
+def _leave(
+    draft: Draft, group: ClassicGroup | None, member_id: str, group_instance_id: str | None
+) -> ErrorCode:
+    """Remove one member. Without a member id its instance leaves, which is how an admin removes it."""
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if member_id in group.pending:
+        group.remove(member_id, draft.shard.timers)
+        return ErrorCode.NONE
+    if not member_id and group_instance_id is not None:
+        member_id = group.static_members.get(group_instance_id, "")
+    error = group.check_member(member_id, group_instance_id)
+    if error is ErrorCode.NONE:
+        rebalance.remove_member(draft, group, group.members[member_id])
+    return error
+
+
+def fail_leave(
+    request: messages.LeaveGroupRequest, error: ErrorCode, api_version: int
+) -> messages.LeaveGroupResponse:
+    """Refuse a whole LeaveGroup with `error`."""
+    return messages.LeaveGroupResponse(error_code=error)
+
+
+def describe(shard: Shard, group_id: str, api_version: int) -> messages.DescribeGroupsResponse.DescribedGroup:
+    """Describe a group: its members with their client's metadata only while it is Stable."""
+    answer = messages.DescribeGroupsResponse
+    group = shard.readable(group_id)
+    if not isinstance(group, ClassicGroup):
+        missing = answer.DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if api_version >= _DESCRIBE_MISSING_SINCE:
+            missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            reason = "not found" if group is None else "is not a classic group"
+            missing.error_message = f"Group {group_id} {reason}."
+        return missing
+    protocol = group.protocol if group.state is GroupState.STABLE else None
+    return answer.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[
+            answer.DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=b"" if protocol is None else member.protocols[protocol],
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def list_groups(
+    shard: Shard, states_filter: list[str], types_filter: list[str]
+) -> list[messages.ListGroupsResponse.ListedGroup]:
+    """List the groups in one of the states and of one of the types, whatever their case; no filter is every one."""
+    states = {state.strip().lower() for state in states_filter}
+    types = {type_.lower() for type_ in types_filter}
+    listed = []
+    readable = [group for group in shard.groups.values() if group.is_known]
+    if shard.leaving:
+        known = {group.group_id for group in readable}
+        readable += [group for group_id, group in shard.leaving.items() if group_id not in known]
+    for group in readable:
+        seen = group.committed() if isinstance(group, ConsumerGroup) else group
+        type_, state = group.type_name, seen.state.value
+        if (not types or type_ in types) and (not states or state.lower() in states):
+            listed.append(
+                messages.ListGroupsResponse.ListedGroup(
+                    group.group_id, group.protocol_type or "", state, type_
+                )
+            )
+    return listed
+
+
+def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now) -> Result:
+    """Delete a group that has no members, with its offsets, those of open transactions included.
+
+    The group is gone at once, so that whoever joins meanwhile starts afresh behind the tombstones.
+    """
+    group = shard.groups.get(group_id)
+    error = _check_deletion(group)
+    reply = Reply(context, messages.DeleteGroupsResponse.DeletableGroupResult(group_id, error))
+    if error is not ErrorCode.NONE or group is None:
+        return Result(replies=(reply,))
+    undo = take_out(shard, group)
+    partitions = _partitions(shard, group_id)
+    records = [stored.offset_tombstone(group_id, *partition) for partition in partitions]
+    return Result((*records, *group.tombstones()), (reply,), undo)
+
+
+def take_out(shard: Shard, group: Group) -> Callable[[], None]:
+    """Let a group without members be gone at once; return what brings it back when the log refuses its tombstones."""
+    group_id = group.group_id
+    shard.let_go(group)
+    del shard.groups[group_id]
+    group.drop_timers(shard.timers)
+
+    def undo() -> None:
+        shard.leaving.pop(group_id, None)
+        current = shard.groups.get(group_id)
+        if current is None or current.is_provisional:
+            if current is not None:
+                current.drop_timers(shard.timers)
+            shard.groups[group_id] = group
+
+    return undo
+
+
+def _check_deletion(group: Group | None) -> ErrorCode:
+    if group is None or group.state in (GroupState.DEAD, ConsumerState.DEAD):
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state not in (GroupState.EMPTY, ConsumerState.EMPTY):
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _partitions(shard: Shard, group_id: str) -> Collection[tuple[str, int]]:
+    """Return what a group has offsets of, those of open transactions included."""
+    partitions = {(topic, partition): None for topic, partition, _ in shard.offsets.items(group_id)}
+    for offsets in shard.pending.values():
+        partitions.update({(key.topic, key.partition): None for key in offsets if key.group == group_id})
+    return partitions.keys()

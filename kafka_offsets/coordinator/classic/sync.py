@@ -1,0 +1,77 @@
+"""SyncGroup: the leader hands in the assignments of its generation, everybody takes away their own.
+
+Source: GroupMetadataManager.classicGroupSync of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.classic import rebalance
+from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.classic.rebalance import Draft
+from kafka_offsets.coordinator.consumer import classic_members
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+_PROTOCOL_REQUIRED_SINCE = 5
+"""From this version on a member says which protocol it takes the generation to have (KIP-559)."""
+
+
+def sync(shard: Shard, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
+    """Answer a member its assignment, as soon as the leader has handed it in."""
+    found = shard.groups.get(request.group_id)
+    group = None if isinstance(found, ConsumerGroup) else found
+    if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        error = (
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        )  # before anything else, even for groups that do not exist
+    elif isinstance(found, ConsumerGroup) and len(found):
+        return classic_members.sync(shard, found, request, context, now)
+    else:
+        error = _check(group, request)
+    if error is not ErrorCode.NONE or group is None:
+        return reply_with(context, messages.SyncGroupResponse(error_code=error))
+    member = group.members[request.member_id]
+    draft = Draft(shard, now)
+    rebalance.end_sync_wait(group, request.member_id)
+    if group.state is GroupState.STABLE:
+        return draft.reply(context, rebalance.synced(group, member)).result()
+    rebalance.park_sync(draft, member, context)
+    if request.member_id == group.leader:
+        assignments = {given.member_id: given.assignment for given in request.assignments}
+        rebalance.store_assignments(draft, group, assignments)
+    return draft.result()
+
+
+def _check(group: ClassicGroup | None, request: messages.SyncGroupRequest) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None or group.state is GroupState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type not in (None, group.protocol_type):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.protocol_name not in (None, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def fail_sync(
+    request: messages.SyncGroupRequest, error: ErrorCode, api_version: int
+) -> messages.SyncGroupResponse:
+    """Refuse a sync with `error`."""
+    return messages.SyncGroupResponse(error_code=error)

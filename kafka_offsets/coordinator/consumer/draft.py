@@ -1,0 +1,497 @@
+"""A decision about a consumer group in the making: what changes, step by step, and what is written for it.
+
+A step looks at the group as it was before the decision, and at the member as it is becoming. Nothing changes until
+`result`, which puts everything into the group at once, as a classic group changes at once, and can take it back: a
+decision that ends in a :class:`RefusalError` has left no trace.
+Source: GroupMetadataManager of Kafka 4.3, the part for consumer groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.consumer import records
+from kafka_offsets.coordinator.consumer.assignors import ASSIGNORS, GroupSpec, Subscriber
+from kafka_offsets.coordinator.consumer.group import (
+    LEFT_STATIC_EPOCH,
+    NEW,
+    REBALANCE_TIMER,
+    REGEX_TIMER,
+    ConsumerGroup,
+    Member,
+    TopicCount,
+    count_topic,
+    is_homogeneous,
+)
+from kafka_offsets.coordinator.consumer.java_order import hash_order, string_hash, timeline_order
+from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
+from kafka_offsets.coordinator.consumer.reconciliation import Owned, Step
+from kafka_offsets.coordinator.consumer.records import (
+    Current,
+    GroupEpoch,
+    MemberState,
+    Subscription,
+    Target,
+    TargetEpoch,
+)
+from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
+from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka_offsets.coordinator.classic.group import ClassicGroup
+    from kafka_offsets.coordinator.shard import Shard
+
+_LARGE_GROUP = 256
+_MEMBERS_A_MS = 8
+"""A group of so many members waits between two assignments, a millisecond for each 8, whatever the configuration: an
+assignment looks at all members, and one for each that joins would take time in the square of their number."""
+
+_hash_of = lru_cache(maxsize=1 << 16)(string_hash)
+
+
+class RefusalError(Exception):
+    """The answer is an error: its code, and its message, where the API has room for one."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+class Change(NamedTuple):
+    """Another value for one key of the group; None deletes it."""
+
+    type: int
+    name: str
+    value: Any
+
+
+class RegexChange(NamedTuple):
+    """What became of the regular expression of a member."""
+
+    changed: bool = False
+    resolved: bool = False
+
+
+class ConsumerDraft:
+    """A decision in the making.
+
+    group     as it was; a new one is not in the shard yet
+    records   of other kinds, in front
+    changes   in order
+    afterwards  what is to be done with timers once the decision stands
+    """
+
+    def __init__(self, shard: Shard, group: ConsumerGroup, now: Now) -> None:
+        self.shard = shard
+        self.group = group
+        self.now = now
+        self.records: list[Record] = []
+        self.replies: list[Reply] = []
+        self.changes: list[Change] = []
+        self.afterwards: list[Callable[[], None]] = []
+        self.undone: list[Callable[[], None]] = []
+
+    def write(self, type_: int, name: str, value: Any) -> None:
+        """Give a key another value."""
+        self.changes.append(Change(type_, name, value))
+
+    def reply(self, context: RequestContext, response: Any) -> ConsumerDraft:
+        """Add an answer."""
+        self.replies.append(Reply(context, response))
+        return self
+
+    # ---- who asks ------------------------------------------------------------------------------------------------
+
+    def dynamic_member(self, member_id: str, *, create: bool) -> Member:
+        """Return a member, or the one that it is going to be."""
+        member = self.group.member(member_id)
+        if member is not None:
+            return member
+        if not create:
+            raise self.unknown_member(member_id)
+        return Member(member_id, Subscription(), NEW)
+
+    def unknown_member(self, member_id: str) -> RefusalError:
+        """Return what somebody hears that is no member."""
+        message = f"Member {member_id} is not a member of group {self.group.group_id}."
+        return RefusalError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+
+    def known_static_member(self, member_id: str, instance_id: str) -> Member:
+        """Return the member of an instance id, which must have this member id."""
+        member = self.group.static_member(instance_id)
+        if member is None:
+            raise RefusalError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member.member_id != member_id:
+            message = (
+                f"Static member {member_id} with instance id {instance_id} "
+                f"was fenced by member {member.member_id}."
+            )
+            raise RefusalError(ErrorCode.FENCED_INSTANCE_ID, message)
+        return member
+
+    def joining_static_member(self, member_id: str, instance_id: str, *, is_classic: bool) -> Member:
+        """Return the member that joins as an instance, in the place of the one that was the instance before.
+
+        One that speaks the consumer protocol must have left first; so must not one that speaks the classic protocol.
+        """
+        old = self.group.static_member(instance_id)
+        if old is None:
+            return self.dynamic_member(member_id, create=True)
+        if not is_classic and not old.is_classic and old.current.epoch != LEFT_STATIC_EPOCH:
+            message = (
+                f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
+                f"id is owned by {old.member_id} member."
+            )
+            raise RefusalError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+        new = Member(member_id, old.subscription, replace(old.current, epoch=0, previous_epoch=0))
+        self.remove(old.member_id)
+        self.write(records.MEMBER, member_id, new.subscription)
+        self.write(records.TARGET, member_id, self.group.targets.get(old.member_id, {}))
+        self.write(records.CURRENT, member_id, new.current)
+        if member_id != old.member_id:
+            self.afterwards.append(lambda: self.group.cancel_all(old.member_id, self.shard.timers))
+        return new
+
+    def remove(self, member_id: str) -> None:
+        """Delete the records of a member."""
+        for type_ in (records.CURRENT, records.TARGET, records.MEMBER):
+            self.write(type_, member_id, None)
+
+    # ---- what a member says of itself ----------------------------------------------------------------------------
+
+    def update_subscription(self, old: Member, new: Member) -> bool:
+        """Write what a member says of itself, if that is new; return whether it subscribes to other names."""
+        if new.subscription == old.subscription:
+            return False
+        self.write(records.MEMBER, new.member_id, new.subscription)
+        return new.subscription.topics != old.subscription.topics
+
+    def update_regex(self, old: Member, new: Member) -> RegexChange:
+        """Follow a change of a member's regular expression, and see to it that expressions are resolved."""
+        group = self.group
+        before, after = old.subscription.regex, new.subscription.regex
+        change = RegexChange()
+        is_unresolved = False
+        if before != after:
+            change = RegexChange(changed=True)
+            if before and group.regex_members[before] == 1:
+                self.write(records.REGEX, before, None)
+            if after and not group.regex_members[after]:
+                check_regex(after)
+                is_unresolved = True
+            elif (after and after in group.regexes) or (before and not after):
+                change = RegexChange(changed=True, resolved=True)
+        if is_unresolved or group.regex_members:
+            self._resolve_later(before, after, is_unresolved)
+        return change
+
+    def _resolve_later(self, before: str | None, after: str | None, is_unresolved: bool) -> None:
+        """Have all expressions resolved behind this decision, if some are not or topics have come."""
+        group, wall_ms = self.group, self.now.wall_ms
+        last = next(iter(group.regexes.values()), None)
+        settings = self.shard.settings
+        if group.is_resolving or (
+            last is not None and wall_ms <= last.timestamp_ms + settings.consumer_regex_pause_ms
+        ):
+            return
+        expressions = dict(group.regex_members)
+        for expression, by in ((before, -1), (after, 1)):
+            if expression:
+                expressions[expression] = expressions.get(expression, 0) + by
+        wanted = sum(1 for count in expressions.values() if count > 0)
+        is_due = (
+            is_unresolved
+            or wanted != len(group.regexes)
+            or group.resolved_version != self.shard.topics.created_version
+            or (
+                last is not None and wall_ms > last.timestamp_ms + settings.consumer_regex_refresh_interval_ms
+            )
+        )
+        if is_due and wanted:
+
+            def resolve() -> None:
+                group.is_resolving = True
+                self.shard.timers.schedule(self.now.mono_ms, REGEX_TIMER, group.group_id)
+
+            self.afterwards.append(resolve)
+
+    # ---- epochs --------------------------------------------------------------------------------------------------
+
+    def update_epoch(self, old: Member, new: Member, *, changed: bool) -> tuple[int, bool]:
+        """Count the group on when its members or topics changed; return its epoch and whether all subscribe alike.
+
+        changed  whether it is to be counted on in any case
+        """
+        group = self.group
+        before, after = old.subscription.regex or None, new.subscription.regex or None
+        is_new = (
+            new.member_id not in group.subscriptions
+            and group.static_member(new.subscription.instance_id) is None
+        )
+        is_current = group.seen_version == self.shard.topics.version
+        if not changed and is_current and before == after and not is_new:
+            return group.epoch, is_homogeneous(group.regex_members, group.topics, len(group))
+        topics = dict(group.topics)
+        for topic in old.subscription.topics:
+            count_topic(topics, topic, by_name=-1)
+        for topic in new.subscription.topics:
+            count_topic(topics, topic, by_name=1)
+        if before is not None and before != after and group.regex_members[before] == 1:
+            _forget_regex(group, before, topics)
+        epoch = group.epoch
+        if changed or not is_current:
+            epoch = self._count_on(topics, changed=changed)
+        regex_members = dict(group.regex_members)
+        for expression, by in ((before, -1), (after, 1)):
+            if expression is not None:
+                regex_members[expression] = regex_members.get(expression, 0) + by
+                if not regex_members[expression]:
+                    del regex_members[expression]
+        return epoch, is_homogeneous(regex_members, topics, len(group) + is_new)
+
+    def _count_on(self, topics: Iterable[str], *, changed: bool) -> int:
+        """Return the group's epoch, the next one if something `changed` or topics did."""
+        group, epoch = self.group, self.group.epoch
+        hash_ = self.metadata_hash(topics)
+        if changed or hash_ != group.group_epoch.metadata_hash:
+            epoch += 1
+            self.write(records.EPOCH, "", GroupEpoch(epoch, hash_))
+            self.shard.meters.consumer_rebalances += 1
+        self._note_version()
+        if group.has_old_metadata:
+            self.write(records.PARTITION_METADATA, "", None)
+        return epoch
+
+    def _note_version(self) -> None:
+        version = self.shard.topics.version
+
+        def note() -> None:
+            self.group.seen_version = version
+
+        self.afterwards.append(note)
+
+    def metadata_hash(self, topics: Iterable[str]) -> int:
+        """Return the hash of those topics that exist."""
+        found = ((name, *self.shard.topics.id_and_partition_count(name)) for name in topics)
+        return group_hash((name, topic_hash(name, id_, count)) for name, id_, count in found if count)
+
+    # ---- assignments ---------------------------------------------------------------------------------------------
+
+    def update_target(self, epoch: int, old: Member, new: Member, *, alike: bool) -> tuple[int, Target]:
+        """Make the target assignment of an epoch, unless there is one or the last was just made; return the member's.
+
+        alike  whether all members subscribe to the same topics
+        """
+        group = self.group
+        last = group.target_epoch
+        interval_ms = self._assignment_interval_ms()
+        too_early = last.timestamp_ms and interval_ms and self.now.wall_ms < last.timestamp_ms + interval_ms
+        replaced = group.static_member(new.subscription.instance_id)
+        if last.epoch >= epoch or too_early:
+            if new.subscription.instance_id is None:
+                return last.epoch, group.targets.get(new.member_id, {})
+            return last.epoch, {} if replaced is None else group.targets.get(replaced.member_id, {})
+        name = group.next_assignor(old.subscription.assignor, new.subscription.assignor)
+        assignors = self.shard.settings.consumer_assignors
+        spec = self._spec(new, replaced, alike)
+        assigned = ASSIGNORS[name if name in ASSIGNORS else assignors[0]](spec)
+        takes_place = replaced is not None and replaced.member_id != new.member_id
+        for member_id in spec.members:
+            target = assigned.get(member_id, {})
+            before = group.targets.get(member_id)
+            if takes_place and member_id == new.member_id:
+                before = None  # what was written for it in this decision is the one's whose place it takes
+            if before is not target and before != target:
+                self.write(records.TARGET, member_id, target)
+        self.write(records.TARGET_EPOCH, "", TargetEpoch(epoch, self.now.wall_ms))
+        return epoch, assigned.get(new.member_id, {})
+
+    def _assignment_interval_ms(self) -> int:
+        """Return the least time between two assignments of the group."""
+        configured_ms = self.shard.settings_of(self.group.group_id).consumer_assignment_interval_ms
+        size = len(self.group)
+        return max(configured_ms, size // _MEMBERS_A_MS) if size >= _LARGE_GROUP else configured_ms
+
+    def _spec(self, new: Member, replaced: Member | None, alike: bool) -> GroupSpec:
+        """Return the members as assignors see them, `new` among them."""
+        group = self.group
+        subscriptions = dict(group.subscriptions)
+        order = timeline_order(subscriptions, _hash_of)
+        if new.member_id not in subscriptions:
+            order.append(new.member_id)
+        subscriptions[new.member_id] = new.subscription
+        if replaced is not None and replaced.member_id != new.member_id:
+            order.remove(replaced.member_id)
+        partitions: dict[bytes, int] = {}
+        known: dict[tuple[frozenset[str], str | None], tuple[bytes, ...]] = {}
+        members = {}
+        for member_id in hash_order(order, _hash_of):
+            subscription = subscriptions[member_id]
+            key = subscription.topics, subscription.regex
+            topic_ids = known.get(key)
+            if topic_ids is None:
+                topic_ids = known[key] = self._topic_ids(subscription, partitions)
+            holder = replaced.member_id if member_id == new.member_id and replaced is not None else member_id
+            members[member_id] = Subscriber(
+                subscription.instance_id, topic_ids, group.targets.get(holder, {})
+            )
+        return GroupSpec(members, alike, partitions)
+
+    def _topic_ids(self, subscription: Subscription, partitions: dict[bytes, int]) -> tuple[bytes, ...]:
+        """Return the ids of the existing topics that a member subscribes to; note their numbers of partitions."""
+        sets = [_java_set(subscription.topics)]
+        resolved = self.group.regexes.get(subscription.regex or "")
+        if resolved is not None and resolved.topics:
+            sets.append(_java_set(resolved.topics))
+            sets.sort(key=len, reverse=True)
+        topic_ids = []
+        for name in dict.fromkeys(name for each in sets for name in each):
+            topic_id, count = self.shard.topics.id_and_partition_count(name)
+            if count:
+                partitions[topic_id] = count
+                topic_ids.append(topic_id)
+        return tuple(topic_ids)
+
+    def reconcile(
+        self, member: Member, target_epoch: int, target: Target, owned: Owned, *, subscription_changed: bool
+    ) -> Member:
+        """Let a member take its next step towards the target; return it as it is then."""
+        if not subscription_changed and member.is_reconciled_to(target_epoch):
+            return member
+        subscription = member.subscription
+        resolved = self.group.regexes.get(subscription.regex or "")
+        names = subscription.topics if resolved is None else subscription.topics | resolved.topics
+        name_of = self.shard.topics.topic_name
+        step = Step(
+            member.current,
+            target_epoch,
+            target,
+            lambda topic_id: name_of(topic_id) in names,
+            bool(names),
+            subscription_changed,
+            self.group.is_held,
+            owned,
+        )
+        current = step.take()
+        if current is None:
+            raise RefusalError(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "The consumer group member is in a unknown state. "
+                "The member must abandon all its partitions and rejoin.",
+            )
+        if current != member.current:
+            self.write(records.CURRENT, member.member_id, current)
+            if not member.is_classic:
+                self.afterwards.append(lambda: self._time_revocation(member, current))
+        return member._replace(current=current)
+
+    def _time_revocation(self, member: Member, current: Current) -> None:
+        group, timers = self.group, self.shard.timers
+        if current.state is MemberState.UNREVOKED_PARTITIONS:
+            timeout_ms = member.subscription.rebalance_timeout_ms
+            group.schedule(REBALANCE_TIMER, member.member_id, timers, self.now, timeout_ms, current.epoch)
+        else:
+            group.cancel(REBALANCE_TIMER, member.member_id, timers)
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def result(self) -> Result:
+        """Put everything into effect; return what is to be written and answered, and how it is taken back."""
+        shard, group = self.shard, self.group
+        written = list(self.records)
+        before: list[tuple[Change, Record]] = []
+        for change in self.changes:
+            record = records.record(change.type, group.group_id, change.name, change.value)
+            written.append(record)
+            old = Record(record.key, group.written.get(record.key))
+            before.append((change._replace(value=group.put(*change)), old))
+            group.note_written(record)
+        previous = shard.groups.get(group.group_id)
+        if written and previous is not group:
+            if previous is not None:
+                shard.let_go(previous)
+            shard.groups[group.group_id] = group
+        for step in self.afterwards:
+            step()
+        if not written:
+            return Result(replies=tuple(self.replies))
+
+        def undo() -> None:
+            for change, record in reversed(before):
+                group.put(*change)
+                group.note_written(record)
+            restore(shard, group, previous, self.now)
+            for step in self.undone:
+                step()
+
+        return Result(tuple(written), tuple(self.replies), undo)
+
+
+def restore(
+    shard: Shard, group: ConsumerGroup, previous: ClassicGroup | ConsumerGroup | None, now: Now
+) -> None:
+    """Let a group go on from where it was before a decision that could not be written.
+
+    previous  what stood in its place then; `group` when it was there
+    """
+    from kafka_offsets.coordinator.classic.group import ClassicGroup
+
+    group.seen_version = group.resolved_version = None
+    if previous is group:
+        if group.is_resolving:
+            group.cancel_resolution(shard.timers)
+        for member_id in group.sessions.keys() - group.subscriptions.keys():
+            group.cancel_all(member_id, shard.timers)
+        for member_id in group.subscriptions.keys() - group.sessions.keys():
+            timeout_ms = shard.settings_of(group.group_id).consumer_session_timeout_ms
+            group.arm(member_id, shard.timers, now, timeout_ms)
+        return
+    group.drop_timers(shard.timers)
+    shard.leaving.pop(group.group_id, None)
+    if previous is not None:
+        shard.groups[group.group_id] = previous
+    elif shard.offsets.has_group(group.group_id):
+        shard.groups[group.group_id] = ClassicGroup(group.group_id)
+    else:
+        shard.groups.pop(group.group_id, None)
+
+
+def check_regex(expression: str) -> None:
+    """Refuse a regular expression that is none."""
+    try:
+        TopicPattern(expression)
+    except PatternError as error:
+        raise RefusalError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {error}.",
+        ) from error
+
+
+def _forget_regex(group: ConsumerGroup, expression: str, topics: dict[str, TopicCount]) -> None:
+    resolved = group.regexes.get(expression)
+    if resolved is not None:
+        for topic in resolved.topics:
+            count_topic(topics, topic, by_regex=-1)
+
+
+def topics_without(
+    group: ConsumerGroup, members: Collection[Member], expressions: Iterable[str]
+) -> dict[str, TopicCount]:
+    """Return who subscribes to which topic when these members and expressions are gone."""
+    topics = dict(group.topics)
+    for member in members:
+        for topic in member.subscription.topics:
+            count_topic(topics, topic, by_name=-1)
+    for expression in expressions:
+        _forget_regex(group, expression, topics)
+    return topics
+
+
+def _java_set(names: frozenset[str]) -> list[str]:
+    return hash_order(sorted(names), string_hash, at_once=True)

@@ -1,0 +1,553 @@
+"""One consumer group (KIP-848): what is known of its members, and what follows from that.
+
+A group is the last value of each of its records. `put` gives a key another value, at once when that is decided and, to
+take a decision back, the value of before; everything else here is counted along. What of it the log says already is
+kept beside it, in bytes. Who decides what is written in consumer_heartbeat.py and consumer_migration.py.
+Source: ConsumerGroup and ModernGroup of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.consumer import records
+from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, string_hash, timeline_order
+from kafka_offsets.coordinator.consumer.records import (
+    Assignment,
+    ConsumerKey,
+    Current,
+    GroupEpoch,
+    MemberState,
+    ResolvedRegex,
+    Subscription,
+    Target,
+    TargetEpoch,
+)
+from kafka_offsets.coordinator.consumer.topic_resolution import Resolution
+from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.timers import Timers
+from kafka_offsets.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka_offsets.coordinator.shard import Shard
+
+SESSION_TIMER, REBALANCE_TIMER = "consumer session", "consumer rebalance"
+CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER = "consumer join", "consumer sync"
+"""Kinds of timers of a member: until when it must be heard of, and until when it must have given partitions up; of one
+that speaks the classic protocol besides: until when it must have joined again, and have asked for its assignment."""
+
+REGEX_TIMER = "consumer regex"
+"""The kind of the timer of a group whose regular expressions are to be resolved."""
+
+MEMBER_TIMERS = (SESSION_TIMER, REBALANCE_TIMER, CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER)
+
+LEFT_EPOCH, LEFT_STATIC_EPOCH = -1, -2
+"""Member epochs of one that leaves for good, and of a static one that will be back."""
+
+NEW = Current(0, -1, MemberState.STABLE, {}, {})
+"""What a member has before its first answer."""
+
+_MEMBER_EPOCH_SINCE = 9
+"""Members that speak the consumer protocol commit with this version of OffsetCommit or a later one."""
+
+_NO_TARGET: Target = {}
+
+
+class GroupState(Enum):
+    """What a group is doing, by the name that ConsumerGroupDescribe shows."""
+
+    EMPTY = "Empty"
+    """No members."""
+
+    ASSIGNING = "Assigning"
+    """Its members or topics changed, and the target assignment has not followed yet."""
+
+    RECONCILING = "Reconciling"
+    """Some member does not have yet what it shall have."""
+
+    STABLE = "Stable"
+    """Every member has what it shall have."""
+
+    DEAD = "Dead"
+    """This broker does not coordinate the group any more."""
+
+
+class Member(NamedTuple):
+    """One member."""
+
+    member_id: str
+    subscription: Subscription
+    current: Current
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.subscription.classic is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it has what it shall have in `epoch`."""
+        return self.current.state is MemberState.STABLE and self.current.epoch == epoch
+
+
+class TopicCount(NamedTuple):
+    """How many members subscribe to a topic by its name, and how many expressions of members match it."""
+
+    by_name: int = 0
+    by_regex: int = 0
+
+
+@dataclass(slots=True)
+class Session:
+    """When a member's session ends, in monotonic time, and when its timer falls due; see `group.Member`."""
+
+    deadline_ms: int
+    scheduled_ms: int
+
+
+class ConsumerGroup:
+    """A consumer group.
+
+    epochs           of the group and of its target assignment
+    subscriptions    member id -> what it said of itself, in the order of joining: these are the members
+    currents         member id -> what it has; a member without an entry is NEW
+    targets          member id -> what it shall have
+    regexes          resolved regular expressions
+    has_old_metadata whether the log has a PARTITION_METADATA of a broker before 4.1
+    written          key -> value in bytes, of all of that
+    durable          the same as far as the log says it
+    static_members   instance id -> member id
+    topics           topic name -> who subscribes to it
+    regex_members    expression -> how many members subscribe to it
+    assignors        assignor -> how many members chose it
+    classic_members  how many members speak the classic protocol, and classic_protocols: with which protocols
+    holders          topic id -> partition -> how many members have it or are still to give it up
+    seen_version     `TopicView.version` at which the metadata hash was computed; None: not yet
+    resolved_version `TopicView.created_version` at which the expressions were resolved; None: not yet
+    is_resolving     whether expressions are about to be resolved
+    resolution       how far that has come; None before it begins
+    is_dead          whether this broker coordinates the group no more
+    sessions         member id -> its session
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = GroupEpoch()
+        self.target_epoch = TargetEpoch()
+        self.subscriptions: dict[str, Subscription] = {}
+        self.currents: dict[str, Current] = {}
+        self.targets: dict[str, Target] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.has_old_metadata = False
+        self.written: dict[bytes, bytes] = {}
+        self.durable: dict[bytes, bytes] = {}
+        self.static_members: dict[str, str] = {}
+        self.topics: dict[str, TopicCount] = {}
+        self.regex_members: Counter[str] = Counter()
+        self.assignors: Counter[str] = Counter()
+        self.classic_members = 0
+        self.classic_protocols: Counter[str] = Counter()
+        self.holders: dict[bytes, Counter[int]] = {}
+        self.seen_version: int | None = None
+        self.resolved_version: int | None = None
+        self.is_resolving = False
+        self.resolution: Resolution | None = None
+        self.is_dead = False
+        self.sessions: dict[str, Session] = {}
+        self.deadlines: dict[tuple[str, str], tuple[int, int]] = {}
+        self._state: GroupState | None = None
+
+    # ---- what is known -------------------------------------------------------------------------------------------
+
+    protocol_type = "consumer"
+    type_name = "consumer"
+    """Its type, as ListGroups shows it."""
+
+    @property
+    def epoch(self) -> int:
+        """How often the group changed."""
+        return self.group_epoch.epoch
+
+    @property
+    def member_ids(self) -> Iterable[str]:
+        """Its members, in the order of joining."""
+        return self.subscriptions.keys()
+
+    def __len__(self) -> int:
+        """Return how many members it has."""
+        return len(self.subscriptions)
+
+    def member(self, member_id: str) -> Member | None:
+        """Return a member, or None."""
+        subscription = self.subscriptions.get(member_id)
+        if subscription is None:
+            return None
+        return Member(member_id, subscription, self.currents.get(member_id, NEW))
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        """Return the member of a group instance id, or None."""
+        if instance_id is None:
+            return None
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.member(member_id)
+
+    def members(self) -> list[Member]:
+        """Return all members."""
+        return [
+            Member(member_id, subscription, self.currents.get(member_id, NEW))
+            for member_id, subscription in self.subscriptions.items()
+        ]
+
+    @property
+    def state(self) -> GroupState:
+        """What the group is doing; costs a walk over the members after each change."""
+        if self._state is None:
+            self._state = self._find_state()
+        return self._state
+
+    def _find_state(self) -> GroupState:
+        if self.is_dead:
+            return GroupState.DEAD
+        if not self.subscriptions:
+            return GroupState.EMPTY
+        if self.epoch > self.target_epoch.epoch:
+            return GroupState.ASSIGNING
+        target_epoch = self.target_epoch.epoch
+        if all(member.is_reconciled_to(target_epoch) for member in self.members()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    def is_held(self, topic_id: bytes, partition: int) -> bool:
+        """Whether some member has a partition, or has not said yet that it gave it up."""
+        held = self.holders.get(topic_id)
+        return held is not None and held[partition] > 0
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether some member subscribes to a topic, by its name or by an expression."""
+        return topic in self.topics
+
+    def preferred_assignor(self) -> str | None:
+        """Return the assignor that most members chose, None when none did; ties are broken as Kafka's map does."""
+        return _most(self.assignors, timeline_order(list(self.assignors)))
+
+    def next_assignor(self, leaving: str | None, coming: str | None) -> str | None:
+        """Return what most members choose once one that chose `leaving` chooses `coming`.
+
+        Ties are broken as in the copy of its map that Kafka counts in: that has few buckets, in which a new name comes
+        first. Source: ConsumerGroup.computePreferredServerAssignor of Kafka 4.3.1.
+        """
+        counts = Counter(self.assignors)
+        order = OrderedByHash.copy(timeline_order(list(counts)), string_hash)
+        if leaving is not None and counts[leaving]:
+            _count(counts, leaving, -1)
+            if leaving not in counts:
+                order.remove(leaving)
+        if coming is not None:
+            if coming not in counts:
+                order.prepend(coming)
+            counts[coming] += 1
+        return _most(counts, order)
+
+    # ---- changes -------------------------------------------------------------------------------------------------
+
+    def put(self, type_: int, name: str, value: Any) -> Any:
+        """Give a key another value, None for none; return the value that it had."""
+        self._state = None
+        old: Any
+        match type_:
+            case records.EPOCH:
+                old = None if self.group_epoch == GroupEpoch() else self.group_epoch
+                self.group_epoch = value or GroupEpoch()
+            case records.TARGET_EPOCH:
+                old = None if self.target_epoch == TargetEpoch() else self.target_epoch
+                self.target_epoch = value or TargetEpoch()
+            case records.PARTITION_METADATA:
+                old, self.has_old_metadata = self.has_old_metadata or None, value is not None
+            case records.MEMBER:
+                old = _swap(self.subscriptions, name, value)
+                self._count_subscription(old, -1)
+                self._count_subscription(value, 1)
+                self._place_static(name, old, value)
+            case records.CURRENT:
+                old = _swap(self.currents, name, value)
+                self._hold(old, -1)
+                self._hold(value, 1)
+            case records.TARGET:
+                old = _swap(self.targets, name, value)
+            case _:
+                old = _swap(self.regexes, name, value)
+                self._count_regex(old, -1)
+                self._count_regex(value, 1)
+        return old
+
+    def _place_static(self, member_id: str, old: Subscription | None, new: Subscription | None) -> None:
+        if old is not None and self.static_members.get(old.instance_id or "") == member_id:
+            del self.static_members[old.instance_id or ""]
+        if new is not None and new.instance_id is not None:
+            self.static_members[new.instance_id] = member_id
+
+    def _count_subscription(self, subscription: Subscription | None, by: int) -> None:
+        if subscription is None:
+            return
+        for topic in subscription.topics:
+            count_topic(self.topics, topic, by_name=by)
+        if subscription.regex:
+            _count(self.regex_members, subscription.regex, by)
+        if subscription.assignor is not None:
+            _count(self.assignors, subscription.assignor, by)
+        if subscription.classic is not None:
+            self.classic_members += by
+            for protocol, _ in subscription.classic.protocols:
+                _count(self.classic_protocols, protocol, by)
+
+    def _count_regex(self, resolved: ResolvedRegex | None, by: int) -> None:
+        if resolved is not None:
+            for topic in resolved.topics:
+                count_topic(self.topics, topic, by_regex=by)
+
+    def _hold(self, current: Current | None, by: int) -> None:
+        if current is None:
+            return
+        for assignment in (current.assigned, current.revoking):
+            for topic_id, partitions in assignment.items():
+                held = self.holders.setdefault(topic_id, Counter())
+                for partition in partitions:
+                    _count(held, partition, by)
+                if not held:
+                    del self.holders[topic_id]
+
+    # ---- what the log says ---------------------------------------------------------------------------------------
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Note what the log says of one key."""
+        if value is None:
+            self.durable.pop(key, None)
+        else:
+            self.durable[key] = value
+
+    def note_written(self, record: Record) -> None:
+        """Note what a decision wrote, or what was there before."""
+        if record.value is None:
+            self.written.pop(record.key, None)
+        else:
+            self.written[record.key] = record.value
+
+    def restore(self) -> None:
+        """Become what the log says; the group must be new. ProtocolError when a value does not parse."""
+        for key_bytes, value in self.durable.items():
+            key = parse_key(key_bytes)
+            self.put(key.type, key.name, records.parse_value(key.type, value))
+        self.written = dict(self.durable)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log says that there is such a group."""
+        return bool(self.durable)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the log says all that was decided."""
+        return self.written == self.durable
+
+    def committed(self) -> ConsumerGroup:
+        """Return the group as far as the log says it: readers see nothing that may still be taken back."""
+        if self.is_settled:
+            return self
+        group = ConsumerGroup(self.group_id)
+        group.durable = self.durable
+        group.restore()
+        group.is_dead = self.is_dead
+        return group
+
+    # ---- who may commit, fetch and delete offsets ----------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is a member, so that the group may be deleted, or give way to a member of the other kind."""
+        return self.state is GroupState.EMPTY
+
+    def retention_start_ms(self, commit_timestamp: int) -> int | None:
+        """Say from when on the retention of an offset counts: since its commit, if nobody subscribes to its topic."""
+        return commit_timestamp
+
+    def tombstones(self) -> list[Record]:
+        """Return the records that delete the group itself, in Kafka's order."""
+        members = list(self.subscriptions)
+        deleted = [(records.CURRENT, member_id) for member_id in members]
+        deleted += [(records.TARGET, member_id) for member_id in members]
+        deleted.append((records.TARGET_EPOCH, ""))
+        deleted += [(records.MEMBER, member_id) for member_id in members]
+        deleted += [(records.REGEX, expression) for expression in self.regexes]
+        deleted += [(records.PARTITION_METADATA, ""), (records.EPOCH, "")]
+        return [records.record(type_, self.group_id, name, None) for type_, name in deleted]
+
+    def owned_partitions(
+        self, member_id: str, name_of: Callable[[bytes], str | None]
+    ) -> Mapping[str, Collection[int]] | None:
+        """Return the partitions that a member has or is still to give up, by topic; None when it is no member."""
+        member = self.member(member_id)
+        if member is None:
+            return None
+        owned: dict[str, set[int]] = {}
+        for assignment in (member.current.assigned, member.current.revoking):
+            for topic_id, partitions in assignment.items():
+                owned.setdefault(name_of(topic_id) or "", set()).update(partitions)
+        return owned
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether nobody would miss the group: it has a record, so somebody would."""
+        return False
+
+    def check_commit(
+        self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
+    ) -> ErrorCode | Callable[[bytes, int], ErrorCode]:
+        """Say whether these may commit offsets; with an older epoch, a function that says it of each partition.
+
+        A member may use an older epoch for partitions that it has since then or longer (KIP-1251).
+        """
+        if generation < 0 and not self.subscriptions:
+            return ErrorCode.NONE
+        member = self.member(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not member.is_classic and api_version < _MEMBER_EPOCH_SINCE:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if generation == member.current.epoch:
+            return ErrorCode.NONE
+        stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+        if generation > member.current.epoch:
+            return stale
+        current = member.current
+
+        def check(topic_id: bytes, partition: int) -> ErrorCode:
+            since = _since(current.assigned, topic_id, partition)
+            if since is None:
+                since = _since(current.revoking, topic_id, partition)
+            return stale if since is None or generation < since else ErrorCode.NONE
+
+        return check
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Say whether a member may fetch offsets; without a member id everybody may."""
+        if member_id is None:  # with an epoch all the same real Kafka trips over it
+            return ErrorCode.NONE if member_epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
+        member = self.committed().member(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member_epoch == member.current.epoch:
+            return ErrorCode.NONE
+        return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+    def check_offset_deletion(self) -> ErrorCode:
+        """Say whether offsets may be deleted: those of topics that nobody subscribes to, always."""
+        return ErrorCode.GROUP_ID_NOT_FOUND if self.is_dead else ErrorCode.NONE
+
+    def on_commit(self, member_id: str, now: Now, shard: Shard) -> None:
+        """Do not take a commit for a sign of life: only heartbeats are."""
+
+    # ---- timers --------------------------------------------------------------------------------------------------
+
+    def arm(self, member_id: str, timers: Timers, now: Now, timeout_ms: int) -> None:
+        """Start a member's session anew."""
+        deadline_ms = now.mono_ms + timeout_ms
+        session = self.sessions.get(member_id)
+        if session is not None and session.scheduled_ms <= deadline_ms:
+            session.deadline_ms = deadline_ms
+            return
+        self.sessions[member_id] = Session(deadline_ms, deadline_ms)
+        timers.schedule(deadline_ms, SESSION_TIMER, self.group_id, member_id)
+
+    def schedule(
+        self, kind: str, member_id: str, timers: Timers, now: Now, timeout_ms: int, epoch: int = 0
+    ) -> None:
+        """Let a timer of a member fall due after `timeout_ms`.
+
+        epoch  of the member, which the timer is for
+        """
+        due_ms = now.mono_ms + timeout_ms
+        self.deadlines[kind, member_id] = due_ms, epoch
+        timers.schedule(due_ms, kind, self.group_id, member_id)
+
+    def cancel(self, kind: str, member_id: str, timers: Timers) -> None:
+        """Let a timer of a member never fall due."""
+        if self.deadlines.pop((kind, member_id), None) is not None:
+            timers.cancel(kind, self.group_id, member_id)
+
+    def cancel_all(self, member_id: str, timers: Timers) -> None:
+        """Let go of everything that waits for a member."""
+        if self.sessions.pop(member_id, None) is not None:
+            timers.cancel(SESSION_TIMER, self.group_id, member_id)
+        for kind in MEMBER_TIMERS:
+            self.cancel(kind, member_id, timers)
+
+    def give_up(self) -> None:
+        """Note that this broker coordinates the group no more."""
+        self.is_dead = True
+        self._state = None
+        self.resolution = None
+        self.sessions.clear()
+        self.deadlines.clear()
+
+    def drop_timers(self, timers: Timers) -> None:
+        """Let go of all that the group waits for."""
+        for member_id in {*self.sessions, *(member_id for _, member_id in self.deadlines)}:
+            self.cancel_all(member_id, timers)
+        self.cancel_resolution(timers)
+
+    def cancel_resolution(self, timers: Timers) -> None:
+        """Resolve no expressions until a heartbeat asks for it again."""
+        timers.cancel(REGEX_TIMER, self.group_id)
+        self.is_resolving = False
+        self.resolution = None
+
+
+def parse_key(key: bytes) -> ConsumerKey:
+    """Read the key of one of a group's records."""
+    return records.parse_key(int.from_bytes(key[:2]), key)
+
+
+def count_topic(topics: dict[str, TopicCount], topic: str, *, by_name: int = 0, by_regex: int = 0) -> None:
+    """Count subscriptions to a topic; one that nobody subscribes to is not kept."""
+    old = topics.get(topic, TopicCount())
+    new = TopicCount(old.by_name + by_name, old.by_regex + by_regex)
+    if new.by_name <= 0 and new.by_regex <= 0:
+        topics.pop(topic, None)
+    else:
+        topics[topic] = new
+
+
+def is_homogeneous(regex_members: Mapping[str, int], topics: Mapping[str, TopicCount], members: int) -> bool:
+    """Whether all members subscribe to the same: to the same names, or all to one expression and to no name."""
+    if not regex_members:
+        return all(count.by_name == members for count in topics.values())
+    if next(iter(regex_members.values())) != members:
+        return False
+    return all(count.by_regex == 1 and count.by_name <= 0 for count in topics.values())
+
+
+def _since(assignment: Assignment, topic_id: bytes, partition: int) -> int | None:
+    return assignment.get(topic_id, {}).get(partition)
+
+
+def _most(counts: Counter[str], order: Iterable[str]) -> str | None:
+    return max((name for name in order if counts[name] > 0), key=counts.__getitem__, default=None)
+
+
+def _swap(values: dict[str, Any], name: str, value: Any) -> Any:
+    old = values.get(name)
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
+    return old
+
+
+def _count(counter: Counter[Any], item: Any, by: int) -> None:
+    counter[item] += by
+    if counter[item] <= 0:
+        del counter[item]

@@ -1,0 +1,451 @@
+"""ConsumerGroupHeartbeat: members come, say what they want and have, get what they shall have, and go (KIP-848).
+
+Each heartbeat is one decision: who asks, what it subscribes to, whether the group counts on, whether there is a new
+target assignment, and the member's next step towards it. What follows later, such as the end of a session or the topics
+that a regular expression matches, are decisions of timers.
+Source: GroupMetadataManager.consumerGroupHeartbeat and below, GroupCoordinatorService
+.throwIfConsumerGroupHeartbeatRequestIsInvalid of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.consumer import migration, records
+from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError
+from kafka_offsets.coordinator.consumer.group import (
+    CLASSIC_JOIN_TIMER,
+    CLASSIC_SYNC_TIMER,
+    LEFT_EPOCH,
+    LEFT_STATIC_EPOCH,
+    REBALANCE_TIMER,
+    REGEX_TIMER,
+    SESSION_TIMER,
+    ConsumerGroup,
+    Member,
+    count_topic,
+)
+from kafka_offsets.coordinator.consumer.java_order import hash_order, string_hash
+from kafka_offsets.coordinator.consumer.reconciliation import Owned
+from kafka_offsets.coordinator.consumer.records import (
+    Assignment,
+    Current,
+    GroupEpoch,
+    MemberState,
+    ResolvedRegex,
+    Subscription,
+)
+from kafka_offsets.coordinator.consumer.topic_resolution import Resolution
+from kafka_offsets.coordinator.result import Reply, RequestContext, Result
+from kafka_offsets.coordinator.timers import Timer
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.coordinator.shard import Shard
+
+_OWN_MEMBER_ID_SINCE = 1
+"""From this version on members choose their own member ids (KIP-1082)."""
+
+_MAX_STRING_BYTES = 32767
+"""What a string of a record's key holds."""
+
+_MESSAGES = {
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+}
+
+
+def heartbeat(
+    shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
+) -> Result:
+    """Take a heartbeat of a member: it joins, goes on, or leaves."""
+    others: list[Reply] = []
+    try:
+        _check_request(shard, request, context.api_version)
+        if request.member_epoch in (LEFT_EPOCH, LEFT_STATIC_EPOCH):
+            return _leave(shard, request, context, now)
+        return _beat(shard, request, context, now, others)
+    except RefusalError as refusal:
+        answer = messages.ConsumerGroupHeartbeatResponse(
+            error_code=refusal.error, error_message=refusal.message or None
+        )
+        return Result(replies=(*others, Reply(context, answer)))
+
+
+def fail_heartbeat(
+    request: messages.ConsumerGroupHeartbeatRequest, error: ErrorCode, api_version: int
+) -> messages.ConsumerGroupHeartbeatResponse:
+    """Refuse a heartbeat with `error`."""
+    return messages.ConsumerGroupHeartbeatResponse(error_code=error, error_message=_MESSAGES.get(error))
+
+
+def _check_request(shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, api_version: int) -> None:
+    epoch = request.member_epoch
+    if api_version >= _OWN_MEMBER_ID_SINCE or epoch > 0 or epoch == LEFT_EPOCH:
+        _require(request.member_id.strip(), "MemberId can't be empty.")
+    _require(request.group_id.strip(), "GroupId can't be empty.")
+    _require(request.instance_id is None or request.instance_id.strip(), "InstanceId can't be empty.")
+    _require(request.rack_id is None or request.rack_id.strip(), "RackId can't be empty.")
+    if epoch == 0:
+        _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
+        owned = request.topic_partitions
+        _require(owned is not None and not owned, "TopicPartitions must be empty when (re-)joining.")
+        names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        _require(
+            names is not None or regex is not None,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        )
+    elif epoch == LEFT_STATIC_EPOCH:
+        _require(request.instance_id is not None, "InstanceId can't be null.")
+    elif epoch < LEFT_STATIC_EPOCH:
+        _require(False, "MemberEpoch is invalid.")
+    assignors = shard.settings.consumer_assignors
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise RefusalError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. "
+            f"Supported assignors: {', '.join(assignors)}.",
+        )
+    keys = request.group_id, request.member_id, request.subscribed_topic_regex or ""
+    if any(len(key) * 4 > _MAX_STRING_BYTES and len(key.encode()) > _MAX_STRING_BYTES for key in keys):
+        # Real Kafka fails when it writes the key of the record.
+        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, _MESSAGES[ErrorCode.UNKNOWN_SERVER_ERROR])
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise RefusalError(ErrorCode.INVALID_REQUEST, message)
+
+
+# ---- a heartbeat ----------------------------------------------------------------------------------------------
+
+
+def _beat(
+    shard: Shard,
+    request: messages.ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+    now: Now,
+    others: list[Reply],
+) -> Result:
+    """Decide about a member that joins or stays; `others` takes the answers that leave even if it is refused."""
+    joins = request.member_epoch == 0
+    if joins:
+        draft = migration.group_for_joining(shard, request.group_id, now, others)
+    else:
+        draft = _draft(shard, request, now)
+    group = draft.group
+    check_room(shard, group, request.member_id)
+    owned = request.topic_partitions
+    old = _find_member(draft, request, request.member_id or new_member_id(shard), joins=joins)
+    updated = old._replace(subscription=_subscription(old.subscription, request, context))
+    names_changed = draft.update_subscription(old, updated)
+    regex = draft.update_regex(old, updated)
+    epoch, alike = draft.update_epoch(old, updated, changed=names_changed or regex.resolved)
+    target_epoch, target = draft.update_target(epoch, old, updated, alike=alike)
+    updated = draft.reconcile(
+        updated, target_epoch, target, owned, subscription_changed=names_changed or regex.changed
+    )
+    settings = shard.settings_of(request.group_id)
+    draft.afterwards.append(
+        lambda: group.arm(updated.member_id, shard.timers, now, settings.consumer_session_timeout_ms)
+    )
+    answer = messages.ConsumerGroupHeartbeatResponse(
+        member_id=updated.member_id,
+        member_epoch=updated.current.epoch,
+        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+    )
+    if _wants_assignment(request) or old.current.assigned != updated.current.assigned:
+        answer.assignment = _answered(updated.current.assigned)
+    return draft.reply(context, answer).result()
+
+
+def new_member_id(shard: Shard) -> str:
+    """Return an id for a member that brings none: a UUID without a name in front."""
+    return shard.new_member_id("").removeprefix("-")
+
+
+def _draft(shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, now: Now) -> ConsumerDraft:
+    """Begin a decision on a group that must be there."""
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        raise RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
+    if not isinstance(group, ConsumerGroup):
+        raise RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+    return ConsumerDraft(shard, group, now)
+
+
+def check_room(shard: Shard, group: ConsumerGroup, member_id: str) -> None:
+    """Refuse one that is no member when the group is full."""
+    most = shard.settings.consumer_max_size
+    if len(group) >= most and member_id not in group.subscriptions:
+        message = f"The consumer group has reached its maximum capacity of {most} members."
+        raise RefusalError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+
+
+def _find_member(
+    draft: ConsumerDraft, request: messages.ConsumerGroupHeartbeatRequest, member_id: str, *, joins: bool
+) -> Member:
+    if request.instance_id is None:
+        member = draft.dynamic_member(member_id, create=joins)
+    elif joins:
+        return draft.joining_static_member(member_id, request.instance_id, is_classic=False)
+    else:
+        member = draft.known_static_member(member_id, request.instance_id)
+    _check_epoch(member.current, request.member_epoch, request.topic_partitions)
+    return member
+
+
+def _check_epoch(current: Current, epoch: int, owned: Owned) -> None:
+    """Refuse an epoch that is not the member's, but for the last one: the answer with the new one may be lost."""
+    if epoch in (0, current.epoch):
+        return
+    if epoch < current.epoch and epoch == current.previous_epoch and _is_subset(owned, current.assigned):
+        return
+    which = "greater" if epoch > current.epoch else "smaller"
+    raise RefusalError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {which} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({current.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _is_subset(owned: Owned, assigned: Assignment) -> bool:
+    if owned is None:
+        return False
+    return all(
+        topic.topic_id in assigned and assigned[topic.topic_id].keys() >= set(topic.partitions)
+        for topic in owned
+    )
+
+
+def _subscription(
+    old: Subscription, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> Subscription:
+    """Return what the member says of itself now; what it leaves out is as before."""
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    return replace(
+        old,
+        instance_id=old.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=old.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        assignor=old.assignor if request.server_assignor is None else request.server_assignor,
+        topics=old.topics if names is None else frozenset(names),
+        regex=old.regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        classic=None,
+    )
+
+
+def _wants_assignment(request: messages.ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member joins, or says everything again, as after an error."""
+    return request.member_epoch == 0 or (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.topic_partitions is not None
+    )
+
+
+def _answered(assigned: Assignment) -> messages.ConsumerGroupHeartbeatResponse.Assignment:
+    answer = messages.ConsumerGroupHeartbeatResponse
+    topics = [
+        answer.TopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in assigned.items()
+    ]
+    return answer.Assignment(topics)
+
+
+# ---- leaving --------------------------------------------------------------------------------------------------
+
+
+def _leave(
+    shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
+) -> Result:
+    """Let a member go: for good, or, a static one, until it comes back or its session ends."""
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        raise RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+    draft = _draft(shard, request, now)
+    answer = messages.ConsumerGroupHeartbeatResponse(
+        member_id=request.member_id, member_epoch=request.member_epoch
+    )
+    draft.reply(context, answer)
+    if request.instance_id is None:
+        return migration.remove_members(shard, draft, [draft.dynamic_member(request.member_id, create=False)])
+    member = draft.known_static_member(request.member_id, request.instance_id)
+    if request.member_epoch != LEFT_STATIC_EPOCH:
+        return migration.remove_members(shard, draft, [member])
+    # Whoever comes back as this instance has had its partitions from the beginning.
+    assigned = {
+        topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.current.assigned.items()
+    }
+    left = replace(member.current, epoch=LEFT_STATIC_EPOCH, assigned=assigned, revoking={})
+    draft.write(records.CURRENT, member.member_id, left)
+    return draft.result()
+
+
+# ---- timers ---------------------------------------------------------------------------------------------------
+
+
+def on_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
+    """Carry out a timer that fell due, unless it is wanted at another time or no more."""
+    if timer.kind == REGEX_TIMER:
+        group.resolution = Resolution(group.regex_members, shard.topics)
+        return resolve(shard, group, now)
+    if timer.kind == SESSION_TIMER:
+        return _on_session_timer(shard, group, timer, now)
+    if timer.kind not in (REBALANCE_TIMER, CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER):
+        return Result()  # of the classic group that it was
+    due_ms, epoch = group.deadlines.get((timer.kind, timer.member_id), (-1, 0))
+    if due_ms != timer.due_ms:
+        return Result()
+    del group.deadlines[timer.kind, timer.member_id]
+    member = group.member(timer.member_id)
+    if member is None or (timer.kind == REBALANCE_TIMER and member.current.epoch != epoch):
+        return Result()
+    return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
+
+
+def _on_session_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
+    session = group.sessions.get(timer.member_id)
+    if session is None or session.scheduled_ms != timer.due_ms:
+        return Result()
+    if (
+        session.deadline_ms > timer.due_ms
+    ):  # heartbeats came since; what is due before its new end comes first
+        session.scheduled_ms = session.deadline_ms
+        shard.timers.schedule(session.deadline_ms, SESSION_TIMER, group.group_id, timer.member_id)
+        return Result()
+    del group.sessions[timer.member_id]
+    member = group.member(timer.member_id)
+    if member is None:
+        return Result()
+    return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
+
+
+def resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
+    """Take a step in finding the topics that the group's regular expressions match.
+
+    After the last one the group counts on if those have changed.
+    """
+    resolution = group.resolution
+    if resolution is None:  # a change that could not be written took it back
+        return Result()
+    group.is_resolving, group.resolution = False, None
+    if not resolution.advance():
+        group.is_resolving, group.resolution = True, resolution
+        shard.resolving[group.group_id] = None
+        return Result()
+    return _note_resolved(shard, group, resolution, now)
+
+
+def _note_resolved(shard: Shard, group: ConsumerGroup, resolution: Resolution, now: Now) -> Result:
+    draft = ConsumerDraft(shard, group, now)
+    topics = dict(group.topics)
+    changed = False
+    for expression, found in resolution.found.items():
+        if expression not in group.regex_members:
+            continue  # its last member left meanwhile
+        known = group.regexes.get(expression)
+        before = frozenset() if known is None else known.topics
+        if found != before:
+            changed = True
+            for topic in before:
+                count_topic(topics, topic, by_regex=-1)
+            for topic in found:
+                count_topic(topics, topic, by_regex=1)
+        draft.write(records.REGEX, expression, ResolvedRegex(found, resolution.version, now.wall_ms))
+    hash_ = draft.metadata_hash(topics)
+    seen_version = shard.topics.version
+    if changed or hash_ != group.group_epoch.metadata_hash:
+        draft.write(records.EPOCH, "", GroupEpoch(group.epoch + 1, hash_))
+        shard.meters.consumer_rebalances += 1
+
+    def note() -> None:
+        group.resolved_version = resolution.version
+        group.seen_version = seen_version
+
+    draft.afterwards.append(note)
+    return draft.result()
+
+
+def finish_loading(shard: Shard, group: ConsumerGroup, now: Now) -> None:
+    """Bring a loaded group to life: each member gets a fresh session, and time to give up what it must."""
+    group.restore()
+    timeout_ms = shard.settings_of(group.group_id).consumer_session_timeout_ms
+    for member in group.members():
+        group.arm(member.member_id, shard.timers, now, timeout_ms)
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS:
+            revoking_ms = member.subscription.rebalance_timeout_ms
+            group.schedule(
+                REBALANCE_TIMER, member.member_id, shard.timers, now, revoking_ms, member.current.epoch
+            )
+
+
+# ---- looking at groups ----------------------------------------------------------------------------------------
+
+
+def describe(shard: Shard, group_id: str) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
+    """Describe a consumer group as far as the log says it."""
+    answer = messages.ConsumerGroupDescribeResponse
+    if not group_id:
+        return answer.DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+    found = shard.readable(group_id)
+    if not isinstance(found, ConsumerGroup):
+        message = (
+            f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
+        )
+        return answer.DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, group_id=group_id
+        )
+    group = found.committed()
+    return answer.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch.epoch,
+        assignor_name=group.preferred_assignor() or shard.settings.consumer_assignors[0],
+        members=[_described(shard, group, member) for member in group.members()],
+    )
+
+
+def _described(
+    shard: Shard, group: ConsumerGroup, member: Member
+) -> messages.ConsumerGroupDescribeResponse.Member:
+    subscription, current = member.subscription, member.current
+    has: dict[bytes, set[int]] = {}
+    for assignment in (current.assigned, current.revoking):
+        for topic_id, partitions in assignment.items():
+            has.setdefault(topic_id, set()).update(partitions)
+    target = {
+        topic_id: set(partitions) for topic_id, partitions in group.targets.get(member.member_id, {}).items()
+    }
+    return messages.ConsumerGroupDescribeResponse.Member(
+        member_id=member.member_id,
+        instance_id=subscription.instance_id,
+        rack_id=subscription.rack_id,
+        member_epoch=current.epoch,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=hash_order(sorted(subscription.topics), string_hash, at_once=True),
+        subscribed_topic_regex=subscription.regex,
+        assignment=_described_assignment(shard, has),
+        target_assignment=_described_assignment(shard, target),
+        member_type=0 if member.is_classic else 1,
+    )
+
+
+def _described_assignment(
+    shard: Shard, partitions: dict[bytes, set[int]]
+) -> messages.ConsumerGroupDescribeResponse.Assignment:
+    answer = messages.ConsumerGroupDescribeResponse
+    topics = []
+    for topic_id, numbers in partitions.items():
+        name = shard.topics.topic_name(topic_id)
+        if name is not None:
+            topics.append(answer.TopicPartitions(topic_id, name, sorted(numbers)))
+    return answer.Assignment(topics)

@@ -1,0 +1,343 @@
+"""Between the classic and the consumer protocol, and out of a group: members that go, groups that change their kind.
+
+A classic group of consumers becomes a consumer group when a member joins that speaks the consumer protocol, and a
+consumer group becomes a classic one when the last such member goes, as far as `group.consumer.migration.policy` allows.
+Members keep what they have, and offsets know nothing of it. An empty group of either kind gives way to any member.
+Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup and consumerGroupFenceMembers, ConsumerGroup
+.fromClassicGroup and ClassicGroup.fromConsumerGroup of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import group as classic
+from kafka_offsets.coordinator.classic import rebalance
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.classic.rebalance import Draft
+from kafka_offsets.coordinator.consumer import records
+from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError, restore, topics_without
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup, Member
+from kafka_offsets.coordinator.consumer.records import (
+    Assignment,
+    ClassicMember,
+    Current,
+    GroupEpoch,
+    MemberState,
+    Subscription,
+    Target,
+    TargetEpoch,
+)
+from kafka_offsets.coordinator.result import Reply, Result
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.coordinator.shard import Shard
+
+BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED = "bidirectional", "upgrade", "downgrade", "disabled"
+"""Values of group.consumer.migration.policy: which way groups with members may change their kind."""
+
+_VERSION = struct.Struct(">h")
+
+
+# ---- members that go ------------------------------------------------------------------------------------------
+
+
+def remove_members(shard: Shard, draft: ConsumerDraft, members: Collection[Member]) -> Result:
+    """Let members go for good, and the group be a classic one if those that stay all speak the classic protocol."""
+    group = draft.group
+    if not members:
+        return draft.result()
+    if may_downgrade(shard, group, members):
+        return downgrade(shard, draft, members)
+    leaving: dict[str, int] = {}
+    for member in members:
+        draft.remove(member.member_id)
+        if member.subscription.regex:
+            leaving[member.subscription.regex] = leaving.get(member.subscription.regex, 0) + 1
+    unused = [expression for expression, count in leaving.items() if group.regex_members[expression] == count]
+    for expression in unused:
+        draft.write(records.REGEX, expression, None)
+    hash_ = draft.metadata_hash(topics_without(group, members, unused))
+    draft.write(records.EPOCH, "", GroupEpoch(group.epoch + 1, hash_))
+    for member in members:
+        member_id = member.member_id
+        draft.afterwards.append(lambda member_id=member_id: group.cancel_all(member_id, shard.timers))  # type: ignore[misc]
+    return draft.result()
+
+
+# ---- from classic to consumer ---------------------------------------------------------------------------------
+
+
+def group_for_joining(shard: Shard, group_id: str, now: Now, others: list[Reply]) -> ConsumerDraft:
+    """Begin the decision about a member that joins: on its group, a new one, or one made of a classic group.
+
+    others  takes the answers to those that wait in the classic group: they leave even if the member is refused
+    """
+    found = shard.groups.get(group_id)
+    if isinstance(found, ConsumerGroup):
+        return ConsumerDraft(shard, found, now)
+    draft = ConsumerDraft(shard, ConsumerGroup(group_id), now)
+    if found is None:
+        return draft
+    if found.state is classic.GroupState.EMPTY:
+        draft.records.append(stored.group_tombstone(group_id))
+        draft.afterwards.append(lambda: found.drop_timers(shard.timers))
+        return draft
+    _check_upgrade(shard, found)
+    others += _refuse_waiting(shard, found, now)
+    draft.replies += others
+    _upgrade(shard, draft, found)
+    return draft
+
+
+def _upgrade(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> None:
+    """Make a consumer group of a classic one with members, which all go on with what they have."""
+    group, generation = draft.group, old.generation
+    members = [(member, _to_consumer(shard, old, member)) for member in old.members.values()]
+    topics = {topic for _, (subscription, _) in members for topic in subscription.topics}
+    draft.records.append(stored.group_tombstone(old.group_id))
+    made = [(records.MEMBER, member.member_id, subscription) for member, (subscription, _) in members]
+    made.append((records.EPOCH, "", GroupEpoch(generation, draft.metadata_hash(topics))))  # type: ignore[arg-type]
+    for member, (_, target) in members:
+        made.append((records.TARGET, member.member_id, target))  # type: ignore[arg-type]
+    made.append((records.TARGET_EPOCH, "", TargetEpoch(generation)))  # type: ignore[arg-type]
+    for member, (_, target) in members:
+        has = {topic_id: dict.fromkeys(partitions, generation) for topic_id, partitions in target.items()}
+        current = Current(generation, generation, MemberState.STABLE, has, {})
+        made.append((records.CURRENT, member.member_id, current))  # type: ignore[arg-type]
+    # The steps that follow look at the group as it is by then; it is in nobody's reach until the decision stands.
+    for type_, name, value in made:
+        record = records.record(type_, group.group_id, name, value)
+        draft.records.append(record)
+        group.put(type_, name, value)
+        group.note_written(record)
+    draft.afterwards.append(lambda: _leave_classic(shard, draft, old))
+    draft.undone.append(lambda: resume(shard, old, draft.now))
+
+
+def _check_upgrade(shard: Shard, old: ClassicGroup) -> None:
+    settings = shard.settings
+    reason = None
+    if settings.consumer_migration_policy not in (BIDIRECTIONAL, UPGRADE):
+        reason = "because online upgrade is disabled."
+    elif old.protocol_type != classic.CONSUMER:
+        reason = "because the group does not use the consumer embedded protocol."
+    elif len(old.members) > settings.consumer_max_size:
+        reason = "because the group size exceeds the consumer group maximum size."
+    if reason is not None:
+        raise _cannot_upgrade(old, reason)
+
+
+def _cannot_upgrade(old: ClassicGroup, reason: str) -> RefusalError:
+    message = f"Cannot upgrade classic group {old.group_id} to consumer group {reason}"
+    return RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def _to_consumer(shard: Shard, old: ClassicGroup, member: classic.Member) -> tuple[Subscription, Target]:
+    """Return what a member of a classic group says of itself in a consumer group, and what it has."""
+    if old.protocol is None:  # nobody has chosen one yet; real Kafka trips over it
+        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "No value present")
+    if old.protocol not in member.protocols:  # it joins with others; real Kafka trips over it too
+        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    try:
+        subscription = read_subscription(member.protocols[old.protocol])
+        target = _read_assignment(shard, old, member.assignment)
+    except ProtocolError as error:
+        raise _cannot_upgrade(old, "because the embedded consumer protocol is malformed.") from error
+    return (
+        Subscription(
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id or None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topics=frozenset(subscription.topics),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=ClassicMember(member.session_timeout_ms, tuple(member.protocols.items())),
+        ),
+        target,
+    )
+
+
+def read_subscription(metadata: bytes) -> messages.ConsumerProtocolSubscription:
+    """Read what a consumer subscribes to, of any version; newer ones as the newest known. ProtocolError."""
+    version = _read_version(metadata)
+    cls = messages.ConsumerProtocolSubscription
+    return messages.decode(cls, metadata, min(version, cls.SCHEMA.versions.last), 2)[0]
+
+
+def _read_version(data: bytes) -> int:
+    if len(data) < 2:
+        raise ProtocolError(f"{len(data)} bytes of the consumer protocol have no version")
+    (version,) = _VERSION.unpack_from(data)
+    if version < 0:
+        raise ProtocolError(f"the consumer protocol has no version {version}", 0)
+    return int(version)
+
+
+def _read_assignment(shard: Shard, old: ClassicGroup, data: bytes) -> Target:
+    if not data:
+        return {}
+    cls = messages.ConsumerProtocolAssignment
+    read, _ = messages.decode(cls, data, min(_read_version(data), cls.SCHEMA.versions.last), 2)
+    if read.user_data:
+        raise _cannot_upgrade(
+            old,
+            "because an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+            "default assignor before re-attempting the upgrade.",
+        )
+    target = {}
+    for topic in read.assigned_partitions:
+        topic_id, count = shard.topics.id_and_partition_count(topic.topic)
+        if count:
+            # A leader may have assigned partitions of a topic that was made anew with fewer; assignors know no such.
+            target[topic_id] = frozenset(p for p in topic.partitions if 0 <= p < count)
+    return target
+
+
+def _leave_classic(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> None:
+    """Let the sessions of a classic group's members go on in the new group."""
+    old.drop_timers(shard.timers)
+    for member in old.members.values():
+        shard.timers.cancel(classic.SESSION_TIMER, old.group_id, member.member_id)
+        member.scheduled_ms = -1
+        draft.group.arm(member.member_id, shard.timers, draft.now, member.session_timeout_ms)
+
+
+def _refuse_waiting(shard: Shard, old: ClassicGroup, now: Now) -> list[Reply]:
+    """Return the answers to the joins and syncs that wait in a classic group: its members are to join again.
+
+    Sessions do not begin anew: as in Kafka, one whose timer was due in the meantime has none until the next answer.
+    """
+    told = Draft(shard, now)
+    for member in old.members.values():
+        rebalance.refuse_join(told, old, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+        rebalance.refuse_sync(told, member, ErrorCode.REBALANCE_IN_PROGRESS)
+    return told.replies
+
+
+def resume(shard: Shard, old: ClassicGroup, now: Now) -> None:
+    """Let a classic group go on that was to become a consumer group: a rebalance under way begins anew."""
+    for member in old.members.values():
+        old.arm(member, shard.timers, now)
+    if old.state is not classic.GroupState.STABLE:
+        again = Draft(shard, now)
+        old.state = classic.GroupState.STABLE
+        rebalance.begin(again, old)
+        assert not again.replies  # nobody is parked any more
+
+
+# ---- from consumer to classic ---------------------------------------------------------------------------------
+
+
+def may_downgrade(
+    shard: Shard, group: ConsumerGroup, leaving: Collection[Member], *, replaced: bool = False
+) -> bool:
+    """Whether the group is to be a classic one once these are gone, or, if `replaced`, speak the classic protocol."""
+    settings = shard.settings
+    staying = len(group) - len(leaving)
+    classic_staying = group.classic_members - sum(member.is_classic for member in leaving)
+    if classic_staying != staying or (replaced and any(member.is_classic for member in leaving)):
+        return False
+    size = staying + len(leaving) if replaced else staying
+    return (
+        size > 0
+        and settings.consumer_migration_policy in (BIDIRECTIONAL, DOWNGRADE)
+        and size <= settings.group_max_size
+    )
+
+
+def downgrade(
+    shard: Shard,
+    draft: ConsumerDraft,
+    leaving: Collection[Member],
+    joining: Member | None = None,
+    *,
+    rebalances: bool = True,
+) -> Result:
+    """Make a classic group of those that stay; return the decision.
+
+    joining     a static member that takes the place of the one that leaves, with that one's assignment
+    rebalances  whether the classic group rebalances at once
+    """
+    old, now = draft.group, draft.now
+    group = ClassicGroup(old.group_id, now.wall_ms)
+    gone = {member.member_id for member in leaving}
+    staying = {member.member_id: member.member_id for member in old.members() if member.member_id not in gone}
+    members = [member for member in old.members() if member.member_id not in gone]
+    if joining is not None:
+        members.append(joining)
+        staying[joining.member_id] = next(iter(gone))
+    for member in members:
+        group.add(_to_classic(member))
+    group.become_stable(old.epoch)
+    for made in group.members.values():
+        target = old.targets.get(staying[made.member_id], {})
+        made.assignment = write_assignment(shard, target, made.protocols[group.protocol or ""])
+    written = [*draft.records, *old.tombstones(), group.record()]
+    group.is_recorded = True
+    shard.let_go(old)
+    shard.groups[old.group_id] = group
+    old.drop_timers(shard.timers)
+    result = Draft(shard, now)
+    result.replies += draft.replies
+    result.records += written
+    for made in group.members.values():
+        group.arm(made, shard.timers, now)
+    if rebalances:
+        rebalance.begin(result, group)
+
+    def undo() -> None:
+        _give_up(shard, group)
+        shard.leaving.pop(old.group_id, None)
+        shard.groups[old.group_id] = old
+        restore(shard, old, old, now)
+
+    result.undo = undo
+    return result.result()
+
+
+def _give_up(shard: Shard, group: ClassicGroup) -> None:
+    """Let go of a classic group that could not be written; whoever has joined it meanwhile hears so at once."""
+    told = Draft(shard, Now(-1, -1))
+    group.drop_timers(shard.timers)
+    for member in group.members.values():
+        rebalance.refuse_join(told, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
+        rebalance.refuse_sync(told, member, ErrorCode.NOT_COORDINATOR)
+        shard.timers.cancel(classic.SESSION_TIMER, group.group_id, member.member_id)
+    shard.tell_later(told.replies)
+
+
+def _to_classic(member: Member) -> classic.Member:
+    """Return a member as a classic group has it; it must speak the classic protocol."""
+    subscription = member.subscription
+    assert subscription.classic is not None
+    return classic.Member(
+        member.member_id,
+        subscription.instance_id,
+        subscription.client_id,
+        subscription.client_host,
+        subscription.rebalance_timeout_ms,
+        subscription.classic.session_timeout_ms,
+        dict(subscription.classic.protocols),
+    )
+
+
+def write_assignment(shard: Shard, assignment: Target | Assignment, metadata: bytes) -> bytes:
+    """Return an assignment as consumers exchange it, in the version of a member's metadata."""
+    cls = messages.ConsumerProtocolAssignment
+    try:
+        version = min(_read_version(metadata), cls.SCHEMA.versions.last)
+    except ProtocolError as error:
+        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+    topics = []
+    for topic_id, partitions in assignment.items():
+        name = shard.topics.topic_name(topic_id)
+        if name is not None:
+            topics.append(cls.TopicPartition(name, sorted(partitions)))
+    return _VERSION.pack(version) + messages.encode(cls(topics, None), version)

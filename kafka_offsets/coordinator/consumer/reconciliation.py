@@ -1,0 +1,128 @@
+"""How a member of a consumer group gets from what it has to what it shall have (KIP-848).
+
+A step at a time: first it gives up what it shall not have, and only when it has said so it moves to the new epoch; then
+it gets what nobody else holds, and the rest as others give it up. So a partition has one owner at any time.
+Source: CurrentAssignmentBuilder of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kafka_offsets.coordinator.consumer.records import Assignment, Current, MemberState, Target
+
+
+class TopicPartitions(Protocol):
+    """Partitions of one topic, as a member sends them."""
+
+    @property
+    def topic_id(self) -> bytes:
+        """The topic."""
+        ...
+
+    @property
+    def partitions(self) -> list[int]:
+        """Its partitions."""
+        ...
+
+
+Owned = Collection[TopicPartitions] | None
+"""What a member says it has; None when it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of one member.
+
+    target_epoch, target  what it shall have, and the epoch of that
+    subscribed            whether it subscribes to the topic with an id; subscribes: whether it does to any name
+    subscription_changed  whether that has just changed: what it does not subscribe to any more goes at once
+    is_held               whether somebody holds a partition
+    owned                 what the member says it has
+    """
+
+    current: Current
+    target_epoch: int
+    target: Target
+    subscribed: Callable[[bytes], bool]
+    subscribes: bool
+    subscription_changed: bool
+    is_held: Callable[[bytes, int], bool]
+    owned: Owned
+
+    def take(self) -> Current | None:
+        """Return what the member has from now on; None when it must give everything up and join again."""
+        current = self.current
+        match current.state:
+            case MemberState.STABLE:
+                if current.epoch != self.target_epoch:
+                    return self._advance(current.epoch)
+                return self._unsubscribe() if self.subscription_changed else current
+            case MemberState.UNREVOKED_PARTITIONS:
+                if not self._still_owns(current.revoking):
+                    return self._advance(current.epoch)
+                return self._unsubscribe() if self.subscription_changed else current
+            case MemberState.UNRELEASED_PARTITIONS:
+                return self._advance(current.epoch)
+            case MemberState.UNKNOWN:
+                if self.owned is None or self.owned:
+                    return None
+                return self._advance(self.target_epoch)
+
+    def _still_owns(self, revoked: Assignment) -> bool:
+        """Whether the member has not said that it gave all of these up."""
+        if self.owned is None:
+            return True
+        return any(
+            partition in revoked.get(topic.topic_id, ())
+            for topic in self.owned
+            for partition in topic.partitions
+        )
+
+    def _unsubscribe(self) -> Current:
+        """Take away the topics that the member does not subscribe to any more."""
+        current = self.current
+        gone = {
+            topic_id: epochs for topic_id, epochs in current.assigned.items() if not self.subscribed(topic_id)
+        }
+        if not gone and (self.subscribes or current.revoking):
+            return current  # else Kafka counts it for a step, though nothing is taken away
+        assigned = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id not in gone}
+        revoking = {topic_id: dict(epochs) for topic_id, epochs in current.revoking.items()}
+        for topic_id, epochs in gone.items():
+            revoking.setdefault(topic_id, {}).update(epochs)
+        moved = replace(current, previous_epoch=current.epoch, assigned=assigned)
+        if revoking and self._still_owns(revoking):
+            return replace(moved, state=MemberState.UNREVOKED_PARTITIONS, revoking=revoking)
+        return moved
+
+    def _advance(self, epoch: int) -> Current:
+        """Take away what the member shall not have; if it has none of that any more, give it what is free."""
+        current = self.current
+        assigned: dict[bytes, Mapping[int, int]] = {}
+        revoking: dict[bytes, Mapping[int, int]] = {}
+        free: dict[bytes, dict[int, int]] = {}
+        waits = False
+        for topic_id in dict.fromkeys([*self.target, *current.assigned]):
+            wanted = self.target.get(topic_id, frozenset()) if self.subscribed(topic_id) else frozenset()
+            has = current.assigned.get(topic_id, {})
+            kept = {partition: got for partition, got in has.items() if partition in wanted}
+            lost = {partition: got for partition, got in has.items() if partition not in wanted}
+            given_up = current.revoking.get(topic_id, {})
+            for partition in wanted - has.keys():
+                if partition not in given_up and self.is_held(topic_id, partition):
+                    waits = True
+                else:
+                    free.setdefault(topic_id, {})[partition] = self.target_epoch
+            if kept:
+                assigned[topic_id] = kept
+            if lost:
+                revoking[topic_id] = lost
+        if revoking and self._still_owns(revoking):
+            return Current(epoch, current.epoch, MemberState.UNREVOKED_PARTITIONS, assigned, revoking)
+        for topic_id, epochs in free.items():
+            assigned[topic_id] = {**assigned.get(topic_id, {}), **epochs}
+        state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
+        return Current(self.target_epoch, current.epoch, state, assigned, {})

@@ -1,0 +1,243 @@
+"""What goes by itself: offsets past their retention, groups that nothing is left of, offsets of deleted topics.
+
+Each is a generator over one shard whose steps cost about a millisecond, however much there is to do. A step is a
+decision like that of a request; whoever takes it has it appended, and takes the next one when it has taken effect or
+was refused. What other decisions have under way is left alone: no tombstone must follow a commit that it did not see.
+
+An offset expires when its own expiry has come (commits of version 2 to 4 could name one), or when it has none and
+`offsets.retention.minutes` have passed since a time that its group says (KIP-211, KIP-496). Offsets of topics that
+the group subscribes to and those that an open transaction is about to replace stay. A group that is empty and has no
+offsets left goes at once. Of a deleted topic all offsets go that were written before, those of open transactions
+included, subscribed to or not; offsets of a topic that is unknown for any other reason stay. A tombstone takes all
+offsets of its partition along, so an offset of the deleted topic that has one of the topic made anew beside it, in an
+open transaction, waits for the end of that. (Kafka deletes both.)
+
+Source: GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets and
+onPartitionsDeleted, OffsetExpirationConditionImpl of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import membership
+from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.result import Record, Result
+from kafka_offsets.coordinator.shard import Group, Shard
+
+_STEP = 400
+"""What a step may cost until it ends: 1 for an offset that is looked at, 2 more when it goes, a page as a whole."""
+
+_PER_TOMBSTONE = 2
+_PER_GROUP = 1
+_PER_GROUP_WITHOUT = 0.05
+"""A group that has no offset of a deleted topic."""
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """What records that are decided and have not taken effect yet are about: offsets, and groups in any way."""
+
+    offsets: frozenset[tuple[str, str, int]] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+NOTHING = UnderWay()
+
+
+class Step(NamedTuple):
+    """One step: what it decides, and how many offsets that makes away with. Without records nothing is to be done."""
+
+    result: Result
+    offsets: int
+
+
+Steps = Iterator[Step]
+
+
+@dataclass
+class _Draft:
+    """A step in the making."""
+
+    shard: Shard
+    under_way: UnderWay
+    records: list[Record] = field(default_factory=list)
+    undos: list[Callable[[], None]] = field(default_factory=list)
+    gone: set[tuple[str, str, int]] = field(default_factory=set)
+    cost: float = 0
+
+    def bury(self, group_id: str, topic: str, partition: int) -> None:
+        """Make away with an offset."""
+        self.records.append(stored.offset_tombstone(group_id, topic, partition))
+        self.gone.add((group_id, topic, partition))
+        self.cost += _PER_TOMBSTONE
+
+    def step(self) -> Step:
+        undos = self.undos
+
+        def undo() -> None:
+            for each in reversed(undos):
+                each()
+
+        return Step(Result(tuple(self.records), undo=undo), len(self.gone))
+
+
+# -- retention
+
+
+def expire(shard: Shard, now: Now, retention_ms: int, under_way: Callable[[], UnderWay]) -> Steps:
+    """Look at every offset and group once, and let go of what has expired at `now`.
+
+    retention_ms  offsets.retention.minutes
+    under_way     what has not taken effect when a step begins
+    """
+    draft = _Draft(shard, under_way())
+    for group_id in list(shard.groups):
+        for topic, number in _pages(shard, group_id):
+            if draft.cost >= _STEP:
+                yield _counted(draft)
+                draft = _Draft(shard, under_way())
+            _expire_page(draft, group_id, topic, number, now, retention_ms)
+        draft.cost += _PER_GROUP
+        if draft.cost >= _STEP:
+            yield _counted(draft)
+            draft = _Draft(shard, under_way())
+        _expire_group(draft, group_id)
+    yield _counted(draft)
+
+
+def _counted(draft: _Draft) -> Step:
+    step = draft.step()
+    draft.shard.meters.offset_expirations += step.offsets
+    return step
+
+
+def _pages(shard: Shard, group_id: str) -> Iterator[tuple[str, int]]:
+    """Give topic and number of the pages that a group has; the table may change meanwhile."""
+    for topic in shard.offsets.topics(group_id):
+        for number in shard.offsets.page_numbers(group_id, topic):
+            yield topic, number
+
+
+def _expire_page(draft: _Draft, group_id: str, topic: str, number: int, now: Now, retention_ms: int) -> None:
+    shard, under_way = draft.shard, draft.under_way
+    group = shard.groups.get(group_id)
+    if group is None or group.retention_start_ms(0) is None or group.is_subscribed_to(topic):
+        draft.cost += _PER_GROUP
+        return
+    items = shard.offsets.page_items(group_id, topic, number)
+    draft.cost += len(items)
+    for partition, entry in items:
+        if not _is_expired(group, entry, now.wall_ms, retention_ms):
+            continue
+        if (group_id, topic, partition) in under_way.offsets:
+            continue
+        if not shard.has_pending_offset(group_id, topic, partition):
+            draft.bury(group_id, topic, partition)
+
+
+def _is_expired(group: Group, entry: OffsetAndMetadata, wall_ms: int, retention_ms: int) -> bool:
+    if entry.expire_timestamp != -1:
+        return wall_ms >= entry.expire_timestamp
+    start_ms = group.retention_start_ms(entry.commit_timestamp)
+    return start_ms is not None and wall_ms - start_ms >= retention_ms
+
+
+def _expire_group(draft: _Draft, group_id: str) -> None:
+    """Let a group go that nobody is a member of, and that nothing is left of behind this step."""
+    shard = draft.shard
+    group = shard.groups.get(group_id)
+    if group is None or not group.is_empty or group_id in draft.under_way.groups:
+        return
+    left = ((group_id, topic, partition) for topic, partition, _ in shard.offsets.items(group_id))
+    if any(offset not in draft.gone for offset in left) or shard.has_open_transaction(group_id):
+        return
+    draft.undos.append(membership.take_out(shard, group))
+    draft.records += group.tombstones()
+    draft.cost += _PER_TOMBSTONE
+
+
+# -- deleted topics
+
+
+def forget_topic(
+    shard: Shard, topic: str, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
+) -> Steps:
+    """Let go of all offsets of a topic that has just been deleted.
+
+    before     the log offset of the first record that was decided behind the deletion: it is of a topic made anew
+    under_way  what has not taken effect when a step begins
+    left       takes in what cannot go yet; for `forget_left`, when `waits_for` or what is under way has come to an end
+    """
+    draft = _Draft(shard, under_way())
+    # Those of open transactions first: a marker between two steps makes them offsets like the others.
+    for offsets in list(shard.pending.values()):
+        for key in list(offsets):
+            if draft.cost >= _STEP:
+                yield draft.step()
+                draft = _Draft(shard, under_way())
+            if key.topic == topic:
+                _forget(draft, key, before, left)
+    for group_id in shard.offsets.groups():
+        if not shard.offsets.has_topic(topic):
+            break
+        draft.cost += _PER_GROUP_WITHOUT
+        for number in shard.offsets.page_numbers(group_id, topic):
+            if draft.cost >= _STEP:
+                yield draft.step()
+                draft = _Draft(shard, under_way())
+            for partition, _ in shard.offsets.page_items(group_id, topic, number):
+                _forget(draft, stored.OffsetKey(group_id, topic, partition), before, left)
+        if draft.cost >= _STEP:
+            yield draft.step()
+            draft = _Draft(shard, under_way())
+    yield draft.step()
+
+
+def forget_left(
+    shard: Shard, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
+) -> Steps:
+    """Look again at what `forget_topic` has left; what cannot go yet is in `left` again when the steps end."""
+    keys = list(left)
+    left.clear()
+    draft = _Draft(shard, under_way())
+    for key in keys:
+        if draft.cost >= _STEP:
+            yield draft.step()
+            draft = _Draft(shard, under_way())
+        _forget(draft, key, before, left)
+    yield draft.step()
+
+
+def waits_for(shard: Shard, left: Collection[stored.OffsetKey]) -> set[int]:
+    """Return the producers whose open transactions have offsets of these partitions."""
+    return {
+        producer_id for producer_id, offsets in shard.pending.items() if any(key in offsets for key in left)
+    }
+
+
+def _forget(draft: _Draft, key: stored.OffsetKey, before: int, left: set[stored.OffsetKey]) -> None:
+    """Make away with an offset, unless it or another one that the tombstone would take along was written since.
+
+    A committed offset that was written since stands for the partition, whatever becomes of older ones: of an open
+    transaction's it is the later one. One of an open transaction may be dropped, and what it hides come back.
+    """
+    draft.cost += 1
+    shard = draft.shard
+    committed = shard.offsets.get(*key)
+    if committed is not None and committed.log_offset >= before:
+        return
+    pending = [offsets[key] for offsets in shard.pending.values() if key in offsets]
+    if key in draft.under_way.offsets or any(entry.log_offset >= before for entry in pending):
+        if committed is not None or any(entry.log_offset < before for entry in pending):
+            left.add(key)
+    elif (committed is not None or pending) and key not in draft.gone:
+        draft.bury(key.group, key.topic, key.partition)
+
+
+assert 3 * PAGE_PARTITIONS <= _STEP, "a step has room for a page"

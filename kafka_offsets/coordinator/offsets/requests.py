@@ -1,0 +1,397 @@
+"""Committed offsets: commit, fetch, delete.
+
+A commit is checked topic first (does the partition exist?), then group and member, then metadata; what is wrong is
+answered per partition while the rest is committed. Reads see what is durable.
+Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGroup.validateOffsetCommit of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.shard import Group, Shard
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import conditions, messages
+
+_MISSING_GROUP_SINCE = 9
+"""From this version of OffsetCommit on a missing group has its own error code (KIP-848)."""
+
+_TOPIC_IDS_SINCE = 10
+"""From this version on OffsetCommit and OffsetFetch name topics by id (KIP-848)."""
+
+_NO_RETENTION = -1
+
+_NONE = ErrorCode.NONE
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class FetchedPartition(NamedTuple):
+    """One partition of an OffsetFetch: `entry` is None when nothing is committed or `error` is set."""
+
+    partition: int
+    entry: OffsetAndMetadata | None
+    error: ErrorCode
+
+
+class FetchedTopic(NamedTuple):
+    """One topic of an OffsetFetch."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[FetchedPartition]
+
+
+def commit(shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
+    """Commit offsets for a group: one record for each partition that is accepted, one reply for all."""
+    group_id, retention, wall_ms = request.group_id, request.retention_time_ms, now.wall_ms
+    expires = _NO_RETENTION if retention == _NO_RETENTION else wall_ms + retention
+    longest = shard.settings.offset_metadata_max_bytes
+    group_error: ErrorCode | None = None
+    records: list[Record] = []
+    refused: dict[int, ErrorCode] = {}  # by identity of the partition
+    is_echo = True
+    for topic in request.topics:
+        if not topic.partitions:
+            is_echo = False
+            continue
+        name, topic_id, count, unknown = _resolve(shard, topic, context.api_version)
+        prefix = stored.offset_key_prefix(group_id, name)
+        for partition in topic.partitions:
+            if partition.unknown_tags is not None and conditions.EXPECTED_OFFSET in partition.unknown_tags:
+                return _commit_if(shard, request, context, now)
+            index, metadata = partition.partition_index, partition.committed_metadata or ""
+            if (index >= count or index < 0) and not _takes_unknown(shard, index, unknown):
+                refused[id(partition)] = unknown
+                continue
+            if group_error is None:
+                group_error = _check_group(shard, request, context.api_version)
+            if group_error is not _NONE:
+                refused[id(partition)] = group_error
+            elif metadata and is_too_long(metadata, longest):
+                refused[id(partition)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                timestamp = partition.commit_timestamp
+                if timestamp == -1:
+                    timestamp = wall_ms
+                offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+                entry = tuple.__new__(  # half the time of calling the class
+                    OffsetAndMetadata, (offset, leader_epoch, metadata, timestamp, expires, topic_id, -1)
+                )
+                records.append(stored.offset_record(group_id, name, index, entry, prefix))
+    if request.member_id and group_error is _NONE:
+        group = shard.groups.get(group_id)
+        if group is not None:
+            group.on_commit(request.member_id, now, shard)
+            if shard.settings.offsets_commit_owner_check:
+                records = _refuse_others(shard, group, request, records, refused)
+    shard.meters.offset_commits += len(records)
+    response: messages.MessageValue = request
+    if refused or not is_echo:
+        response = _commit_response(shard, request, refused, context.api_version)
+    return reply_with(context, response, records)
+
+
+def _takes_unknown(shard: Shard, index: int, error: ErrorCode) -> bool:
+    """Whether an offset is committed for a partition that does not exist, or whose topic does not."""
+    is_named = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # an unknown id names no topic to commit for
+    return is_named and index >= 0 and shard.settings.offsets_commit_unknown_topics
+
+
+def _refuse_others(
+    shard: Shard,
+    group: Group,
+    request: messages.OffsetCommitRequest,
+    records: list[Record],
+    refused: dict[int, ErrorCode],
+) -> list[Record]:
+    """Add the partitions that the member does not own to `refused`; return the records of those that it does.
+
+    TOPIC_AUTHORIZATION_FAILED: of the codes that clients know, the one that is final, is told for single partitions
+    and does not make a member join again. Source: the design of the consumer rewrite, commit offset.
+    """
+    if isinstance(group, ConsumerGroup):
+        owned = group.owned_partitions(request.member_id, shard.topics.topic_name)
+    else:
+        owned = group.owned_partitions(request.member_id)
+    if owned is None:
+        return records
+    kept = []
+    accepted = [p for topic in request.topics for p in topic.partitions if id(p) not in refused]
+    for partition, record in zip(accepted, records, strict=True):
+        assert record.offset_key is not None
+        _, topic, index = record.offset_key
+        if index in owned.get(topic, ()):
+            kept.append(record)
+        else:
+            refused[id(partition)] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return kept
+
+
+def _commit_if(
+    shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now
+) -> Result:
+    """Commit if each condition holds and nothing else stands against it, all partitions or none.
+
+    Conditions look at the offsets that there will be when everything decided so far has taken effect: of two commits
+    on the same condition the second is refused. See conditions.py for the fields.
+    """
+    if shard.is_loading:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return reply_with(context, fail_commit(request, error, context.api_version))
+    expected = conditions.take(request)
+    if expected is None:
+        return reply_with(context, fail_commit(request, ErrorCode.INVALID_REQUEST, context.api_version))
+    plain = commit(shard, request, context, now)
+    (reply,) = plain.replies
+    if reply.response is request:
+        response = fail_commit(request, _NONE, context.api_version)
+    else:
+        response = reply.response
+    answers = [(t, p) for t in response.topics for p in t.partitions]
+    is_whole = all(answer.error_code == _NONE for _, answer in answers)
+    if is_whole:
+        for topic, answer in answers:
+            condition = expected.get((topic.name, topic.topic_id, answer.partition_index))
+            if condition is None:
+                continue
+            name = topic.name or shard.topics.topic_name(topic.topic_id) or ""
+            found = _latest_offset(shard, request.group_id, name, answer.partition_index)
+            answer.unknown_tags = conditions.found_tag(found)
+            if found != condition:
+                answer.error_code = ErrorCode.COMMITTED_OFFSET_MISMATCH
+                is_whole = False
+    if is_whole:
+        return reply_with(context, response, plain.records)
+    shard.meters.offset_commits -= len(plain.records)
+    for _, answer in answers:
+        if answer.error_code == _NONE:
+            answer.error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
+    return reply_with(context, response)
+
+
+def _latest_offset(shard: Shard, group: str, topic: str, partition: int) -> int:
+    """Return the offset that will be committed when all that is decided has taken effect; -1 for none."""
+    record = shard.latest_record(stored.offset_key(group, topic, partition))
+    if record is None:
+        entry = shard.offsets.get(group, topic, partition)
+    elif record.value is None:
+        entry = None
+    else:
+        entry = record.entry or stored.parse_offset_value(record.value, -1)
+    return conditions.NOTHING if entry is None else entry.offset
+
+
+def _commit_response(
+    shard: Shard, request: messages.OffsetCommitRequest, refused: dict[int, ErrorCode], api_version: int
+) -> messages.OffsetCommitResponse:
+    """Answer each partition in Kafka's order: first those that do not exist, each topic with the rest of its own.
+
+    refused  errors by identity of the partition
+    Source: OffsetCommitResponse.Builder, into which the coordinator's answer is merged.
+    """
+    response = messages.OffsetCommitResponse
+    merged: dict[tuple[str, bytes], list[messages.OffsetCommitResponse.Partition]] = {}
+    rest = []
+    for topic in request.topics:
+        key = topic.name, topic.topic_id
+        answers = [response.Partition(p.partition_index, refused.get(id(p), _NONE)) for p in topic.partitions]
+        unknown = [answer for answer in answers if answer.error_code in _UNKNOWN] if refused else []
+        if unknown or (not answers and not _resolve(shard, topic, api_version)[2]):
+            merged.setdefault(key, []).extend(unknown)
+        if len(unknown) < len(answers):
+            if unknown:
+                answers = [answer for answer in answers if answer.error_code not in _UNKNOWN]
+            rest.append((key, answers))
+    if not merged:
+        return response(0, [response.Topic(*key, answers) for key, answers in rest])
+    for key, answers in rest:
+        merged.setdefault(key, []).extend(answers)
+    return response(0, [response.Topic(*key, answers) for key, answers in merged.items()])
+
+
+def _resolve(
+    shard: Shard, topic: messages.OffsetCommitRequest.Topic, api_version: int
+) -> tuple[str, bytes, int, ErrorCode]:
+    """Return a topic's name, id and number of partitions, and the error of a partition that it has not."""
+    if api_version < _TOPIC_IDS_SINCE:
+        topic_id, count = shard.topics.id_and_partition_count(topic.name)
+        return topic.name, topic_id, count, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = shard.topics.topic_name(topic.topic_id)
+    if name is None:
+        return "", topic.topic_id, 0, ErrorCode.UNKNOWN_TOPIC_ID
+    count = shard.topics.id_and_partition_count(name)[1]
+    return name, topic.topic_id, count, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_version: int) -> ErrorCode:
+    """Decide whether the sender may commit for the group at all."""
+    group = shard.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is not None:
+        verdict = group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
+        return (
+            verdict if isinstance(verdict, ErrorCode) else _check_each(shard, request, verdict, api_version)
+        )
+    if generation < 0 or shard.is_loading:
+        # A simple group comes into being with its first offset, even for a named member. Of a group that is being
+        # loaded nobody knows the members yet; who asks then is one whose commits are taken all the same.
+        return _NONE
+    if api_version >= _MISSING_GROUP_SINCE:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
+
+
+def _check_each(
+    shard: Shard,
+    request: messages.OffsetCommitRequest,
+    check: Callable[[bytes, int], ErrorCode],
+    api_version: int,
+) -> ErrorCode:
+    """Return the first error of a partition that exists; as in Kafka it stands for all of them."""
+    longest = shard.settings.offset_metadata_max_bytes
+    for topic in request.topics:
+        _, topic_id, count, _ = _resolve(shard, topic, api_version)
+        for partition in topic.partitions:
+            if 0 <= partition.partition_index < count:
+                error = check(topic_id, partition.partition_index)
+                if error is not _NONE and not is_too_long(partition.committed_metadata or "", longest):
+                    return error
+    return _NONE
+
+
+def is_too_long(metadata: str, limit: int) -> bool:
+    """Whether metadata has more characters than allowed, counted as Java does: in UTF-16 code units."""
+    if len(metadata) > limit:
+        return True
+    return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le")) // 2 > limit
+
+
+def fail_commit(
+    request: messages.OffsetCommitRequest, error: ErrorCode, api_version: int
+) -> messages.OffsetCommitResponse:
+    """Answer every partition of a commit with `error`."""
+    answer = messages.OffsetCommitResponse
+    return answer(
+        topics=[
+            answer.Topic(
+                t.name, t.topic_id, [answer.Partition(p.partition_index, error) for p in t.partitions]
+            )
+            for t in request.topics
+        ]
+    )
+
+
+def fetch(
+    shard: Shard,
+    group_id: str,
+    topics: list[tuple[str, bytes, list[int]]] | None,
+    api_version: int,
+    *,
+    require_stable: bool,
+) -> list[FetchedTopic]:
+    """Look up committed offsets of one group. An unknown group has none, which is no error.
+
+    topics          (name, id, partitions): the id alone counts from version 10 on; None asks for everything
+    require_stable  answer UNSTABLE_OFFSET_COMMIT where an open transaction has committed an offset (KIP-447)
+    """
+    if topics is None:
+        topics = all_topics(shard, group_id, api_version)
+    fetched, unknown = [], []
+    for name, topic_id, partitions in topics:
+        found = name if api_version < _TOPIC_IDS_SINCE else shard.topics.topic_name(topic_id)
+        if found is None:
+            answers = [FetchedPartition(p, None, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
+            unknown.append(FetchedTopic(name, topic_id, answers))
+        else:
+            answers = [_look_up(shard, group_id, found, p, require_stable) for p in partitions]
+            fetched.append(FetchedTopic(name, topic_id, answers))
+    return fetched + unknown
+
+
+def _look_up(
+    shard: Shard, group_id: str, topic: str, partition: int, require_stable: bool
+) -> FetchedPartition:
+    if require_stable and shard.has_pending_offset(group_id, topic, partition):
+        return FetchedPartition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return FetchedPartition(partition, shard.offsets.get(group_id, topic, partition), _NONE)
+
+
+def all_topics(shard: Shard, group_id: str, api_version: int) -> list[tuple[str, bytes, list[int]]]:
+    """Return all that a group has committed offsets of, as `fetch` is asked for it: (name, id, partitions)."""
+    topics = []
+    for name in shard.offsets.topics(group_id):
+        topic_id, _ = shard.topics.id_and_partition_count(name)
+        if api_version >= _TOPIC_IDS_SINCE and topic_id == NO_TOPIC_ID:
+            continue  # a topic without an id cannot be named in this version
+        topics.append((name, topic_id, shard.offsets.partitions(group_id, name)))
+    return topics
+
+
+def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now) -> Result:
+    """Delete offsets of a group, unless it is subscribed to their topic (KIP-496).
+
+    What is wrong with the group is said of the group, whatever was asked for.
+    """
+    response = messages.OffsetDeleteResponse
+    error = _check_deletion(shard, request.group_id)
+    if error is not _NONE:
+        return reply_with(context, response(error_code=error))
+    merged: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
+    rest: list[tuple[str, list[messages.OffsetDeleteResponse.Partition]]] = []
+    records: list[Record] = []
+    for topic in request.topics:
+        _, count = shard.topics.id_and_partition_count(topic.name)
+        known, unknown, missing = [], [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if 0 <= index < count or _takes_unknown(shard, index, missing):
+                known.append(index)
+            else:
+                unknown.append(response.Partition(index, missing))
+        if unknown or (not count and not known):
+            merged.setdefault(topic.name, []).extend(unknown)
+        if known:
+            rest.append((topic.name, _delete(shard, request.group_id, topic.name, known, records)))
+    shard.meters.offset_deletions += len(records)
+    if not merged:
+        return reply_with(context, response(topics=[response.Topic(*answered) for answered in rest]), records)
+    for name, answers in rest:
+        merged.setdefault(name, []).extend(answers)
+    return reply_with(context, response(topics=[response.Topic(*item) for item in merged.items()]), records)
+
+
+def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    group = shard.groups.get(group_id)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return group.check_offset_deletion()
+
+
+def _delete(
+    shard: Shard, group_id: str, topic: str, indexes: list[int], records: list[Record]
+) -> list[messages.OffsetDeleteResponse.Partition]:
+    """Delete offsets of one topic: add their tombstones to `records`, return the answers."""
+    answered = messages.OffsetDeleteResponse.Partition
+    if shard.groups[group_id].is_subscribed_to(topic):
+        return [answered(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
+    for index in indexes:
+        if shard.offsets.get(group_id, topic, index) is not None or shard.has_pending_offset(
+            group_id, topic, index
+        ):
+            records.append(stored.offset_tombstone(group_id, topic, index))
+    return [answered(index, _NONE) for index in indexes]
+
+
+def fail_delete(
+    request: messages.OffsetDeleteRequest, error: ErrorCode, api_version: int
+) -> messages.OffsetDeleteResponse:
+    """Refuse a whole OffsetDelete."""
+    return messages.OffsetDeleteResponse(error_code=error)

@@ -1,0 +1,139 @@
+"""Offsets that are committed as part of a transaction (KIP-98, KIP-447).
+
+They are records of the producer in the log of the group, and wait there for the marker of the transaction.
+Source: OffsetMetadataManager.commitTransactionalOffset, ClassicGroup and ConsumerGroup.validateOffsetCommit of Kafka
+4.3; KafkaApis.handleTxnOffsetCommitRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic.group import GroupState
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.offsets.requests import is_too_long
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.result import Record, Reply, RequestContext, TransactionalResult
+from kafka_offsets.coordinator.shard import Shard, TopicView
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+LOADING_SINCE = 2
+"""From this version on clients know COORDINATOR_LOAD_IN_PROGRESS."""
+
+_NO_EXPIRY = -1
+_Partition = tuple[str, int]
+
+
+def known_partitions(topics: TopicView, request: messages.TxnOffsetCommitRequest) -> frozenset[_Partition]:
+    """Return the partitions of a request that exist."""
+    return frozenset(
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+        if 0 <= partition.partition_index < topics.id_and_partition_count(topic.name)[1]
+    )
+
+
+def commit(
+    shard: Shard,
+    request: messages.TxnOffsetCommitRequest,
+    known: Collection[_Partition],
+    context: RequestContext,
+    now: Now,
+) -> TransactionalResult:
+    """Commit offsets in the open transaction of a producer, of which the caller has made sure.
+
+    known  the partitions that exist; the others are answered UNKNOWN_TOPIC_OR_PARTITION
+    """
+    producer = request.producer_id, request.producer_epoch
+    error = check_group(shard, request)
+    if error:
+        return TransactionalResult(*producer, replies=(Reply(context, answer(request, known, error)),))
+    longest = shard.settings.offset_metadata_max_bytes
+    records: list[Record] = []
+    refused: dict[_Partition, ErrorCode] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            place = topic.name, partition.partition_index
+            metadata = partition.committed_metadata or ""
+            if place not in known:
+                continue
+            if is_too_long(metadata, longest):
+                refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            entry = OffsetAndMetadata(
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                metadata,
+                now.wall_ms,
+                _NO_EXPIRY,
+                NO_TOPIC_ID,
+                -1,
+            )
+            records.append(stored.offset_record(request.group_id, *place, entry))
+    shard.meters.offset_commits += len(records)
+    response = answer(request, known, ErrorCode.NONE, refused)
+    return TransactionalResult(*producer, records=records, replies=(Reply(context, response),))
+
+
+def check_group(shard: Shard, request: messages.TxnOffsetCommitRequest) -> ErrorCode:
+    """Say whether these may commit for the group: the members that they say to be, or nobody in particular."""
+    member_id, instance_id = request.member_id, request.group_instance_id
+    generation = request.generation_id
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+    is_nobody = generation < 0 and not member_id and instance_id is None
+    if isinstance(group, ConsumerGroup):
+        if is_nobody or (generation < 0 and not group.subscriptions):
+            return ErrorCode.NONE
+        member = group.member(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if generation == member.current.epoch else ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if is_nobody or (generation < 0 and group.state is GroupState.EMPTY):
+        return ErrorCode.NONE
+    error = group.check_member(member_id, instance_id)
+    if error:
+        return error
+    return ErrorCode.NONE if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def answer(
+    request: messages.TxnOffsetCommitRequest,
+    known: Collection[_Partition] | None,
+    error: ErrorCode,
+    refused: dict[_Partition, ErrorCode] | None = None,
+) -> messages.TxnOffsetCommitResponse:
+    """Answer each partition: first those that do not exist, each topic with the rest of its own.
+
+    known    the partitions that exist, which are answered `error` or what `refused` says; None for all
+    Source: TxnOffsetCommitResponse.Builder, into which the coordinator's answer is merged.
+    """
+    response = messages.TxnOffsetCommitResponse
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    merged: dict[str, list[messages.TxnOffsetCommitResponse.Partition]] = {}
+    rest = []
+    for topic in request.topics:
+        missing, found = [], []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            place = topic.name, index
+            if known is not None and place not in known:
+                missing.append(response.Partition(index, unknown))
+            else:
+                found.append(response.Partition(index, (refused or {}).get(place, error)))
+        if missing:
+            merged.setdefault(topic.name, []).extend(missing)
+        if found:
+            rest.append((topic.name, found))
+    if not merged:
+        return response(topics=[response.Topic(*item) for item in rest])
+    for name, found in rest:
+        merged.setdefault(name, []).extend(found)
+    return response(topics=[response.Topic(*item) for item in merged.items()])

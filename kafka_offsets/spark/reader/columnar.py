@@ -1,0 +1,498 @@
+"""Records of the offsets log in columns -> Arrow record batches of the schema, all rows of some megabytes at once.
+
+`storage.columnar` says where keys and values are, `coordinator.stored_columns` what the usual committed offsets among
+them say; the rest, group metadata and whatever does not look as usual, is decoded one by one by `plain`. Only columns
+that are asked for are made. No Spark here: numpy and pyarrow are all it needs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_offsets.spark import schema
+from kafka_offsets.spark.reader import arrays, plain
+from kafka_offsets.spark.reader.arrays import Booleans, Integers
+from kafka_offsets.spark.reader.offsets import Keys, Values, is_offset, key_heads
+from kafka_offsets.storage.columnar import PADDING, BatchColumns, RecordColumns, words
+
+ROWS = 65_536
+"""The most rows of a record batch."""
+
+OUTCOMES = [None, schema.COMMITTED, schema.ABORTED, schema.OPEN]
+"""What numbers of outcomes mean: of batches outside transactions, and of others."""
+
+_KIND_NAMES: list[str | None] = [schema.UNKNOWN, schema.CONTROL, *dict.fromkeys(schema.KINDS.values())]
+_UNKNOWN_CODE, _CONTROL_CODE = 0, 1
+_OFFSET_ALONE = frozenset((schema.OFFSET,))
+_NO_KEY = 255
+_KIND_OF_TYPE = np.full(256, _UNKNOWN_CODE, np.int8)
+for _type, _kind in schema.KINDS.items():
+    _KIND_OF_TYPE[_type] = _KIND_NAMES.index(_kind)
+
+_IN_PLACE = (
+    "log_partition, log_offset, record_timestamp, kind, key_version, value_version, tombstone, transactional, "
+    "producer_id, outcome, key, value, file, position, batch_bytes, record_bytes"
+)
+_OF_RECORD = frozenset(schema.BY_NAME) - frozenset(_IN_PLACE.split(", "))
+"""Columns for which keys and values must be read beyond the numbers they begin with."""
+
+_OF_BATCH = frozenset(("transactional", "producer_id", "outcome", "position", "batch_bytes", "record_bytes"))
+"""Columns that bare keys and values do not have."""
+
+_OF_VALUE = _OF_RECORD - frozenset(("group", "topic", "partition", "member"))
+"""Columns for which values must be read."""
+
+
+class Source(NamedTuple):
+    """Where records come from.
+
+    log_partition  of the offsets topic: one for all records, or a column, or None when it is not known
+    file           None for what a broker sent; positions are then null as well
+    has_batches    False for bare keys and values: what batches would say of them is null
+    """
+
+    log_partition: int | pa.Array | None
+    file: str | None = None
+    has_batches: bool = True
+
+
+def decode(
+    records: RecordColumns,
+    columns: Sequence[schema.Column],
+    source: Source,
+    outcomes: npt.NDArray[np.int8] | None = None,
+    heads: Integers | None = None,
+) -> pa.RecordBatch:
+    """Return one row for each record, in the columns asked for.
+
+    outcomes  of the batches, as OUTCOMES numbers them; None when no batch belongs to a transaction
+    heads     what `key_heads` gives of the records, if that is known
+    What cannot be read becomes a row with `error`.
+    """
+    rows = _Rows(records, source, outcomes, heads, frozenset(column.name for column in columns))
+    try:
+        made = [rows.column(column.name) for column in columns]
+        rows.check_names()
+    except arrays.NotTextError:
+        rows.suspect_names()
+        made = [rows.column(column.name) for column in columns]
+    fields = [pa.field(column.name, column.type) for column in columns]
+    return pa.RecordBatch.from_arrays(made, schema=pa.schema(fields))
+
+
+def decode_pairs(
+    keys: pa.Array,
+    values: pa.Array,
+    columns: Sequence[schema.Column],
+    *,
+    log_partition: int | pa.Array | None = None,
+    log_offset: pa.Array | None = None,
+    timestamp_ms: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """Return one row for each pair of a key and a value, such as Spark's own Kafka source or a table of raw bytes has.
+
+    keys, values             binary, null where the record has none; a null value is a tombstone
+    log_offset, timestamp_ms  int64 without nulls; what is not given is null
+    Columns that only a log knows (transactions, places, sizes) are null.
+    """
+    count = len(keys)
+    key_data, key_start, key_length = _places(keys)
+    value_data, value_start, value_length = _places(values)
+    batch = BatchColumns(*(np.full(1, -1, np.int64) for _ in BatchColumns._fields))._replace(
+        attributes=np.zeros(1, np.int64)
+    )
+    records = RecordColumns(
+        "",
+        b"".join((key_data, value_data, bytes(PADDING))),
+        batch,
+        np.zeros(count, np.int64),
+        _given(log_offset, count),
+        _given(timestamp_ms, count),
+        key_start,
+        key_length,
+        value_start + len(key_data),
+        value_length,
+        np.zeros(count, np.int64),
+    )
+    made = decode(records, columns, Source(log_partition, has_batches=False))
+    names = [column.name for column in columns]
+    if log_offset is None and "log_offset" in names:
+        made = made.set_column(names.index("log_offset"), "log_offset", pa.nulls(count, pa.int64()))
+    return made
+
+
+def _given(column: pa.Array | None, count: int) -> Integers:
+    if column is None:
+        return np.full(count, -1, np.int64)
+    return np.array(column.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _places(column: pa.Array) -> tuple[memoryview, Integers, Integers]:
+    """Return the bytes of a binary column, and where in them each element begins and how long it is, -1 for null."""
+    column = column.cast(pa.binary())
+    _, offsets, data = column.buffers()
+    places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(
+        np.int64
+    )
+    length = np.diff(places)
+    if column.null_count:
+        length[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    first, last = (int(places[0]), int(places[-1])) if len(column) else (0, 0)
+    content = memoryview(b"" if data is None else data)[first:last]
+    return content, places[:-1] - first, length
+
+
+def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a record batch into ones of at most ROWS rows, without copying."""
+    for start in range(0, batch.num_rows, ROWS):
+        yield batch.slice(start, ROWS)
+
+
+def sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut record batches, as `slices`."""
+    for batch in batches:
+        yield from slices(batch)
+
+
+def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
+    """Return some of the records."""
+    if keep.all():
+        return records
+    chosen = np.flatnonzero(keep)
+    return records._replace(
+        **{name: getattr(records, name).take(chosen) for name in records._fields[3:]}  # what is of records
+    )
+
+
+def of_kinds(records: RecordColumns, kinds: frozenset[str], heads: Integers) -> Booleans:
+    """Return which records are of one of these kinds; `heads` is what `key_heads` gives of them."""
+    if kinds == _OFFSET_ALONE:
+        found: Booleans = is_offset(heads)
+        found &= records.key_length >= 2
+        control = _control(records)
+        return found if control is None else found & ~control
+    chosen: Booleans = np.array([kind in kinds for kind in _KIND_NAMES])
+    return chosen[_kinds(records, heads)]
+
+
+def _control(records: RecordColumns) -> Booleans | None:
+    """Return which records are markers; None when none is."""
+    control = records.batches.is_control
+    return control[records.batch] if control.any() else None
+
+
+def _kinds(records: RecordColumns, heads: Integers) -> npt.NDArray[np.int8]:
+    versions = heads >> 16
+    unknown = (records.key_length < 2) | (versions < 0) | (versions > _NO_KEY)
+    if unknown.any():
+        versions[unknown] = _NO_KEY
+    found: npt.NDArray[np.int8] = _KIND_OF_TYPE.take(versions)
+    control = _control(records)
+    if control is not None:
+        found[control] = _CONTROL_CODE
+    return found
+
+
+class _Rows:
+    """The rows of some records. Each column is made when it is asked for."""
+
+    def __init__(
+        self,
+        records: RecordColumns,
+        source: Source,
+        outcomes: npt.NDArray[np.int8] | None,
+        heads: Integers | None,
+        wanted: frozenset[str],
+    ) -> None:
+        self._records = records
+        self._source = source
+        self._outcomes = outcomes
+        self._count = len(records.offset)
+        self._heads = heads
+        self._wanted = wanted
+        self._rows: list[tuple[int, plain.Row]] = []
+        self._is_control = _control(records)
+        if wanted & _OF_RECORD:
+            self._heads = key_heads(records) if heads is None else heads
+            self._keys = Keys(records, self._heads)
+            self._reads_values = bool(wanted & _OF_VALUE)
+            usual = self._keys.usual
+            if self._reads_values:
+                self._values = Values(records)
+                usual = usual & self._values.usual
+            if self._is_control is not None:
+                usual = usual & ~self._is_control
+            self._read(usual)
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column. Raises NotTextError, see `suspect_names`."""
+        if name in _OF_BATCH and not self._source.has_batches:
+            return pa.nulls(self._count, schema.BY_NAME[name].type)
+        made: pa.Array = getattr(self, f"_make_{name}")()
+        return made
+
+    def check_names(self) -> None:
+        """Look at the names that are not asked for: what is not text spoils other columns. Raises NotTextError."""
+        if self._wanted & _OF_RECORD:
+            read = ("group", "topic", "metadata") if self._reads_values else ("group", "topic")
+            for name in read:
+                if name not in self._wanted:
+                    self.column(name)
+
+    def suspect_names(self) -> None:
+        """Read offsets one by one where names or metadata may not be UTF-8."""
+        usual = self._usual.copy()
+        places = [
+            (self._keys.group_start, self._keys.group_length),
+            (self._keys.topic_start, self._keys.topic_length),
+        ]
+        if self._reads_values:
+            places.append(
+                (self._values.metadata_start, self._values.metadata_length * ~self._values.is_tombstone)
+            )
+        buffer = self._records.buffer
+        for start, length in places:
+            for index in np.flatnonzero(usual & (length > 0)).tolist():
+                at = int(start[index])
+                usual[index] = _is_text(buffer[at : at + int(length[index])])
+        self._read(usual)
+
+    def _read(self, usual: Booleans) -> None:
+        """Take offsets that are usual as they are in columns, and read the others one by one."""
+        self._usual = usual
+        self._all_usual = bool(usual.all())
+        others = ~usual
+        if self._is_control is not None:
+            others &= ~self._is_control
+        self._rows = [
+            (index, plain.explain(*self._pair(index), in_full=False))
+            for index in np.flatnonzero(others).tolist()
+        ]
+
+    def _pair(self, index: int) -> tuple[bytes | None, bytes | None]:
+        records = self._records
+        return (
+            _part(records.buffer, int(records.key_start[index]), int(records.key_length[index])),
+            _part(records.buffer, int(records.value_start[index]), int(records.value_length[index])),
+        )
+
+    # ---- building blocks -------------------------------------------------------------------------------------
+
+    def _known(self, besides: Booleans | None = None) -> Booleans | None:
+        """Return which rows are usual offsets, and something besides; None for all."""
+        if self._all_usual:
+            return besides
+        return self._usual if besides is None else self._usual & besides
+
+    def _patched(
+        self, name: str, values: npt.NDArray[Any] | None, known: Booleans | None
+    ) -> tuple[npt.NDArray[Any], Booleans | None]:
+        """Return a column of numbers with those of the other rows in it, and where it is not null.
+
+        values  of usual offsets, None when they have none
+        """
+        if values is None:
+            values, known = np.zeros(self._count, np.int64), np.zeros(self._count, np.bool_)
+        rows = [(index, row[name]) for index, row in self._rows if row.get(name) is not None]
+        if rows and known is not None:
+            places = [index for index, _ in rows]
+            values, known = values.astype(np.int64), known.copy()
+            values[places] = np.array([value for _, value in rows], np.int64)
+            known[places] = True
+        return values, known
+
+    def _integer(
+        self, name: str, values: npt.NDArray[Any] | None = None, known: Booleans | None = None
+    ) -> pa.Array:
+        values, known = self._patched(name, values, known)
+        return arrays.integers(values, schema.BY_NAME[name].type, known)
+
+    def _time(self, name: str, values: npt.NDArray[Any] | None, known: Booleans | None) -> pa.Array:
+        values, known = self._patched(name, values, known)
+        return arrays.timestamps(values, known)
+
+    def _text(self, name: str, start: Integers, length: Integers, known: Booleans | None) -> pa.Array:
+        """Return a text column: where usual offsets have it in the buffer, and the other rows."""
+        buffer: Any = self._records.buffer
+        if self._all_usual or known is None:
+            return arrays.strings(buffer, start, length, known)
+        start, length = start * known, length * known
+        texts = [(index, row[name].encode()) for index, row in self._rows if row.get(name) is not None]
+        if texts:
+            places = [index for index, _ in texts]
+            lengths = np.array([len(text) for _, text in texts], np.int64)
+            start[places] = len(buffer) + np.cumsum(lengths) - lengths
+            length[places] = lengths
+            known = known.copy()
+            known[places] = True
+            buffer = b"".join((buffer, *(text for _, text in texts)))
+        return arrays.strings(buffer, start, length, known)
+
+    def _rare_text(self, name: str) -> pa.Array:
+        """Return a text column that no offset has."""
+        texts: list[str | None] = [None]
+        codes = np.zeros(self._count, np.int32)
+        for index, row in self._rows:
+            if row.get(name) is not None:
+                codes[index] = len(texts)
+                texts.append(row[name])
+        return arrays.words(codes, texts)
+
+    # ---- columns ---------------------------------------------------------------------------------------------
+
+    def _make_log_partition(self) -> pa.Array:
+        partition = self._source.log_partition
+        if isinstance(partition, pa.Array):
+            return partition.cast(pa.int32())
+        return pa.repeat(pa.scalar(partition, pa.int32()), self._count)
+
+    def _make_log_offset(self) -> pa.Array:
+        return arrays.integers(self._records.offset, pa.int64())
+
+    def _make_record_timestamp(self) -> pa.Array:
+        return arrays.timestamps(self._records.timestamp)
+
+    def _make_kind(self) -> pa.Array:
+        heads = key_heads(self._records) if self._heads is None else self._heads
+        return arrays.words(_kinds(self._records, heads), _KIND_NAMES)
+
+    def _make_key_version(self) -> pa.Array:
+        return self._version(self._records.key_start, self._records.key_length)
+
+    def _make_value_version(self) -> pa.Array:
+        return self._version(self._records.value_start, self._records.value_length)
+
+    def _version(self, start: Integers, length: Integers) -> pa.Array:
+        known = length >= 2
+        if self._is_control is not None:
+            known &= ~self._is_control
+        return arrays.integers(words(self._records.buffer, start, ">i2"), pa.int32(), known)
+
+    def _make_tombstone(self) -> pa.Array:
+        deleted = self._records.value_length < 0
+        return arrays.booleans(deleted if self._is_control is None else deleted & ~self._is_control)
+
+    def _make_group(self) -> pa.Array:
+        return self._text("group", self._keys.group_start, self._keys.group_length, self._known())
+
+    def _make_topic(self) -> pa.Array:
+        return self._text("topic", self._keys.topic_start, self._keys.topic_length, self._known())
+
+    def _make_partition(self) -> pa.Array:
+        return self._integer("partition", self._keys.partition, self._known())
+
+    def _committed(self) -> Booleans | None:
+        """Return which rows are usual offsets with a value; None for all."""
+        deleted = self._values.is_tombstone
+        return self._known(~deleted if deleted.any() else None)
+
+    def _make_committed_offset(self) -> pa.Array:
+        return self._integer("committed_offset", self._values.offset, self._committed())
+
+    def _make_leader_epoch(self) -> pa.Array:
+        epoch, known = self._values.leader_epoch, self._committed()
+        has_epoch = epoch != -1
+        return self._integer("leader_epoch", epoch, has_epoch if known is None else known & has_epoch)
+
+    def _make_metadata(self) -> pa.Array:
+        found = self._values
+        return self._text("metadata", found.metadata_start, found.metadata_length, self._committed())
+
+    def _make_commit_timestamp(self) -> pa.Array:
+        return self._time("commit_timestamp", self._values.commit_timestamp, self._committed())
+
+    def _make_expire_timestamp(self) -> pa.Array:
+        return self._time("expire_timestamp", self._values.expire_timestamp, self._committed())
+
+    def _make_topic_id(self) -> pa.Array:
+        ids, known = self._values.topic_id, self._committed()
+        if ids is None:
+            made = arrays.repeated(None, self._count)
+        else:
+            high, low = ids if known is None else (ids[0] * known, ids[1] * known)
+            made = arrays.topic_ids(high, low)
+        late = [(index, row["topic_id"]) for index, row in self._rows if "topic_id" in row]
+        if not late:
+            return made
+        mask = np.zeros(self._count, np.bool_)
+        mask[[index for index, _ in late]] = True
+        return pc.replace_with_mask(made, pa.array(mask), pa.array([text for _, text in late], pa.string()))
+
+    def _make_member(self) -> pa.Array:
+        return self._rare_text("member")
+
+    def _make_generation(self) -> pa.Array:
+        return self._integer("generation")
+
+    def _make_protocol_type(self) -> pa.Array:
+        return self._rare_text("protocol_type")
+
+    def _make_members(self) -> pa.Array:
+        return self._integer("members")
+
+    def _make_state(self) -> pa.Array:
+        return self._rare_text("state")
+
+    def _make_transactional(self) -> pa.Array:
+        return arrays.booleans(self._records.batches.is_transactional[self._records.batch])
+
+    def _make_producer_id(self) -> pa.Array:
+        ids = self._records.batches.producer_id
+        if (ids == -1).all():
+            return pa.nulls(self._count, pa.int64())
+        ids = ids[self._records.batch]
+        return arrays.integers(ids, pa.int64(), ids != -1)
+
+    def _make_outcome(self) -> pa.Array:
+        if self._outcomes is None:
+            return arrays.repeated(None, self._count)
+        return arrays.words(self._outcomes[self._records.batch], OUTCOMES)
+
+    def _make_key(self) -> pa.Array:
+        known = self._records.key_length >= 0
+        length = np.maximum(self._records.key_length, 0)
+        return arrays.binaries(self._records.buffer, self._records.key_start, length, known)
+
+    def _make_value(self) -> pa.Array:
+        known = self._records.value_length >= 0
+        length = np.maximum(self._records.value_length, 0)
+        return arrays.binaries(self._records.buffer, self._records.value_start, length, known)
+
+    def _make_file(self) -> pa.Array:
+        return arrays.repeated(self._source.file, self._count)
+
+    def _make_position(self) -> pa.Array:
+        if self._source.file is None:
+            return pa.nulls(self._count, pa.int64())
+        return arrays.integers(self._records.batches.position[self._records.batch], pa.int64())
+
+    def _make_batch_bytes(self) -> pa.Array:
+        return arrays.integers(self._records.batches.size[self._records.batch], pa.int32())
+
+    def _make_record_bytes(self) -> pa.Array:
+        return arrays.integers(self._records.record_bytes, pa.int32())
+
+    def _make_error(self) -> pa.Array:
+        return self._rare_text("error")
+
+
+def _part(buffer: bytes, start: int, length: int) -> bytes | None:
+    return None if length < 0 else buffer[start : start + length]
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def one_row(row: dict[str, Any], columns: Sequence[schema.Column]) -> pa.RecordBatch:
+    """Return a single row; columns that it does not name are null."""
+    made = [pa.array([row.get(column.name)], column.type) for column in columns]
+    return pa.RecordBatch.from_arrays(made, names=[column.name for column in columns])

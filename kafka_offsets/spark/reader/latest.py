@@ -1,0 +1,123 @@
+"""The last record of each key, out of some megabytes of records: what `mode=latest` gives of the segments of a task.
+
+Keys are compared as they are stored, without the version they begin with, which the coordinator does not tell apart
+either. Only winners are decoded further, and those of one segment meet those of the next before Spark sees them: a row
+costs it ten times as much. Deletions win as well: what they delete may stand in front of it all.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_offsets.coordinator import stored_columns
+from kafka_offsets.spark.reader import arrays
+from kafka_offsets.spark.reader.arrays import Booleans, Integers
+from kafka_offsets.spark.reader.columnar import choose
+from kafka_offsets.storage.columnar import RecordColumns
+
+HELD_BYTES = 128 << 20
+"""How much is looked at together before it is decoded."""
+
+HELD_ROWS = 1 << 20
+"""How many decoded winners wait for later ones: some 200 MB. With more keys than half of that a key may win again."""
+
+_LEAST_KEY_BYTES = 6
+_DENSE = 4
+
+
+def winners(parts: Sequence[RecordColumns]) -> Iterator[RecordColumns]:
+    """Yield of records that follow each other those that no later one of the same key replaces, in their order."""
+    keys = [_keys(part) for part in parts]
+    for part, keep in zip(parts, _last(keys), strict=True):
+        yield choose(part, keep)
+
+
+class Winners:
+    """Rows of winners that wait whether a later segment replaces them."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[_Keys, pa.RecordBatch]] = []
+        self._rows = 0
+
+    def add(self, records: RecordColumns, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take winners that stand behind all others, and their rows; yield those that can wait no more."""
+        self._held.append((_keys(records), rows))
+        self._rows += rows.num_rows
+        if self._rows > HELD_ROWS:
+            self._reduce()
+            if self._rows > HELD_ROWS // 2:
+                yield from self.finish()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are left, in the order of the log."""
+        self._reduce()
+        held, self._held, self._rows = self._held, [], 0
+        for _, rows in held:
+            yield rows
+
+    def _reduce(self) -> None:
+        reduced = []
+        for (keys, rows), keep in zip(self._held, _last([keys for keys, _ in self._held]), strict=True):
+            if keep.all():
+                reduced.append((keys, rows))
+            elif keep.any():
+                kept = pa.array(keep)
+                reduced.append((_Keys(keys.names.filter(kept), keys.partitions[keep]), rows.filter(kept)))
+        self._held = reduced
+        self._rows = sum(rows.num_rows for _, rows in reduced)
+
+
+class _Keys(NamedTuple):
+    """Keys of offsets.
+
+    names  what stands between version and partition: group and topic with their lengths
+    """
+
+    names: pa.Array
+    partitions: Integers
+
+
+def _last(keys: Sequence[_Keys]) -> Iterator[Booleans]:
+    """Yield for each part of a sequence of keys which of them do not come again."""
+    sizes = [len(each.partitions) for each in keys]
+    count = sum(sizes)
+    if not count:
+        yield from (np.zeros(0, np.bool_) for _ in keys)
+        return
+    names = pa.chunked_array([each.names for each in keys]).dictionary_encode()
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in names.chunks]).astype(np.int64)
+    partitions = np.concatenate([each.partitions for each in keys])
+    lowest, width = int(partitions.min()), int(partitions.max()) - int(partitions.min()) + 1
+    distinct = len(names.chunks[0].dictionary)
+    numbers = codes * width + (partitions - lowest)
+    if width * distinct > _DENSE * count + 65_536:
+        encoded = pa.array(numbers).dictionary_encode()
+        numbers, places = encoded.indices.to_numpy(), len(encoded.dictionary)
+    else:
+        places = width * distinct
+    last = np.full(places, -1, np.int32)
+    last[numbers] = np.arange(count, dtype=np.int32)  # of equal keys the last one stays
+    keep = np.zeros(count, np.bool_)
+    keep[last[last >= 0]] = True
+    start = 0
+    for size in sizes:
+        yield keep[start : start + size]
+        start += size
+
+
+def _keys(records: RecordColumns) -> _Keys:
+    return _Keys(_names(records), _partition(records))
+
+
+def _names(records: RecordColumns) -> pa.Array:
+    """Return what stands between version and partition: group and topic with their lengths."""
+    length = np.maximum(records.key_length - _LEAST_KEY_BYTES, 0)
+    return arrays.binaries(records.buffer, records.key_start + 2, length)
+
+
+def _partition(records: RecordColumns) -> Integers:
+    length = records.key_length
+    at = records.key_start + np.maximum(length, _LEAST_KEY_BYTES) - 4
+    return stored_columns.column(records.buffer, at, ">i4")

@@ -1,0 +1,284 @@
+"""The offsets log of a running cluster, by the protocol: ours and Apache Kafka, without jars.
+
+ListOffsets says what there is, Fetch brings record batches, which are then read as those of a segment file are.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+
+from kafka_offsets.client.connection import Connection
+from kafka_offsets.errors import (
+    ConnectionLostError,
+    ErrorCode,
+    KafkaOffsetsError,
+    ProtocolError,
+    RefusedError,
+)
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import batch_headers, batch_spans
+from kafka_offsets.spark.reader import outcomes
+from kafka_offsets.spark.reader.columnar import Source
+from kafka_offsets.spark.reader.pieces import Pieces
+from kafka_offsets.spark.reader.query import Query, Rows
+from kafka_offsets.storage.columnar import read_headers
+from kafka_offsets.storage.files import File
+
+TOPIC = "__consumer_offsets"
+
+Address = tuple[str, int]
+
+_EARLIEST, _LATEST = -2, -1
+_METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 2
+_FETCH, _FETCH_VERSION = 1, 11
+_UNCOMMITTED, _COMMITTED = 0, 1
+_MAX_WAIT_MS = 500
+_FETCH_BYTES = 8 << 20
+_ATTEMPTS = 20
+_PAUSE_S = 0.2
+"""Between attempts, where a leader is moving: 4 seconds in all, then the query ends with what was refused."""
+_MOVED = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+
+
+class Range(NamedTuple):
+    """Records of one log partition that one reader reads.
+
+    start, stop  offsets of the first one, and of the first one not wanted any more
+    """
+
+    log_partition: int
+    start: int
+    stop: int
+
+
+class LostRecordsError(KafkaOffsetsError):
+    """Records that were asked for and are no longer in the log."""
+
+
+class _Fetched(File):
+    """What one Fetch brought, to be read as a file."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, path: str, data: bytes) -> None:
+        super().__init__(path, len(data))
+        self._data = data
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._data[position : position + size]
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        raise AssertionError("what was fetched is only read")
+
+    def truncate(self, size: int) -> None:
+        raise AssertionError("what was fetched is only read")
+
+    def sync(self) -> None:
+        """Nothing is written."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class OffsetsTopic:
+    """The brokers that lead the offsets topic. To be used by one thread, in a `with` statement.
+
+    bootstrap  any brokers of the cluster; the first that answers is asked
+    Raises ConnectionLostError, and RefusedError with what a broker refused.
+    """
+
+    def __init__(self, bootstrap: Sequence[Address], timeout_s: float = 30.0) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._timeout_s = timeout_s
+        self._connections: dict[Address, Connection] = {}
+        self._leaders: dict[int, Address] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def partitions(self) -> list[int]:
+        """Return the partitions of the topic; none as long as nobody has committed and there is no such topic."""
+        self._find_leaders()
+        return sorted(self._leaders)
+
+    def offsets(self, *, end: bool, committed: bool = False) -> dict[int, int]:
+        """Return where each partition begins, or ends.
+
+        committed  the end is then the last stable offset: every transaction that begins before it has ended
+        """
+        attempts = 0
+        while True:
+            try:
+                return self._offsets(_LATEST if end else _EARLIEST, _COMMITTED if committed else _UNCOMMITTED)
+            except RefusedError as error:
+                attempts += 1
+                if error.error_code not in _MOVED or attempts == _ATTEMPTS:
+                    raise
+            self._leaders.clear()
+            time.sleep(_PAUSE_S)
+
+    def _offsets(self, when: int, isolation: int) -> dict[int, int]:
+        asked: dict[Address, list[int]] = {}
+        for partition in self.partitions():
+            asked.setdefault(self._leaders[partition], []).append(partition)
+        made = messages.ListOffsetsRequest
+        found = {}
+        for address, partitions in asked.items():
+            listed = [made.ListOffsetsPartition(partition, timestamp=when) for partition in partitions]
+            request = made(-1, isolation, [made.ListOffsetsTopic(TOPIC, listed)])
+            answer = self._connection(address).call(request, _LIST_OFFSETS_VERSION)
+            for each in answer.topics[0].partitions:
+                if each.error_code:
+                    raise RefusedError(f"offsets of {TOPIC}-{each.partition_index}", each.error_code)
+                found[each.partition_index] = each.offset
+        return dict(sorted(found.items()))
+
+    def fetch(self, partition: int, offset: int, *, limit: int | None = None) -> Iterator[bytes]:
+        """Yield whole batches, from the one that holds `offset` to the high watermark, or to a limit.
+
+        Raises LostRecordsError when they begin behind `offset`.
+        """
+        while limit is None or offset < limit:
+            answer = self._fetch(partition, offset)
+            data = _whole(answer.records or b"")
+            if not data:
+                if answer.high_watermark <= offset:
+                    return
+                raise ProtocolError(f"{TOPIC}-{partition}: no whole batch at offset {offset}", 0)
+            yield data
+            offset = _end_offset(data)
+
+    def _fetch(self, partition: int, offset: int) -> Any:
+        made = messages.FetchRequest
+        wanted = made.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+        request = made(
+            replica_id=-1,
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=0,
+            max_bytes=_FETCH_BYTES,
+            isolation_level=_UNCOMMITTED,
+            topics=[made.FetchTopic(TOPIC, partitions=[wanted])],
+        )
+        attempts = 0
+        while True:
+            connection = self._connection(self._leader(partition))
+            version = min(connection.latest_version(_FETCH), _FETCH_VERSION)
+            found = connection.call(request, version).responses[0].partitions[0]
+            if not found.error_code:
+                return found
+            if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise LostRecordsError(
+                    f"{TOPIC}-{partition}: offset {offset} is not in the log any more; "
+                    f"it goes from {found.log_start_offset} to {found.high_watermark}"
+                )
+            attempts += 1
+            if found.error_code not in _MOVED or attempts == _ATTEMPTS:
+                place = f"records of {TOPIC}-{partition} from offset {offset} on"
+                raise RefusedError(place, found.error_code)
+            self._leaders.clear()
+            time.sleep(_PAUSE_S)
+
+    def _leader(self, partition: int) -> Address:
+        if partition not in self._leaders:
+            self._find_leaders()
+        if partition not in self._leaders:
+            raise RefusedError(f"{TOPIC}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._leaders[partition]
+
+    def _find_leaders(self) -> None:
+        made = messages.MetadataRequest
+        answer = self._any().call(made([made.Topic(name=TOPIC)], False), _METADATA_VERSION)
+        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        (topic,) = answer.topics
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return
+        if topic.error_code:
+            raise RefusedError(f"topic {TOPIC}", topic.error_code)
+        for partition in topic.partitions:
+            if partition.leader_id not in brokers:
+                raise RefusedError(
+                    f"{TOPIC}-{partition.partition_index}",
+                    partition.error_code or ErrorCode.LEADER_NOT_AVAILABLE,
+                )
+            self._leaders[partition.partition_index] = brokers[partition.leader_id]
+
+    def _any(self) -> Connection:
+        for address in self._bootstrap[:-1]:
+            try:
+                return self._connection(address)
+            except ConnectionLostError:
+                continue
+        return self._connection(self._bootstrap[-1])
+
+    def _connection(self, address: Address) -> Connection:
+        if address not in self._connections:
+            self._connections[address] = Connection(*address, self._timeout_s)
+        return self._connections[address]
+
+
+def _whole(data: bytes) -> bytes:
+    """Return the batches less one at the end that is cut off."""
+    end = 0
+    for position, size, _ in batch_spans(data):
+        end = position + size
+    return data[:end]
+
+
+def _end_offset(data: bytes) -> int:
+    """Return the offset behind the last of some whole batches."""
+    *_, (_, header) = batch_headers(data)
+    return header.last_offset + 1
+
+
+def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) -> list[Range]:
+    """Cut what lies between these offsets into ranges of so many offsets."""
+    return [
+        Range(partition, at, min(at + split_records, end))
+        for partition, end in stop.items()
+        for at in range(start.get(partition, 0), end, split_records)
+    ]
+
+
+def read(bootstrap: Sequence[Address], part: Range, query: Query) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range, in the order of the log."""
+    path = f"{TOPIC}-{part.log_partition}"
+    source = Source(part.log_partition)
+    with OffsetsTopic(bootstrap) as topic:
+        rows = Rows(query, source, part.start, part.stop)
+        ahead: outcomes.Ahead | None = None
+        for data in topic.fetch(part.log_partition, part.start, limit=part.stop):
+            if ahead is None:
+                ahead = outcomes.Ahead(_markers(topic, part.log_partition, data))
+            for piece in Pieces(_Fetched(path, data), 0, query, source, part.stop):
+                if isinstance(piece, pa.RecordBatch):
+                    yield piece
+                else:
+                    yield from rows.add(piece, ahead)
+        yield from rows.finish()
+
+
+def _markers(topic: OffsetsTopic, partition: int, data: bytes) -> Iterator[outcomes.Marker]:
+    """Yield the markers of some batches and of all that stand behind them."""
+    yield from _markers_in(data)
+    for later in topic.fetch(partition, _end_offset(data)):
+        yield from _markers_in(later)
+
+
+def _markers_in(data: bytes) -> Iterator[outcomes.Marker]:
+    for buffer, batches in read_headers(_Fetched(TOPIC, data), 0, len(data)):
+        yield from outcomes.markers_of(buffer, batches)

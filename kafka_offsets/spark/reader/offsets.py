@@ -1,0 +1,219 @@
+"""Committed offsets of the usual shapes, in columns that are read when they are asked for.
+
+`coordinator.stored_columns` reads the same shapes for a coordinator that needs everything; here a query names what it
+needs, and keys are read without values. Rows that are not of a usual shape are 0, and are left to `plain`.
+
+::
+
+    key    0000 or 0001 | group string | topic string | partition int32
+    value  0000 or 0002 | offset int64 | metadata string | commit_timestamp int64
+           0001 | offset int64 | metadata string | commit_timestamp int64 | expire_timestamp int64
+           0003 | offset int64 | leader_epoch int32 | metadata string | commit_timestamp int64
+           0004 | offset int64 | leader_epoch int32 | metadata compact string | commit_timestamp int64
+                | 00, or 01 00 10 and topic_id 16 bytes; metadata of at most 126 bytes
+"""
+
+from typing import Any
+
+import numpy as np
+
+from kafka_offsets.coordinator.stored import LEGACY_OFFSET, OFFSET
+from kafka_offsets.spark.reader.arrays import Booleans, Integers
+from kafka_offsets.storage.columnar import RecordColumns, words
+
+_LEAST_KEY_BYTES = 2 + 2 + 2 + 4
+_HEAD = np.dtype(
+    [("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("prefix", "u1"), ("second", "u1")]
+)
+"""The first bytes of a value; `prefix` and `second` begin the metadata of versions 3 and 4."""
+
+_TAIL = np.dtype([("timestamp", ">i8"), ("tag", ">u4")])
+"""What follows the metadata."""
+
+_INT16, _INT32, _INT64 = np.dtype(">i2"), np.dtype(">i4"), np.dtype(">i8")
+_TIMESTAMP_BYTES, _TOPIC_ID_BYTES = 8, 16
+_TAGGED_BYTES = _TIMESTAMP_BYTES + 3 + _TOPIC_ID_BYTES
+_TOPIC_ID_TAG = int.from_bytes(b"\x01\x00\x10")
+_LONGEST_COMPACT = 127
+_LONGEST_STRING = 0x7FFF
+_TEXT_AT = np.array((12, 12, 12, 16, 15))
+"""Where metadata begins in values of the versions from 0 on."""
+
+
+def key_heads(records: RecordColumns) -> Integers:
+    """Return the first four bytes of each key as an integer: type and, of most types, the length of the group.
+
+    They mean nothing where the key is shorter.
+    """
+    found: Integers = words(records.buffer, records.key_start, _INT32).astype(np.int64)
+    return found
+
+
+def is_offset(heads: Integers) -> Booleans:
+    """Return which keys are of committed offsets by their type, if they are long enough to have one."""
+    assert {LEGACY_OFFSET, OFFSET} == {0, 1}
+    found: Booleans = heads >> 17 == 0
+    return found
+
+
+class Keys:
+    """The keys of some records that are of committed offsets and usual.
+
+    usual  which records have such a key; other columns are 0 where not
+    """
+
+    def __init__(self, records: RecordColumns, heads: Integers) -> None:
+        """Read them; `heads` is what they begin with, as `key_heads` gives it."""
+        buffer, start, length = records.buffer, records.key_start, records.key_length
+        self._buffer = buffer
+        usual = (length >= _LEAST_KEY_BYTES) & is_offset(heads)
+        group_length = heads & 0xFFFF
+        usual &= group_length <= length - _LEAST_KEY_BYTES
+        usual &= group_length <= _LONGEST_STRING
+        if not usual.all():
+            group_length *= usual
+        self.group_start = start + 4
+        topic_start = self.group_start + group_length
+        topic_length = words(buffer, topic_start, _INT16).astype(np.int64)
+        topic_start += 2
+        self._partition_at = topic_start + topic_length
+        usual &= (topic_length >= 0) & (self._partition_at + 4 == start + length)
+        self.usual: Booleans = usual
+        if not usual.all():
+            group_length, topic_length = group_length * usual, topic_length * usual
+            self._partition_at = np.where(usual, self._partition_at, 0)
+        self.group_length, self.topic_start, self.topic_length = group_length, topic_start, topic_length
+
+    @property
+    def partition(self) -> Integers:
+        """Return the partitions; what stands where not `usual` means nothing."""
+        found: Integers = words(self._buffer, self._partition_at, _INT32)
+        return found
+
+
+class Values:
+    """The values of some records that are of committed offsets and usual; tombstones are.
+
+    usual         which records have such a value
+    is_tombstone  other columns mean nothing then, nor where not `usual`
+    """
+
+    def __init__(self, records: RecordColumns) -> None:
+        """Read what decides whether they are usual."""
+        self._buffer, start, length = records.buffer, records.value_start, records.value_length
+        self._head: Any = words(self._buffer, start, _HEAD)
+        self._version = self._head["version"].astype(np.int16)
+        self.is_tombstone: Booleans = length < 0
+        first = int(self._version[self.is_tombstone.argmin()]) if len(start) else 0
+        # A broker writes one version for years.
+        self._one = first if bool(((self._version == first) | self.is_tombstone).all()) else None
+        text_at, text_length, fits = self._text(length)
+        tail_length = length - text_at
+        tail_length -= text_length
+        fits &= (text_length >= 0) & (tail_length >= _TIMESTAMP_BYTES)
+        if not fits.all():
+            text_length, tail_length, text_at = text_length * fits, tail_length * fits, text_at * fits
+        self.metadata_start = start + text_at
+        self.metadata_length = text_length
+        self._tail_at = self.metadata_start + text_length
+        self._tail: Any = words(self._buffer, self._tail_at, _TAIL)
+        self._has_id, self._expires = self._ends(tail_length, fits)
+        self.usual: Booleans = fits | self.is_tombstone
+
+    def _text(self, length: Integers) -> tuple[Any, Integers, Booleans]:
+        """Return where metadata begins in the values, how long it is, and which values are long enough for it."""
+        if self._one is not None:
+            if not 0 <= self._one <= 4:
+                return np.int64(0), np.zeros(len(length), np.int64), np.zeros(len(length), np.bool_)
+            text_length = self._text_length(self._one)
+            return _TEXT_AT[self._one], text_length, self._fits(self._one, length, text_length)
+        version = self._version
+        is_known = (version >= 0) & (version <= 4)
+        text_at = _TEXT_AT.take(version, mode="clip")
+        text_length, fits = self._text_length(0), self._fits(0, length, 0)
+        for other in (3, 4):
+            of_it = version == other
+            other_length = self._text_length(other)
+            np.copyto(text_length, other_length, where=of_it)
+            np.copyto(fits, self._fits(other, length, other_length), where=of_it)
+        return text_at, text_length, fits & is_known
+
+    def _text_length(self, version: int) -> Integers:
+        """Return how long metadata is in values of a version."""
+        if version == 4:
+            found: Integers = self._head["prefix"].astype(np.int64)
+            found -= 1
+        elif version == 3:
+            both = self._head["prefix"].astype(np.int16)
+            both <<= 8
+            both |= self._head["second"]
+            found = both.astype(np.int64)
+        else:
+            found = self._head["epoch"].astype(np.int64)
+            found >>= 16  # where the length stands when there is no epoch
+        return found
+
+    @staticmethod
+    def _fits(version: int, length: Integers, text_length: Any) -> Booleans:
+        if version == 4:
+            found: Booleans = (length >= 24) & (text_length >= 0) & (text_length < _LONGEST_COMPACT)
+        else:
+            found = length >= _TEXT_AT[version]
+        return found
+
+    def _ends(self, tail_length: Integers, fits: Booleans) -> tuple[Booleans, Booleans]:
+        """Leave among `fits` what ends as its version does; return which values have an id, and a time of expiry."""
+        none = np.zeros(len(fits), np.bool_)
+        if self._one in (0, 2, 3):
+            fits &= tail_length == _TIMESTAMP_BYTES
+            return none, none
+        version = self._version
+        is_compact = version == 4
+        tag = self._tail["tag"].astype(np.uint32)
+        has_id = (tail_length == _TAGGED_BYTES) & (tag >> 8 == _TOPIC_ID_TAG) & is_compact
+        ends = has_id | ((tail_length == _TIMESTAMP_BYTES + 1) & (tag < 1 << 24) & is_compact)
+        expires = none
+        if self._one != 4:
+            expires = (tail_length == 2 * _TIMESTAMP_BYTES) & (version == 1)
+            is_plain = (tail_length == _TIMESTAMP_BYTES) & ((version == 3) | (version == 0) | (version == 2))
+            ends |= expires | is_plain
+        fits &= ends
+        return has_id, expires
+
+    @property
+    def offset(self) -> Integers:
+        """Return the committed offsets."""
+        found: Integers = self._head["offset"]
+        return found
+
+    @property
+    def leader_epoch(self) -> Integers:
+        """Return the leader epochs, -1 for none."""
+        epoch: Integers = self._head["epoch"].astype(np.int64)
+        known = self._version >= 3
+        return epoch if known.all() else np.where(known, epoch, -1)
+
+    @property
+    def commit_timestamp(self) -> Integers:
+        """Return the times of the commits in ms."""
+        found: Integers = self._tail["timestamp"].astype(np.int64)
+        return found
+
+    @property
+    def expire_timestamp(self) -> Integers | None:
+        """Return the times of expiry in ms, -1 for none; None when there is none at all."""
+        if not self._expires.any():
+            return None
+        found: Integers = words(
+            self._buffer, self._tail_at + _TIMESTAMP_BYTES * self._expires, _INT64
+        ).astype(np.int64)
+        return np.where(self._expires, found, -1)
+
+    @property
+    def topic_id(self) -> tuple[Integers, Integers] | None:
+        """Return the topic ids, first and last eight bytes as they are, 0 for none; None when there is none at all."""
+        if not self._has_id.any():
+            return None
+        halves = words(self._buffer, self._tail_at + (_TIMESTAMP_BYTES + 3) * self._has_id, "V16")
+        parts = halves.view(np.int64).reshape(-1, 2) * self._has_id[:, None]
+        return parts[:, 0], parts[:, 1]

@@ -1,0 +1,130 @@
+"""One record of the offsets log as a row, by the plain codec: the reference, and the way of all that is rare.
+
+Kafka's own messages are decoded; nothing here knows numpy or Arrow. What does not parse becomes a row with `error`.
+
+Source: the CoordinatorRecordType and the key and value messages of Kafka 4.3.
+"""
+
+import base64
+import struct
+from functools import cache
+from typing import Any
+
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+from kafka_offsets.spark.reader.groups import glance
+from kafka_offsets.spark.schema import GROUP, KINDS, OFFSET, UNKNOWN
+
+Row = dict[str, Any]
+"""The columns of a record that are not null, but for those that its place in the log says. Timestamps are in ms."""
+
+_INT16 = struct.Struct(">h")
+_NONE = -1
+
+_STATES = {
+    "consumer": {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"},
+    "share": {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"},
+    "streams": {1: "Stable", 2: "UnrevokedTasks", 3: "UnreleasedTasks"},
+}
+"""The states of members as Kafka's MemberState classes number them, by kind of group."""
+
+
+def explain(key: bytes | None, value: bytes | None, *, in_full: bool = True) -> Row:
+    """Return what a record says.
+
+    in_full  False: group metadata is read by `groups`, which gives the same, sooner
+    """
+    row: Row = {"kind": UNKNOWN, "tombstone": value is None}
+    if value is not None and len(value) >= 2:
+        (row["value_version"],) = _INT16.unpack_from(value)
+    if key is None:
+        return {**row, "error": "the record has no key"}
+    if len(key) < 2:
+        return {**row, "error": f"a key of {len(key)} bytes has no record type"}
+    (type_,) = _INT16.unpack_from(key)
+    row["key_version"] = type_
+    if type_ not in KINDS:
+        return {**row, "error": f"a key of unknown record type {type_}"}
+    row["kind"] = KINDS[type_]
+    try:
+        _add_key(row, type_, key)
+        if value is not None:
+            found = None if in_full or row["kind"] != GROUP else glance(value)
+            row.update(_of_value(row["kind"], value) if found is None else _of_group(*found))
+    except ProtocolError as error:
+        row["error"] = str(error)
+    return row
+
+
+def _add_key(row: Row, type_: int, key: bytes) -> None:
+    if row["kind"] == OFFSET:
+        parsed = stored.parse_key(key)
+        assert isinstance(parsed, stored.OffsetKey)
+        row["group"], row["topic"], row["partition"] = parsed
+        return
+    read: Any = _key_decoder(type_)(key, 2)[0]
+    row["group"] = read.group if type_ == stored.GROUP else read.group_id
+    if hasattr(read, "member_id"):
+        row["member"] = read.member_id
+
+
+@cache
+def _key_decoder(type_: int) -> Any:
+    return messages.decoder(messages.find(f"{message_name(type_)}Key"), 0)
+
+
+def message_name(type_: int) -> str:
+    """Return the name of Kafka's messages for a record type, less `Key` and `Value`."""
+    if type_ in (stored.OFFSET, stored.LEGACY_OFFSET):
+        return "OffsetCommit"
+    if type_ == stored.GROUP:
+        return "GroupMetadata"
+    return "".join(word.capitalize() for word in KINDS[type_].split("_"))
+
+
+_TYPES = {kind: type_ for type_, kind in KINDS.items()}
+
+
+def _of_value(kind: str, value: bytes) -> Row:
+    if kind == OFFSET:
+        return _of_offset(stored.parse_offset_value(value, 0))
+    if len(value) < 2:
+        raise ProtocolError(f"a value of {len(value)} bytes has no version")
+    (version,) = _INT16.unpack_from(value)
+    cls = messages.find(f"{message_name(_TYPES[kind])}Value")
+    if version not in cls.SCHEMA.versions:
+        raise ProtocolError(f"a value of kind {kind} of unknown version {version}", 0)
+    read: Any = messages.decode(cls, value, version, 2)[0]
+    if kind == GROUP:
+        return _of_group(read.protocol_type, read.generation, len(read.members))
+    row: Row = {}
+    for name in ("epoch", "assignment_epoch", "member_epoch"):
+        if hasattr(read, name):
+            row["generation"] = getattr(read, name)
+    if kind.endswith("current_member_assignment"):
+        row["state"] = _STATES[kind.partition("_")[0]].get(read.state, f"Unknown{read.state}")
+    return row
+
+
+def _of_offset(entry: Any) -> Row:
+    row: Row = {"committed_offset": entry.offset, "metadata": entry.metadata}
+    for name in ("leader_epoch", "commit_timestamp", "expire_timestamp"):
+        if getattr(entry, name) != _NONE:
+            row[name] = getattr(entry, name)
+    if entry.topic_id != NO_TOPIC_ID:
+        row["topic_id"] = topic_id_text(entry.topic_id)
+    return row
+
+
+def _of_group(protocol_type: str, generation: int, members: int) -> Row:
+    row: Row = {"generation": generation, "protocol_type": protocol_type, "members": members}
+    if not members:
+        row["state"] = "Empty"
+    return row
+
+
+def topic_id_text(topic_id: bytes) -> str:
+    """Return an id as Kafka prints it."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

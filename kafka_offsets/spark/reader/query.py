@@ -1,0 +1,116 @@
+"""What is asked of the log: which records, which columns; and the answer for some records in columns."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafka_offsets.spark import schema
+from kafka_offsets.spark.reader import columnar, latest, outcomes
+from kafka_offsets.spark.reader.arrays import Integers
+from kafka_offsets.spark.reader.columnar import Source
+from kafka_offsets.spark.reader.offsets import key_heads
+from kafka_offsets.storage.columnar import RecordColumns
+
+Outcomes = npt.NDArray[np.int8]
+
+ALL, LATEST = "all", "latest"
+"""Modes: a row for each record; only the last offset of each (group, topic, partition), deletions included."""
+
+
+class Query(NamedTuple):
+    """What is asked of the log.
+
+    columns     of the schema, in the order in which they are wanted
+    mode        ALL or LATEST
+    kinds       None: of all kinds
+    committed   leave out records of aborted and open transactions, and markers
+    verify_crc  compare checksums
+    """
+
+    columns: tuple[schema.Column, ...]
+    mode: str = ALL
+    kinds: frozenset[str] | None = None
+    committed: bool = True
+    verify_crc: bool = False
+
+
+class Rows:
+    """Makes rows of those records of one log partition that a query asks for.
+
+    start, stop  the range of offsets; None: no limit
+    winners      of the records in front of these, with LATEST; whoever gave it has to finish it
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        source: Source,
+        start: int | None = None,
+        stop: int | None = None,
+        winners: latest.Winners | None = None,
+    ) -> None:
+        self._query = query
+        self._source = source
+        self._start, self._stop = start, stop
+        self._winners = winners
+        self._held: list[tuple[RecordColumns, Outcomes | None]] = []
+        self._held_bytes = 0
+
+    def add(self, records: RecordColumns, ahead: outcomes.Ahead) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are due."""
+        found = outcomes.of_batches(records, ahead)
+        heads = None if self._query.kinds is None else key_heads(records)
+        keep = self._wanted(records, found, heads)
+        if not keep.all():
+            records = columnar.choose(records, keep)
+            heads = None if heads is None else heads[keep]
+        if not len(records.offset):
+            return
+        if self._query.mode == ALL:
+            yield from self._decode(records, found, heads)
+            return
+        self._held.append((records, found))
+        self._held_bytes += len(records.buffer)
+        if self._held_bytes > latest.HELD_BYTES:
+            yield from self.finish()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are left when there are no more records."""
+        held, self._held, self._held_bytes = self._held, [], 0
+        chosen = latest.winners([records for records, _ in held])
+        for records, (_, found) in zip(chosen, held, strict=False):
+            if not len(records.offset):
+                continue
+            if self._winners is None:
+                yield from self._decode(records, found)
+                continue
+            rows = columnar.decode(records, self._query.columns, self._source, found)
+            yield from columnar.sliced(self._winners.add(records, rows))
+
+    def _decode(
+        self, records: RecordColumns, found: Outcomes | None, heads: Integers | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        made = columnar.decode(records, self._query.columns, self._source, found, heads)
+        yield from columnar.slices(made)
+
+    def _wanted(
+        self, records: RecordColumns, found: Outcomes | None, heads: Integers | None
+    ) -> npt.NDArray[np.bool_]:
+        keep = np.ones(len(records.offset), np.bool_)
+        if self._start is not None:
+            keep &= records.offset >= self._start
+        if self._stop is not None:
+            keep &= records.offset < self._stop
+        if self._query.committed:
+            batches = records.batches
+            dropped = batches.is_control
+            if found is not None:
+                dropped = dropped | (found >= outcomes.ABORTED)
+            if dropped.any():
+                keep &= ~dropped[records.batch]
+        if self._query.kinds is not None and heads is not None:
+            keep &= columnar.of_kinds(records, self._query.kinds, heads)
+        return keep

@@ -1,0 +1,280 @@
+"""Segments of the offsets log as files: which there are, how they are shared among readers, and their rows.
+
+Paths are whatever fsspec understands: local ones, `s3://…`, `hdfs://…`. Files are only read.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.memory import keep_freed_memory
+from kafka_offsets.spark.reader import columnar, outcomes
+from kafka_offsets.spark.reader.columnar import Source
+from kafka_offsets.spark.reader.latest import Winners
+from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
+from kafka_offsets.spark.reader.query import LATEST, Query, Rows
+from kafka_offsets.storage.columnar import read_headers
+from kafka_offsets.storage.files import File
+from kafka_offsets.storage.log.segment import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX, DamagedBatchError
+
+TOPIC = "__consumer_offsets"
+"""Whose folders are looked for in a log directory."""
+
+_KEPT_BYTES = 31 << 20
+"""Columns of some megabytes come and go by the thousand: new pages for them are a tenth of all that decoding takes."""
+
+_SEGMENT = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}(?:{re.escape(NEW_SUFFIX)})?")
+_FOLDER = re.compile(r".+-(\d+)")
+
+
+class SegmentAt(NamedTuple):
+    """A segment as it was found: bytes that come later are not read."""
+
+    log_partition: int
+    path: str
+    base_offset: int
+    size: int
+
+
+class Run(NamedTuple):
+    """Segments of one log partition that one reader reads, one after the other, and what stands behind them.
+
+    start, stop  offsets of the first record wanted, and of the first not wanted any more; None: no limit
+    log_end      the last segment of the log: what is looked at for markers, and no further
+    """
+
+    segments: tuple[SegmentAt, ...]
+    folder: str
+    log_end: SegmentAt
+    start: int | None = None
+    stop: int | None = None
+
+
+class NoLogError(ValueError):
+    """A path at which there is no offsets log."""
+
+
+class SegmentFile(File):
+    """A segment on any file system, read by ranges."""
+
+    __slots__ = ("_fs", "_where")
+
+    def __init__(self, fs: Any, segment: SegmentAt) -> None:
+        """Take a file system of fsspec and a segment on it."""
+        super().__init__(segment.path, segment.size)
+        self._fs = fs
+        self._where = segment.path
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`, fewer only where the file ends."""
+        try:
+            data: bytes = self._fs.cat_file(self._where, start=position, end=min(position + size, self.size))
+        except OSError as error:
+            raise UnreadableError(f"cannot be read: {error}", self.path, position) from error
+        return data
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Refuse: nothing is written here."""
+        raise StorageError("is only read", self.path)
+
+    def truncate(self, size: int) -> None:
+        """Refuse: nothing is written here."""
+        raise StorageError("is only read", self.path)
+
+    def sync(self) -> None:
+        """Do nothing, as nothing is written."""
+
+    def close(self) -> None:
+        """Do nothing, as no file stays open."""
+
+
+def find(path: str, storage_options: dict[str, Any] | None = None) -> dict[int, list[SegmentAt]]:
+    """Return the segments of each partition of the offsets log, by partition, in the order of the log.
+
+    path  a log directory, a folder of one partition, or a pattern of either
+    Raises NoLogError.
+    """
+    fs, root = fsspec.core.url_to_fs(path, **(storage_options or {}))
+    folders = sorted(fs.glob(root)) if any(sign in root for sign in "*?[") else [root]
+    found: dict[int, list[SegmentAt]] = {}
+    for folder in folders:
+        for partition, segments in _find_in(fs, folder.rstrip("/")):
+            if partition in found:
+                raise NoLogError(
+                    f"{path}: partition {partition} is there twice: {found[partition][0].path}, {segments[0].path}"
+                )
+            found[partition] = segments
+    if not found:
+        raise NoLogError(
+            f"{path}: no segments of {TOPIC} there; give a log directory, or a folder {TOPIC}-N of one partition"
+        )
+    return dict(sorted(found.items()))
+
+
+def _find_in(fs: Any, folder: str) -> Iterator[tuple[int, list[SegmentAt]]]:
+    if not fs.isdir(folder):
+        return
+    entries = fs.ls(folder, detail=True)
+    own = _segments(fs, folder, entries)
+    if own:
+        yield _partition_of(folder), own
+        return
+    for entry in entries:
+        name = _name(entry["name"])
+        if entry["type"] == "directory" and name.startswith(f"{TOPIC}-") and _FOLDER.fullmatch(name):
+            below = entry["name"].rstrip("/")
+            if segments := _segments(fs, below, fs.ls(below, detail=True)):
+                yield _partition_of(below), segments
+
+
+def _segments(fs: Any, folder: str, entries: list[dict[str, Any]]) -> list[SegmentAt]:
+    named = [(match, entry) for entry in entries if (match := _SEGMENT.fullmatch(_name(entry["name"])))]
+    if not named:
+        return []
+    partition = _partition_of(folder)
+    return sorted(
+        (
+            SegmentAt(partition, _url(fs, entry["name"]), int(match[1]), int(entry["size"]))
+            for match, entry in named
+        ),
+        key=lambda segment: segment.base_offset,
+    )
+
+
+def _url(fs: Any, path: str) -> str:
+    """Return a path that names its file system, unless that is the local one."""
+    protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    return path if "file" in protocols else str(fs.unstrip_protocol(path))
+
+
+def _partition_of(folder: str) -> int:
+    match = _FOLDER.fullmatch(_name(folder))
+    if match is None:
+        raise NoLogError(f"{folder}: holds segments, but its name does not end in the number of a partition")
+    return int(match[1])
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def plan(
+    found: dict[int, list[SegmentAt]],
+    split_bytes: int,
+    starts: dict[int, int] | None = None,
+    stops: dict[int, int] | None = None,
+) -> list[list[Run]]:
+    """Share segments among readers: neighbours stay together until there are `split_bytes` of them.
+
+    starts, stops  the range of offsets wanted of a log partition, where there is a limit
+    """
+    shares: list[list[Run]] = []
+    room = 0
+    for partition, segments in found.items():
+        start, stop = (starts or {}).get(partition), (stops or {}).get(partition)
+        taken: list[SegmentAt] = []
+        for segment in _overlapping(segments, start, stop):
+            if room <= 0:
+                if taken:
+                    shares[-1].append(_run(segments, taken, start, stop))
+                taken = []
+                shares.append([])
+                room = split_bytes
+            taken.append(segment)
+            room -= segment.size
+        if taken:
+            shares[-1].append(_run(segments, taken, start, stop))
+    return shares
+
+
+def _overlapping(segments: list[SegmentAt], start: int | None, stop: int | None) -> Iterator[SegmentAt]:
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        is_before = start is not None and following is not None and following.base_offset <= start
+        is_behind = stop is not None and segment.base_offset >= stop
+        if not is_before and not is_behind and segment.size:
+            yield segment
+
+
+def _run(segments: list[SegmentAt], taken: list[SegmentAt], start: int | None, stop: int | None) -> Run:
+    return Run(tuple(taken), taken[0].path.rpartition("/")[0], segments[-1], start, stop)
+
+
+class _Markers:
+    """The markers of a log from some place on, for `outcomes.Ahead`."""
+
+    def __init__(self, fs: Any, run: Run) -> None:
+        self._fs = fs
+        self._run = run
+
+    def behind(self, segment: SegmentAt, position: int) -> Iterator[outcomes.Marker]:
+        """Yield the markers from a batch on."""
+        yield from self._of(segment, position)
+        end = self._run.log_end
+        entries = self._fs.ls(self._run.folder, detail=True)
+        for later in _segments(self._fs, self._run.folder, entries):
+            if segment.base_offset < later.base_offset <= end.base_offset:
+                yield from self._of(end if later.base_offset == end.base_offset else later, 0)
+
+    def _of(self, segment: SegmentAt, position: int) -> Iterator[outcomes.Marker]:
+        file = SegmentFile(self._fs, segment)
+        try:
+            for data, batches in read_headers(file, position, segment.size):
+                yield from outcomes.markers_of(data, batches)
+        except UnreadableError:
+            raise
+        except StorageError:
+            return  # whoever reads that segment has a row for it
+
+
+def read(
+    runs: Iterable[Run], query: Query, storage_options: dict[str, Any] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some runs of segments, in the order of each log."""
+    keep_freed_memory(_KEPT_BYTES)
+    for run in runs:
+        fs, _ = fsspec.core.url_to_fs(run.folder, **(storage_options or {}))
+        winners = Winners() if query.mode == LATEST else None
+        for segment in run.segments:
+            yield from _read_segment(fs, run, segment, query, winners)
+        if winners is not None:
+            yield from columnar.sliced(winners.finish())
+
+
+def _read_segment(
+    fs: Any, run: Run, segment: SegmentAt, query: Query, winners: Winners | None
+) -> Iterator[pa.RecordBatch]:
+    source = Source(segment.log_partition, segment.path)
+    file = SegmentFile(fs, segment)
+    rows = Rows(query, source, run.start, run.stop, winners)
+    begin = 0
+    if run.start is not None and run.start > segment.base_offset:
+        begin = position_of(file, run.start)
+    pieces = Pieces(file, begin, query, source, run.stop)
+    ahead: outcomes.Ahead | None = None
+    for piece in pieces:
+        if isinstance(piece, pa.RecordBatch):
+            yield piece
+            continue
+        if ahead is None:
+            ahead = outcomes.Ahead(_Markers(fs, run).behind(segment, pieces.position))
+        yield from rows.add(piece, ahead)
+    yield from rows.finish()
+
+
+def position_of(file: File, offset: int) -> int:
+    """Return where the first batch begins that may hold an offset or a later one, or where no batch can be read."""
+    position = 0
+    try:
+        for _, batches in read_headers(file, 0, file.size):
+            late = np.flatnonzero(batches.base_offset + batches.last_offset_delta >= offset)
+            if late.size:
+                return int(batches.position[late[0]])
+            position = int(batches.position[-1] + batches.size[-1])
+    except DamagedBatchError:
+        pass  # whoever reads on from there has a row for it
+    return position

@@ -1,0 +1,130 @@
+"""How far a log in segment files can be read now, for streams that go on as it grows."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+
+from kafka_offsets.spark.reader import segments
+from kafka_offsets.spark.reader.segments import Run, SegmentAt, SegmentFile
+from kafka_offsets.storage.columnar import BatchColumns, read_headers
+from kafka_offsets.storage.log.segment import DamagedBatchError
+
+
+class _Seen(NamedTuple):
+    """How far a last segment has been walked over."""
+
+    path: str
+    position: int
+    end_offset: int
+
+
+class SegmentLog:
+    """The offsets log in segment files, looked at again and again.
+
+    committed    a stream ends each of its steps where no transaction is open: what becomes of records is then known
+                 when they are read, and they are never passed over
+    """
+
+    def __init__(self, path: str, committed: bool, storage_options: dict[str, Any]) -> None:
+        self._path = path
+        self._committed = committed
+        self._storage_options = storage_options
+        self._fs, _ = fsspec.core.url_to_fs(path, **storage_options)
+        self._seen: dict[int, _Seen] = {}
+
+    def begin(self) -> dict[int, int]:
+        """Return the first offset of each log partition."""
+        return {partition: found[0].base_offset for partition, found in self._find().items()}
+
+    def end(self) -> dict[int, int]:
+        """Return the offset behind the last whole batch of each log partition."""
+        return {partition: self._end_of(partition, found[-1]) for partition, found in self._find().items()}
+
+    def settled(
+        self, start: Mapping[int, int], stop: Mapping[int, int], end: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Return where to stop, at `stop` or before, such that no transaction of the range is open.
+
+        When the first record wanted is of a transaction that ends behind `stop`, it is later, but not behind `end`;
+        when that transaction is open, it is `start`.
+        """
+        if not self._committed:
+            return dict(stop)
+        found = self._find()
+        return {
+            partition: self._settled(found[partition], start.get(partition, 0), offset, end[partition])
+            if offset > start.get(partition, 0)
+            else offset
+            for partition, offset in stop.items()
+        }
+
+    def plan(self, start: Mapping[int, int], stop: Mapping[int, int], split_bytes: int) -> list[list[Run]]:
+        """Share what lies between these offsets among readers."""
+        growing = {
+            partition: found
+            for partition, found in self._find().items()
+            if stop.get(partition, 0) > start.get(partition, 0)
+        }
+        return segments.plan(growing, split_bytes, dict(start), dict(stop))
+
+    def _find(self) -> dict[int, list[SegmentAt]]:
+        self._fs.invalidate_cache()
+        return segments.find(self._path, self._storage_options)
+
+    def _end_of(self, partition: int, last: SegmentAt) -> int:
+        seen = self._seen.get(partition)
+        if seen is None or seen.path != last.path or seen.position > last.size:
+            seen = _Seen(last.path, 0, last.base_offset)
+        for batches in self._headers(last, seen.position):
+            end_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1
+            seen = _Seen(last.path, int(batches.position[-1] + batches.size[-1]), end_offset)
+        self._seen[partition] = seen
+        return seen.end_offset
+
+    def _headers(self, segment: SegmentAt, position: int) -> Iterator[BatchColumns]:
+        """Yield headers up to the first batch that is not whole: it may be being written."""
+        try:
+            for _, batches in read_headers(SegmentFile(self._fs, segment), position, segment.size):
+                yield batches
+        except DamagedBatchError:
+            return
+
+    def _settled(self, found: list[SegmentAt], start: int, stop: int, end: int) -> int:
+        open_: dict[int, int] = {}
+        for base_offset, producer_id, is_control in self._transactions(found, start, end):
+            first = min(open_.values(), default=stop)
+            if base_offset >= stop and first > start:
+                return first
+            if is_control:
+                open_.pop(producer_id, None)
+                if base_offset >= stop:
+                    first = min(open_.values(), default=base_offset + 1)
+                    if first > start:
+                        return min(first, end)
+            else:
+                open_.setdefault(producer_id, base_offset)
+        return max(min(open_.values(), default=stop), start)
+
+    def _transactions(self, found: list[SegmentAt], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+        """Yield (base offset, producer id, whether it is a marker) of the transactional batches of a range."""
+        for run in (
+            run for share in segments.plan({0: found}, 1 << 62, {0: start}, {0: end}) for run in share
+        ):
+            for segment in run.segments:
+                position = 0
+                if start > segment.base_offset:
+                    position = segments.position_of(SegmentFile(self._fs, segment), start)
+                for batches in self._headers(segment, position):
+                    chosen = np.flatnonzero(
+                        batches.is_transactional
+                        & (batches.base_offset + batches.last_offset_delta >= start)
+                        & (batches.base_offset < end)
+                    )
+                    yield from zip(
+                        batches.base_offset[chosen].tolist(),
+                        batches.producer_id[chosen].tolist(),
+                        batches.is_control[chosen].tolist(),
+                        strict=True,
+                    )

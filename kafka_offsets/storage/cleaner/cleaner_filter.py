@@ -1,0 +1,424 @@
+"""Which records of a batch the cleaner keeps, and the bytes that are left.
+
+A batch of which everything stays is copied as it is. One that loses records keeps its offsets, sequence numbers and
+attributes; one that loses all of them goes, unless a producer or the end of the cleaned part were forgotten with it.
+
+    record        stays when no later one has its key; without a key it goes
+    tombstone     stays like any other record until the delete horizon of its batch, which its first cleaning sets
+    aborted       the records of an aborted transaction go at once
+    marker        stays while a batch of its transaction does, and from then on until a delete horizon as well
+
+Sources: Cleaner.cleanInto, MemoryRecords.filterTo, CleanedTransactionMetadata of Kafka 4.3; KIP-534 (delete horizon).
+"""
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol.compression import COMPRESSION_MASK, Compression
+from kafka_offsets.protocol.records import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    ControlType,
+    Record,
+    read_batch_header,
+    read_records,
+    replace_body,
+    rewrite_batch,
+)
+from kafka_offsets.protocol.varint import ZIGZAG, read_varint
+from kafka_offsets.storage.cleaner.offset_map import NO_OFFSET, AbortedTransaction, Columns, KeyMap, marker_of
+from kafka_offsets.storage.log.segment import BatchAt, DamagedBatchError, has_valid_crc
+
+_HEADER = struct.Struct(">qiib4xhiqqqhii")
+"""Of a batch header: all but the checksum."""
+
+_GONE = b""
+
+
+class Horizon(NamedTuple):
+    """When tombstones and markers go.
+
+    wall_ms              the time of this cleaning
+    delete_retention_ms  how long they stay after their first one
+    """
+
+    wall_ms: int
+    delete_retention_ms: int
+
+
+class Counts:
+    """What a cleaning has read, and what it has dropped."""
+
+    __slots__ = ("bytes_kept", "bytes_read", "records_kept", "records_read", "tombstones_dropped")
+
+    def __init__(self) -> None:
+        self.bytes_read = self.bytes_kept = 0
+        self.records_read = self.records_kept = 0
+        self.tombstones_dropped = 0
+
+
+class _Sifted(NamedTuple):
+    """What is left of the records of a batch that is not compressed.
+
+    spans           where the records that stay stand, those that follow each other together
+    has_tombstones  whether one of those that stay has no value
+    is_timed        whether a record has another timestamp than the base timestamp
+    """
+
+    kept: int
+    spans: list[tuple[int, int]]
+    dropped_tombstones: int
+    has_tombstones: bool
+    is_timed: bool
+
+
+class Thinner:
+    """Thins out the batches of a log, in order, from its first one on.
+
+    upper_bound    the offset before which this round of cleaning ends: the batch that ends there is kept, if empty
+    producers      the last batches of these are kept, if empty: by producer id the last offset of data, -1 for a marker
+    counts         of all batches so far
+    rewritten      batches that did not stay as they were
+    aborted_kept   aborted transactions whose markers were kept; the caller empties it
+    """
+
+    def __init__(
+        self,
+        key_map: KeyMap,
+        horizon: Horizon,
+        upper_bound: int,
+        producer_expiration_ms: int,
+        columns: Columns | None = None,
+    ) -> None:
+        self._columns = columns
+        self.counts = Counts()
+        self.rewritten = 0
+        self.aborted_kept: list[AbortedTransaction] = []
+        self._key_map = key_map
+        self._get = key_map.get
+        self._latest = key_map.latest
+        self._horizon = horizon
+        self._upper_bound = upper_bound
+        self._producers = key_map.active_producers(horizon.wall_ms, producer_expiration_ms)
+        self._aborted = {producer_id: iter(found) for producer_id, found in key_map.aborted.items()}
+        self._next_aborted = {producer_id: next(found) for producer_id, found in self._aborted.items()}
+        self._seen: set[int] = set()  # producers with a batch since their last marker
+
+    def thin(
+        self, buffer: bytes, path: str, position: int
+    ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
+        """Return how many bytes the whole batches of a buffer take, what is left of them, and where it stands.
+
+        path, position  where the buffer comes from, for errors
+        The batches are positioned from 0 on.
+        """
+        return self._thin_columns(buffer, path, position) or self._thin(buffer, path, position)
+
+    def _thin_columns(
+        self, buffer: bytes, path: str, position: int
+    ) -> tuple[int, list[bytes | bytearray], list[BatchAt]] | None:
+        """Do the same with a look at all keys at once; None when the chunk is not one for that."""
+        if self._columns is None:
+            return None
+        first_offset = int.from_bytes(buffer[:8])
+        found = self._columns.fates(
+            self._key_map.table,
+            self._key_map.offsets,
+            buffer,
+            path,
+            self._latest,
+            self._upper_bound,
+            verify=first_offset < self._key_map.first_dirty,
+        )
+        if found is None:
+            return None
+        counts, unpack = self.counts, _HEADER.unpack_from
+        pieces: list[bytes | bytearray] = []
+        placed: list[BatchAt] = []
+        written = copied_from = copied_to = 0
+        for at, untouched, part in zip(found.positions, found.untouched, found.parts, strict=True):
+            fields = unpack(buffer, at)
+            size, max_timestamp = fields[1] + LOG_OVERHEAD, fields[7]
+            left: bytes | bytearray | None = None
+            if part is not None:
+                count, body = part
+                header = read_batch_header(buffer, at)
+                header = header._replace(max_timestamp=header.base_timestamp, record_count=count)
+                left = replace_body(header, body, Compression.NONE)
+            elif not untouched:
+                left = self._thin_batch(buffer, at, at + size, fields, path, position)
+            if left is None:
+                counts.records_kept += fields[-1]
+                if at != copied_to:
+                    pieces.append(buffer[copied_from:copied_to])
+                    copied_from = at
+                copied_to = at + size
+            else:
+                pieces.append(buffer[copied_from:copied_to])
+                copied_from = copied_to = at + size
+                pieces.append(left)
+                size = len(left)
+                self.rewritten += 1
+                if not size:
+                    continue
+                header = read_batch_header(left)
+                max_timestamp = header.max_timestamp
+                counts.records_kept += header.record_count
+            last_offset = fields[0] + fields[5]
+            placed.append(BatchAt(written, size, fields[0], last_offset, fields[2], max_timestamp))
+            written += size
+        pieces.append(buffer[copied_from:copied_to])
+        counts.records_read += found.records
+        counts.bytes_read += found.size
+        counts.bytes_kept += written
+        return found.size, [piece for piece in pieces if piece], placed
+
+    def _thin(
+        self, buffer: bytes, path: str, position: int
+    ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
+        unpack = _HEADER.unpack_from
+        first_dirty, latest = self._key_map.first_dirty, self._latest
+        at, end, written, copied = 0, len(buffer), 0, 0
+        pieces: list[bytes | bytearray] = []
+        placed: list[BatchAt] = []
+        counts = self.counts
+        while at + HEADER_BYTES <= end:
+            fields = unpack(buffer, at)
+            base_offset, length, leader_epoch, magic = fields[:4]
+            following = at + length + LOG_OVERHEAD
+            if following > end:
+                break
+            if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD:
+                raise DamagedBatchError("no record batch of format 2 begins here", path, position + at)
+            last_offset = base_offset + fields[5]
+            is_mapped = first_dirty <= base_offset and last_offset <= latest
+            if not is_mapped and not has_valid_crc(buffer, at, following - at):
+                raise DamagedBatchError("the checksum of the batch is wrong", path, position + at)
+            try:
+                left = self._thin_batch(buffer, at, following, fields, path, position)
+            except (ProtocolError, IndexError) as error:
+                raise StorageError(f"damaged batch: {error}", path, position + at) from error
+            counts.records_read += fields[-1]
+            size, max_timestamp = following - at, fields[7]
+            if left is None:
+                counts.records_kept += fields[-1]
+            else:
+                if copied < at:
+                    pieces.append(buffer[copied:at])
+                copied = following
+                size = len(left)
+                self.rewritten += 1
+                if size:
+                    pieces.append(left)
+                    header = read_batch_header(left)
+                    max_timestamp = header.max_timestamp
+                    counts.records_kept += header.record_count
+            if size:
+                placed.append(BatchAt(written, size, base_offset, last_offset, leader_epoch, max_timestamp))
+                written += size
+            at = following
+        if copied < at:
+            pieces.append(buffer[copied:at])
+        counts.bytes_read += at
+        counts.bytes_kept += written
+        return at, pieces, placed
+
+    def _thin_batch(
+        self, data: bytes, at: int, end: int, fields: tuple[int, ...], path: str, position: int
+    ) -> bytes | bytearray | None:
+        """Return what is left of the batch at `at`: None for all of it, nothing when it goes."""
+        base_offset, attributes, count = fields[0], fields[4], fields[-1]
+        if attributes & (CONTROL | COMPRESSION_MASK) or fields[8] >= 0:
+            return self._thin_special(data, at, end, fields, path, position)
+        if (
+            base_offset > self._latest
+        ):  # as it is, its tombstones without a horizon: that begins when they take effect
+            return None
+        sifted = self._sift(data, at, end, base_offset, count, self._keeps_tombstones(attributes, fields[6]))
+        self.counts.tombstones_dropped += sifted.dropped_tombstones
+        if sifted.kept == count and count:
+            if not sifted.has_tombstones or attributes & DELETE_HORIZON:
+                return None
+        elif not sifted.kept:
+            return self._emptied(read_batch_header(data, at), keep=False)
+        elif not (
+            sifted.is_timed or sifted.has_tombstones or attributes & (DELETE_HORIZON | LOG_APPEND_TIME)
+        ):
+            # Every record has the base timestamp, which stays what it is: the bytes of those that stay are right.
+            header = read_batch_header(data, at)
+            header = header._replace(max_timestamp=header.base_timestamp, record_count=sifted.kept)
+            return replace_body(header, b"".join([data[a:b] for a, b in sifted.spans]), Compression.NONE)
+        header = read_batch_header(data, at)
+        keeps = self._record_filter(header)
+        kept = [record for record in read_records(data, at, header) if keeps(record)]
+        return self._rewritten(header, kept, sifted.has_tombstones)
+
+    def _keeps_tombstones(self, attributes: int, base_timestamp: int) -> bool:
+        return not attributes & DELETE_HORIZON or self._horizon.wall_ms < base_timestamp
+
+    def _sift(  # noqa: C901 - a look at each record costs what it costs; a call for each field would double it
+        self, data: bytes, at: int, limit: int, base_offset: int, count: int, keeps_tombstones: bool
+    ) -> _Sifted:
+        """Look at the records of a batch that is not compressed; no record is built."""
+        zigzag, get, latest = ZIGZAG, self._get, self._latest
+        position = kept_from = at + HEADER_BYTES
+        kept = dropped_tombstones = 0
+        has_tombstones = is_timed = False
+        spans: list[tuple[int, int]] = []
+        for _ in range(count):
+            start = position
+            if (size := data[position]) < 128:
+                position += 1
+                end = position + zigzag[size]
+            else:
+                size, position = read_varint(data, position)
+                end = position + size
+            position += 1  # attributes
+            if data[position]:
+                is_timed = True
+                while data[position] > 127:
+                    position += 1
+            position += 1
+            if (delta := data[position]) < 128:
+                offset = base_offset + zigzag[delta]
+                position += 1
+            else:
+                delta, position = read_varint(data, position)
+                offset = base_offset + delta
+            if (size := data[position]) < 128:
+                size = zigzag[size]
+                position += 1
+            else:
+                size, position = read_varint(data, position)
+            if size < 0:
+                keeps = offset > latest
+            else:
+                following = position + size
+                keeps = offset > latest or offset >= get(data[position:following], NO_OFFSET)
+                position = following
+            if (size := data[position]) & 1 and (size == 1 or read_varint(data, position)[0] < 0):
+                keeps = keeps and (keeps_tombstones or offset > latest)
+                if keeps:
+                    has_tombstones = True
+                else:
+                    dropped_tombstones += 1
+            if not position < end <= limit:
+                raise ProtocolError("record does not have the size that it announces", position - at)
+            position = end
+            if keeps:
+                kept += 1
+            else:
+                if kept_from < start:
+                    spans.append((kept_from, start))
+                kept_from = end
+        if position != limit:
+            raise ProtocolError(f"{limit - position} bytes behind the last record", position - at)
+        if kept_from < limit:
+            spans.append((kept_from, limit))
+        return _Sifted(kept, spans, dropped_tombstones, has_tombstones, is_timed)
+
+    def _thin_special(
+        self, data: bytes, at: int, end: int, fields: tuple[int, ...], path: str, position: int
+    ) -> bytes | bytearray | None:
+        """Thin a batch of a producer, a marker, or one that is compressed."""
+        header = read_batch_header(data, at)
+        last = self._producers.get(header.producer_id) if header.producer_id >= 0 else None
+        if header.is_control:
+            is_last = (
+                last is not None
+                and last.last_data_offset == NO_OFFSET
+                and last.epoch == header.producer_epoch
+            )
+            return self._thin_marker(data, at, header, is_last, path, position)
+        is_last = last is not None and last.last_data_offset == header.last_offset
+        if header.is_transactional and self._is_aborted(header):
+            return self._emptied(header, keep=is_last)
+        if header.base_offset > self._latest:
+            return None
+        records = read_records(data[at:end], 0, header)
+        keeps = self._record_filter(header)
+        kept = [record for record in records if keeps(record)]
+        self.counts.tombstones_dropped += sum(record.value is None for record in records) - sum(
+            record.value is None for record in kept
+        )
+        if not kept:
+            return self._emptied(header, keep=is_last)
+        has_tombstones = any(record.value is None for record in kept)
+        if len(kept) == len(records) and (not has_tombstones or header.delete_horizon_ms is not None):
+            return None
+        return self._rewritten(header, kept, has_tombstones)
+
+    def _record_filter(self, header: BatchHeader) -> Callable[[Record], bool]:
+        """Return what tells whether a record of the batch stays."""
+        get, latest = self._get, self._latest
+        horizon = header.delete_horizon_ms
+        keeps_tombstones = horizon is None or self._horizon.wall_ms < horizon
+
+        def keeps(record: Record) -> bool:
+            if record.offset > latest:
+                return True
+            return (
+                record.key is not None
+                and record.offset >= get(record.key, NO_OFFSET)
+                and (record.value is not None or keeps_tombstones)
+            )
+
+        return keeps
+
+    def _rewritten(self, header: BatchHeader, kept: list[Record], sets_horizon: bool) -> bytearray:
+        horizon = self._horizon.wall_ms + self._horizon.delete_retention_ms if sets_horizon else None
+        return rewrite_batch(header, kept, delete_horizon_ms=horizon)
+
+    def _emptied(self, header: BatchHeader, *, keep: bool) -> bytes | bytearray:
+        """Return what is left of a batch without records."""
+        if keep or header.last_offset + 1 == self._upper_bound:
+            return rewrite_batch(header, [])
+        return _GONE
+
+    # -- transactions
+
+    def _is_aborted(self, header: BatchHeader) -> bool:
+        """Take note of a batch of a transaction; tell whether it was aborted."""
+        self._seen.add(header.producer_id)
+        found = self._next_aborted.get(header.producer_id)
+        while found is not None and found.marker_offset < header.base_offset:
+            found = next(self._aborted[header.producer_id], None)
+            if found is None:
+                del self._next_aborted[header.producer_id]
+            else:
+                self._next_aborted[header.producer_id] = found
+        return found is not None and found.first_offset <= header.base_offset
+
+    def _thin_marker(
+        self, data: bytes, at: int, header: BatchHeader, is_last: bool, path: str, position: int
+    ) -> bytes | bytearray | None:
+        """A marker may go when no batch of its transaction is left, and its delete horizon has passed."""
+        marker = marker_of(data, at, path, position + at)
+        if marker is None:
+            may_go = True  # it was emptied before
+        elif marker in (ControlType.ABORT, ControlType.COMMIT):
+            may_go = header.producer_id not in self._seen
+            self._seen.discard(header.producer_id)
+            if marker is ControlType.ABORT and not may_go:
+                self._note_aborted(header)
+        else:
+            may_go = False
+        horizon = header.delete_horizon_ms
+        is_past = horizon is not None and horizon <= self._horizon.wall_ms
+        if not header.record_count or (may_go and is_past):
+            return self._emptied(header, keep=is_last)
+        if may_go and horizon is None:
+            return self._rewritten(header, read_records(data, at, header), sets_horizon=True)
+        return None
+
+    def _note_aborted(self, header: BatchHeader) -> None:
+        for transaction in self._key_map.aborted.get(header.producer_id, ()):
+            if transaction.marker_offset == header.base_offset:
+                self.aborted_kept.append(transaction)

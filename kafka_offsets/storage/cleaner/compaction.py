@@ -1,0 +1,519 @@
+"""Compaction of a log: of each key the last value stays, where it is; what came before goes.
+
+A round maps the last offset of every key of the dirty part, which no round has read yet, as far as memory allows; then
+it writes all segments up to there anew without the records that a later one of the same key has made void. Small
+neighbours become one segment. The active segment is never touched, nor what stands behind the first record of an
+open transaction.
+
+All of it is done in small steps, so that a broker may serve between any two of them: `Compaction.steps` is a generator
+whose steps take about as long as `chunk_bytes` of batches, a millisecond or two with the default, and which yields what
+takes longer, to be done elsewhere: what waits for the disk, batches larger than that, and chunks that begin with a
+compressed one. Reading sealed segments goes on meanwhile.
+
+Sources: Cleaner, LogCleaner, LogCleanerManager of Kafka 4.3; KIP-58 (minimum lag), KIP-354 (maximum lag).
+"""
+
+import struct
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.compression import COMPRESSION_MASK
+from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
+from kafka_offsets.storage.cleaner.cleaner_filter import Counts, Horizon, Thinner
+from kafka_offsets.storage.cleaner.offset_map import Columns, KeyMap
+from kafka_offsets.storage.cleaner.swap import (
+    Job,
+    create_cleaned,
+    discard_cleaned,
+    has_unfinished_swap,
+    swap_in,
+)
+from kafka_offsets.storage.log.log import Log
+from kafka_offsets.storage.log.producer_state import encode_aborted
+from kafka_offsets.storage.log.segment import (
+    MAX_RELATIVE_OFFSET,
+    DamagedBatchError,
+    Segment,
+    read_exactly,
+    walk,
+)
+
+CHUNK_BYTES = 64 << 10
+DEDUPE_BUFFER_BYTES = 128 << 20
+LONG_MAX = (1 << 63) - 1
+
+_LENGTH_POSITION = 8
+_ATTRIBUTES_POSITION = 22  # its low byte
+_LENGTH = struct.Struct(">i")
+
+Steps = Generator[Job | None, None, None]
+_Take = Callable[[bytes, int], int]
+"""Takes whole batches, and where in the segment they stand; returns how many bytes those were."""
+
+
+class CompactionConfig(NamedTuple):
+    """What compaction needs of the configuration of a topic and a broker, by Kafka's names.
+
+    delete_retention_ms        delete.retention.ms: how long a tombstone stays after its first cleaning
+    min_compaction_lag_ms      min.compaction.lag.ms: how old a segment must be
+    max_compaction_lag_ms      max.compaction.lag.ms: how old a record may become before a cleaning is due
+    min_cleanable_dirty_ratio  min.cleanable.dirty.ratio: the dirty share of the log that makes a cleaning due
+    dedupe_buffer_bytes        log.cleaner.dedupe.buffer.size: about how much memory the keys of a round may take
+    producer_expiration_ms     producer.id.expiration.ms: how long an idle producer is remembered
+    """
+
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    min_cleanable_dirty_ratio: float = 0.5
+    dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES
+    producer_expiration_ms: int = 86_400_000
+
+
+class Cleanable(NamedTuple):
+    """What a round of cleaning would find.
+
+    first_dirty        the first offset that no round has read
+    first_uncleanable  the offset where the round must end, unless an open transaction ends it before
+    clean_bytes        of the segments before `first_dirty`
+    dirty_bytes        of those from there to `first_uncleanable`
+    is_overdue         whether a record waits for longer than max.compaction.lag.ms
+    """
+
+    first_dirty: int
+    first_uncleanable: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The dirty share of all that the round would read."""
+        return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
+
+    def is_due(self, config: CompactionConfig) -> bool:
+        """Tell whether a broker should clean now."""
+        return self.dirty_bytes > 0 and (
+            self.is_overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio
+        )
+
+
+class CompactionResult(NamedTuple):
+    """What a round of cleaning has done.
+
+    end_offset         the offset up to which every key was taken into account: the next round's first dirty one
+    is_complete        whether that is all it could; else the map of keys was full, and another round is due
+    records_read, bytes_read, records_kept, bytes_kept   of the segments that it went through
+    tombstones_dropped  among the records that are gone
+    segments_read, segments_kept  how many there were before and after
+    """
+
+    end_offset: int
+    is_complete: bool
+    records_read: int
+    records_kept: int
+    bytes_read: int
+    bytes_kept: int
+    tombstones_dropped: int
+    segments_read: int
+    segments_kept: int
+
+
+def cleanable(log: Log, cleaned_to: int | None, config: CompactionConfig, wall_ms: int) -> Cleanable:
+    """Say what a round of cleaning would find in a log. Reads the first batch header of dirty segments at most.
+
+    cleaned_to  the end of the last round, as the cleaner's checkpoint has it; one that the log cannot have, since it
+                was cut or made anew, counts as none
+    """
+    start = log.log_start_offset
+    first_dirty = start
+    if cleaned_to is not None and start <= cleaned_to <= log.log_end_offset:
+        first_dirty = cleaned_to
+    sealed = log.segments[:-1]
+    dirty = [segment for segment, end in _with_ends(log) if end > first_dirty][:-1]
+    first_uncleanable = log.segments[-1].base_offset
+    if config.min_compaction_lag_ms > 0:
+        youngest = wall_ms - config.min_compaction_lag_ms
+        recent = (segment.base_offset for segment in dirty if segment.max_timestamp > youngest)
+        first_uncleanable = min(first_uncleanable, next(recent, first_uncleanable))
+    first_uncleanable = max(first_uncleanable, first_dirty)
+    dirty_bytes = sum(segment.size for segment in dirty if segment.base_offset < first_uncleanable)
+    all_bytes = sum(segment.size for segment in sealed if segment.base_offset < first_uncleanable)
+    is_overdue = False
+    if config.max_compaction_lag_ms < LONG_MAX:
+        latest = wall_ms - config.max_compaction_lag_ms
+        is_overdue = any(0 <= first_timestamp(segment) < latest for segment in dirty)
+    return Cleanable(first_dirty, first_uncleanable, all_bytes - dirty_bytes, dirty_bytes, is_overdue)
+
+
+def _with_ends(log: Log) -> Iterator[tuple[Segment, int]]:
+    """Give each segment with the base offset of the next one, where it ends at the latest."""
+    segments = log.segments
+    for segment, following in pairwise(segments):
+        yield segment, following.base_offset
+    yield segments[-1], log.log_end_offset + 1
+
+
+def first_timestamp(segment: Segment) -> int:
+    """Return the latest timestamp of the first batch of a segment, -1 when it is empty."""
+    file = segment.open_again()
+    try:
+        return next((batch.max_timestamp for batch, _, _ in walk(file, 0, segment.size, whole=False)), -1)
+    finally:
+        file.close()
+
+
+class Compaction:
+    """One round of cleaning of one log; take it through `steps`, once.
+
+    cleaned_to   the end of the last round, None before the first
+    until        the offset where the round must end, None for the active segment
+    dry_run      find out what would go, and change nothing
+    chunk_bytes  of batches that one step takes; a batch is never divided
+    columns      what works on keys in columns, see `key_columns`; None for loops
+    result       when `steps` has ended; None when the log was closed meanwhile, or nothing was there to be cleaned
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        config: CompactionConfig,
+        wall_ms: int,
+        *,
+        cleaned_to: int | None = None,
+        until: int | None = None,
+        dry_run: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+        columns: Columns | None = None,
+    ) -> None:
+        self.log = log
+        self.result: CompactionResult | None = None
+        self._config = config
+        self._wall_ms = wall_ms
+        self._first_dirty = cleanable(log, cleaned_to, config, wall_ms).first_dirty
+        active = log.segments[-1].base_offset
+        self._until = active if until is None else min(until, active)
+        self._dry_run = dry_run
+        self._chunk_bytes = chunk_bytes
+        # Larger steps are for those who do nothing else meanwhile.
+        self._is_waited_for = chunk_bytes <= CHUNK_BYTES
+        self._columns = columns
+
+    def steps(self) -> Steps:
+        """Do a little, and yield None; or yield what takes long and must be done before the next step, in any thread.
+
+        Raises StorageError when the disk refuses or a batch is damaged. Close the generator to give up, as when a job
+        has failed: the log serves on, each segment as before or as after, and its next opening finishes a swap.
+        """
+        try:
+            yield from self._steps()
+        except _LogChangedError:
+            return
+
+    def _steps(self) -> Iterator[Job | None]:
+        if self.log.has_ended_unsynced and not self._dry_run:
+            # What replaces a record must be on the disk before it goes, and so must what stands before a gap.
+            yield self.log.sync_ended
+            if self.log.closed:
+                return
+        key_map = yield from self._map_keys()
+        if key_map.latest < self._first_dirty:
+            return
+        thinner = Thinner(
+            key_map,
+            Horizon(self._wall_ms, self._config.delete_retention_ms),
+            self._until,
+            self._config.producer_expiration_ms,
+            self._columns,
+        )
+        groups = self._groups(key_map.latest + 1)
+        segments_kept = 0
+        for group in groups:
+            self._check_unchanged(group)
+            yield from self._clean(group, thinner)
+            segments_kept += 1
+        if self.log.closed:  # and perhaps another log has its name by now
+            return
+        end_offset = min(key_map.latest + 1, self._until) if key_map.is_full else self._until
+        read = sum(map(len, groups))
+        self.result = _result(thinner.counts, end_offset, not key_map.is_full, read, segments_kept)
+
+    def _check_unchanged(self, segments: Sequence[Segment]) -> None:
+        """Give up when the log was closed, or cut: the segments of this round are no more."""
+        if self.log.closed or not self.log.holds(segments):
+            raise _LogChangedError
+
+    # -- the map of keys
+
+    def _map_keys(self) -> Generator[Job | None, None, KeyMap]:
+        """Read the log; return the map of the keys of its dirty part."""
+        while True:
+            key_map = KeyMap(
+                self._first_dirty,
+                self._config.dedupe_buffer_bytes,
+                self._columns,
+                most_keys=max(self._until - self._first_dirty, 0),
+            )
+            yield from key_map.prepare()
+            for segment in list(self.log.segments):
+                yield from self._map_segment(key_map, segment)
+            unstable = key_map.first_unstable_offset
+            if unstable is None or unstable >= self._until:
+                break
+            self._until = max(unstable, self._first_dirty)
+        key_map.finish()
+        if not key_map.is_full and self._until > self._first_dirty:
+            key_map.latest = self._until - 1  # nothing stands between the last batch and there
+        return key_map
+
+    def _map_segment(self, key_map: KeyMap, segment: Segment) -> Iterator[Job | None]:
+        self._check_unchanged([segment])
+        path = segment.path
+        if key_map.end_offset > segment.base_offset:
+            raise StorageError(f"begins before the end of the segment before, {key_map.end_offset}", path, 0)
+        stop = segment.size
+        file = segment.open_again()
+        try:
+            dirty = segment.position_of(self._first_dirty, file)
+            end = segment.position_of(self._until, file) if self._until < segment.end_offset else stop
+        finally:
+            file.close()
+        if segment.base_offset >= self._until or self._first_dirty >= self._until:
+            dirty = end = 0
+
+        def skim(buffer: bytes, position: int) -> int:
+            return key_map.skim(buffer, path, position)
+
+        def read(buffer: bytes, position: int) -> int:
+            return (key_map.skim if key_map.is_full else key_map.read)(buffer, path, position)
+
+        yield from self._through(segment, 0, dirty, skim, reads=False)
+        yield from self._through(segment, dirty, end, read)
+        yield from self._through(segment, end, stop, skim, reads=False)
+
+    def _through(
+        self, segment: Segment, position: int, stop: int, take: _Take, *, reads: bool = True
+    ) -> Iterator[Job | None]:
+        """Hand the bytes of a segment to `take`, whole batches at a time.
+
+        reads  whether it looks into batches, which takes long for large and for compressed ones
+        """
+        if position >= stop:
+            return
+        self._check_unchanged([segment])
+        file = segment.open_again()
+        try:
+            while position < stop:
+                self._check_unchanged([segment])
+                wanted = max(self._chunk_bytes, HEADER_BYTES)
+                buffer = read_exactly(file, position, min(wanted, stop - position))
+                size = _first_size(buffer)
+                if size > stop - position:
+                    raise DamagedBatchError("the file ends within a batch", segment.path, position)
+                is_long = reads and (
+                    size > len(buffer) or bool(buffer[_ATTRIBUTES_POSITION] & COMPRESSION_MASK)
+                )
+                if size > len(buffer):
+                    buffer = read_exactly(file, position, size)
+                elif reads and not is_long and self._is_waited_for:
+                    buffer = buffer[: _plain_bytes(buffer)]
+                if is_long:
+                    taking = _Taking(take, buffer, position)
+                    yield taking.do
+                    position += taking.result()
+                else:
+                    position += take(buffer, position)
+                    yield None
+        finally:
+            file.close()
+
+    # -- the segments
+
+    def _groups(self, end_offset: int) -> list[list[Segment]]:
+        """Return the segments to be written anew, those together that fit one.
+
+        Source: Cleaner.groupSegmentsBySize.
+        """
+        log = self.log
+        most = log.config.segment_bytes
+        groups: list[list[Segment]] = []
+        for segment, end in [(segment, end) for segment, end in _with_ends(log)][:-1]:
+            if segment.base_offset >= end_offset:
+                break
+            group = groups[-1] if groups else None
+            if (
+                group is not None
+                and sum(other.size for other in group) + segment.size <= most
+                and (not segment.size or end - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET)
+            ):
+                group.append(segment)
+            else:
+                groups.append([segment])
+        return groups
+
+    def _clean(self, group: Sequence[Segment], thinner: Thinner) -> Iterator[Job | None]:
+        """Write a group of segments anew as one, and put it in their place."""
+        log = self.log
+        if has_unfinished_swap(group):
+            problem = "its swap was not finished: it is not cleaned before the log is opened again"
+            raise StorageError(problem, group[0].path)
+        if self._dry_run:
+            for segment in group:
+                yield from self._thin(segment, thinner, None)
+            return
+        cleaned = create_cleaned(
+            log.files, log.directory, group[0].base_offset, log.config.index_interval_bytes
+        )
+        try:
+            thinner.aborted_kept.clear()
+            is_changed = len(group) > 1
+            for segment in group:
+                before = thinner.counts.bytes_kept
+                rewritten = thinner.rewritten
+                yield from self._thin(segment, thinner, cleaned)
+                is_changed |= thinner.rewritten > rewritten
+                is_changed |= thinner.counts.bytes_kept - before != segment.size
+            if is_changed:
+                aborted = encode_aborted(
+                    (each.producer_id, each.first_offset, each.marker_offset, each.stable_offset)
+                    for each in thinner.aborted_kept
+                )
+                yield from swap_in(log, cleaned, group, aborted)
+        finally:
+            discard_cleaned(log.files, cleaned)
+
+    def _thin(self, segment: Segment, thinner: Thinner, cleaned: Segment | None) -> Iterator[Job | None]:
+        def take(buffer: bytes, position: int) -> int:
+            size, pieces, placed = thinner.thin(buffer, segment.path, position)
+            if cleaned is not None and pieces:
+                shift = cleaned.size
+                cleaned.file.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                for batch in placed:
+                    cleaned.note(batch, shift)
+            return size
+
+        yield from self._through(segment, 0, segment.size, take)
+
+
+class _Taking:
+    """A batch that takes long, to be taken by another thread; what comes of it is for the next step."""
+
+    def __init__(self, take: _Take, buffer: bytes, position: int) -> None:
+        self._take, self._buffer, self._position = take, buffer, position
+        self._size = 0
+        self._error: Exception | None = None
+
+    def do(self) -> None:
+        """Take it."""
+        try:
+            self._size = self._take(self._buffer, self._position)
+        except Exception as error:  # noqa: BLE001 - raised by `result`, as if the step had taken it
+            self._error = error
+
+    def result(self) -> int:
+        """Return how many bytes were taken. Raises what taking them has raised."""
+        if self._error is not None:
+            raise self._error
+        return self._size
+
+
+class _LogChangedError(Exception):
+    """The log was closed or cut while it was cleaned."""
+
+
+def _first_size(buffer: bytes) -> int:
+    """Return the size of the batch that a buffer begins with; what is too small for one is left to be found out."""
+    length = int.from_bytes(buffer[_LENGTH_POSITION:LOG_OVERHEAD], signed=True)
+    return max(length + LOG_OVERHEAD, HEADER_BYTES)
+
+
+def _plain_bytes(buffer: bytes) -> int:
+    """Return where the first compressed batch begins of a buffer that begins with a batch, its length if there is none.
+
+    A batch that is damaged counts as the last one: whoever takes it tells.
+    """
+    at, last = 0, len(buffer) - HEADER_BYTES
+    unpack = _LENGTH.unpack_from
+    while at <= last:
+        if buffer[at + _ATTRIBUTES_POSITION] & COMPRESSION_MASK:
+            return at
+        (length,) = unpack(buffer, at + _LENGTH_POSITION)
+        if length < HEADER_BYTES - LOG_OVERHEAD:
+            break
+        at += length + LOG_OVERHEAD
+    return len(buffer)
+
+
+def _result(
+    counts: Counts, end_offset: int, is_complete: bool, segments_read: int, segments_kept: int
+) -> CompactionResult:
+    return CompactionResult(
+        end_offset,
+        is_complete,
+        counts.records_read,
+        counts.records_kept,
+        counts.bytes_read,
+        counts.bytes_kept,
+        counts.tombstones_dropped,
+        segments_read,
+        segments_kept,
+    )
+
+
+def run(steps: Steps) -> None:
+    """Take the steps of a compaction to their end, with all that waits for the disk, in the calling thread."""
+    try:
+        for job in steps:
+            if job is not None:
+                job()
+    finally:
+        steps.close()
+
+
+def load_columns() -> Columns | None:
+    """Return what works on keys in columns, None where numpy is not installed. The first call imports numpy."""
+    try:
+        from kafka_offsets.storage.cleaner import key_columns
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        return None
+    return key_columns
+
+
+def compact(
+    log: Log,
+    config: CompactionConfig,
+    wall_ms: int,
+    *,
+    cleaned_to: int | None = None,
+    dry_run: bool = False,
+    chunk_bytes: int = 4 << 20,
+    columns: Columns | None = None,
+) -> list[CompactionResult]:
+    """Clean a log up to its active segment, in as many rounds as the map of keys asks for; return what each has done.
+
+    cleaned_to  the end of the last round, None before the first
+    dry_run     only find out what the first round would do
+    Nobody else may use the log meanwhile. Raises StorageError.
+    """
+    results: list[CompactionResult] = []
+    while True:
+        compaction = Compaction(
+            log,
+            config,
+            wall_ms,
+            cleaned_to=cleaned_to,
+            dry_run=dry_run,
+            chunk_bytes=chunk_bytes,
+            columns=columns,
+        )
+        run(compaction.steps())
+        if compaction.result is None:
+            return results
+        results.append(compaction.result)
+        if compaction.result.is_complete or dry_run:
+            return results
+        cleaned_to = compaction.result.end_offset

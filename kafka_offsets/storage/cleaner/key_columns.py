@@ -1,0 +1,184 @@
+"""The cleaner's work on chunks of usual batches, in columns: which keys are there, and what becomes of each batch.
+
+A batch is usual when its records are not compressed, all have keys, none of them very long, and no producer wrote it. A
+chunk with any other, with damage, or with offsets that do not rise, is left to the loops of `key_map` and `thinning`,
+whose answers are the same. Needs numpy (the extra `fast`).
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.compression import COMPRESSION_MASK
+from kafka_offsets.protocol.records import CONTROL, HEADER_BYTES
+from kafka_offsets.storage.cleaner.key_table import LONGEST_KEY, NO_OFFSET, KeyTable
+from kafka_offsets.storage.columnar import Booleans, Integers, RecordColumns, read_columns
+from kafka_offsets.storage.files import File
+
+
+class _Chunk(File):
+    """Bytes that are in memory already, as a file."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, path: str, data: bytes) -> None:
+        super().__init__(path, len(data))
+        self._data = data
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        raise StorageError("opened for reading only", self.path)
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._data[position : position + size]
+
+    def truncate(self, size: int) -> None:
+        raise StorageError("opened for reading only", self.path)
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Fates(NamedTuple):
+    """What becomes of the batches of a chunk.
+
+    size       bytes of the whole batches that this speaks of, from the first one on
+    records    how many there are
+    positions  of the batches that do not go, in the chunk
+    untouched  of these: whether all of it stays; else some of its records may go
+    parts      of these: number and bytes of the records that stay, where they are right as they are; None: look at them
+    """
+
+    size: int
+    records: int
+    positions: Sequence[int]
+    untouched: Sequence[bool]
+    parts: Sequence[tuple[int, bytes] | None]
+
+
+def _usual(buffer: bytes, path: str, *, verify: bool) -> RecordColumns | None:
+    try:
+        columns = next(read_columns(_Chunk(path, buffer), 0, len(buffer), verify=verify), None)
+    except StorageError:  # the loop finds it again, and says where
+        return None
+    if columns is None or not columns.offset.size:
+        return None
+    batches = columns.batches
+    is_usual = not (batches.attributes & (COMPRESSION_MASK | CONTROL)).any() and batches.producer_id.max() < 0
+    last_offsets = batches.base_offset + batches.last_offset_delta
+    is_usual = is_usual and not (batches.base_offset[1:] <= last_offsets[:-1]).any()
+    is_usual = is_usual and columns.key_length.min() >= 0 and columns.key_length.max() <= LONGEST_KEY
+    return columns if is_usual else None
+
+
+def _keys(columns: RecordColumns) -> list[bytes]:
+    data, start = columns.buffer, columns.key_start
+    ends = (start + columns.key_length).tolist()
+    return [data[begin:end] for begin, end in zip(start.tolist(), ends, strict=True)]
+
+
+def make_table(most_keys: int, max_bytes: int) -> KeyTable:
+    """Return an empty table of keys; see there."""
+    return KeyTable(most_keys, max_bytes)
+
+
+def put_keys(table: KeyTable, buffer: bytes, path: str, first_offset: int) -> tuple[int, int] | None:
+    """Put the keys of a chunk, checksums verified; return (bytes of its whole batches, last offset), or None.
+
+    None, and nothing is done: the chunk is not usual, begins before `first_offset`, or does not fit the table.
+    """
+    columns = _usual(buffer, path, verify=True)
+    if (
+        columns is None
+        or int(columns.batches.base_offset[0]) < first_offset
+        or not table.has_room_for(columns.offset.size)
+    ):
+        return None
+    table.put(*table.hashes(columns.buffer, columns.key_start, columns.key_length), columns.offset)
+    batches = columns.batches
+    last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
+    return int(batches.position[-1] + batches.size[-1]), last_offset
+
+
+def fates(
+    table: KeyTable,
+    others: Mapping[bytes, int],
+    buffer: bytes,
+    path: str,
+    latest: int,
+    upper_bound: int,
+    *,
+    verify: bool,
+) -> Fates | None:
+    """Say what becomes of the batches of a chunk; None when that is left to the loop.
+
+    table        the last offsets of the keys of usual chunks
+    others       those of others: of a key that is in both the later one counts
+    latest       the last offset of the map: chunks that go beyond it are not judged
+    upper_bound  a batch that ends there is not dropped
+    verify       check the checksums
+    """
+    columns = _usual(buffer, path, verify=verify)
+    if columns is None:
+        return None
+    batches = columns.batches
+    last_offsets = batches.base_offset + batches.last_offset_delta
+    if int(last_offsets[-1]) > latest:
+        return None
+    found = table.get(*table.hashes(columns.buffer, columns.key_start, columns.key_length))
+    if others:
+        get = map(others.get, _keys(columns), repeat(NO_OFFSET))
+        found = np.maximum(found, np.fromiter(get, np.int64, columns.offset.size))
+    count = batches.position.size
+    stay = columns.offset >= found
+    kept = np.bincount(columns.batch[stay], minlength=count)
+    special = np.bincount(columns.batch[columns.value_length < 0], minlength=count) > 0
+    special |= (batches.record_count == 0) | (last_offsets + 1 == upper_bound)
+    stays = np.flatnonzero((kept > 0) | special)
+    untouched = (kept == batches.record_count) & ~special
+    return Fates(
+        int(batches.position[-1] + batches.size[-1]),
+        int(columns.offset.size),
+        batches.position[stays].tolist(),
+        untouched[stays].tolist(),
+        _parts(columns, stay, kept, stays, special | untouched),
+    )
+
+
+def _parts(
+    columns: RecordColumns, stay: Booleans, kept: Integers, stays: Integers, excluded: Booleans
+) -> list[tuple[int, bytes] | None]:
+    """Return number and bytes of the records that stay of each batch of `stays`, None where these must be written anew.
+
+    They are right as they are when all records of a batch have its base timestamp, and no horizon is in its place.
+    """
+    batches, data = columns.batches, columns.buffer
+    ends = columns.value_start + np.maximum(columns.value_length, 0) + 1
+    starts = np.empty_like(ends)
+    starts[1:] = ends[:-1]
+    is_first = np.ones(ends.size, bool)
+    is_first[1:] = columns.batch[1:] != columns.batch[:-1]
+    starts[is_first] = batches.position[columns.batch[is_first]] + HEADER_BYTES
+    is_last = np.roll(is_first, -1)
+    behind = batches.position + batches.size
+    bytes_of = np.frombuffer(data, np.uint8)
+    if bytes_of[ends - 1].any() or (ends[is_last] != behind[columns.batch[is_last]]).any():
+        return [None] * stays.size  # a record has headers, or does not lie where its batch does
+    timed = np.bincount(
+        columns.batch[columns.timestamp != batches.base_timestamp[columns.batch]], minlength=kept.size
+    )
+    simple = (timed == 0) & (batches.attributes == 0) & ~excluded & (kept > 0)
+    begins, stops = starts[stay].tolist(), ends[stay].tolist()
+    pieces = [data[begin:stop] for begin, stop in zip(begins, stops, strict=True)]
+    upto = np.cumsum(kept)
+    return [
+        (last - first, b"".join(pieces[first:last])) if is_simple else None
+        for first, last, is_simple in zip(
+            (upto - kept)[stays].tolist(), upto[stays].tolist(), simple[stays].tolist(), strict=True
+        )
+    ]

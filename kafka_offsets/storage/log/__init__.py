@@ -1,0 +1,1 @@
+"""One log: segments, indexes, opening after a crash, and the files beside the segments."""

@@ -1,0 +1,687 @@
+"""The log of one topic-partition: record batches in segments, in one directory with Kafka's layout.
+
+    topic-0/
+      00000000000000000000.log .index .timeindex    a segment (segment.py)
+      leader-epoch-checkpoint                       which epoch wrote from which offset on
+      partition.metadata                            the topic id
+
+The log assigns offsets, rolls segments, answers where a record stands, and finds itself again after a crash. It
+does not know what the records mean, when they are to be synced, or who may read them.
+
+One thread appends and reads, and never waits for the disk. `sync` may run in another one meanwhile.
+Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-107, KIP-516.
+"""
+
+import re
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
+from kafka_offsets.storage.assign_offsets import place
+from kafka_offsets.storage.checkpoints import decode_epochs, encode_epochs
+from kafka_offsets.storage.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX
+from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
+from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.log.opening import (
+    Loaded,
+    Name,
+    Promise,
+    load_segments,
+    missing_at_end,
+    restore_topic_id,
+    tell_missing,
+)
+from kafka_offsets.storage.log.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    NAME_DIGITS,
+    NEW_SUFFIX,
+    Recovery,
+    Segment,
+    walk,
+)
+from kafka_offsets.storage.log.stored_batches import StoredBatch, batches_of, timestamps_of
+from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
+from kafka_offsets.storage.log.syncing import Unsynced, name_segments
+from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
+
+if TYPE_CHECKING:
+    from kafka_offsets.storage.columnar import RecordColumns
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+
+_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)({re.escape(NEW_SUFFIX)})?")
+_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
+
+
+class LogConfig(NamedTuple):
+    """The topic configuration that a log needs, by Kafka's names.
+
+    segment_bytes         segment.bytes: a segment does not grow beyond it, one larger append excepted
+    index_interval_bytes  index.interval.bytes: about how many bytes of batches share an index entry
+    """
+
+    segment_bytes: int = 1 << 30
+    index_interval_bytes: int = 4096
+
+
+class Log:
+    """The log of one topic-partition. Use `Log.open`.
+
+    log_start_offset  the first offset that may be read
+    log_end_offset    the offset that the next record gets
+    appended_bytes    since it was opened; `size` is less by what was deleted
+    recovery_point    every record before it is known to be on the disk
+    recovery          the torn tail that opening cut off, or None
+    damages           what opening took out of the log, with `keep_valid`
+    is_verified       whether opening has read the segments, and not only a summary of some: see `verify`
+    summary           the file that may spare the next opening to read them
+    topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
+    config            may be replaced at any time; the next roll follows it
+    files, file_lock  for the cleaner, which works on the files of sealed segments; the lock is held by removals
+    """
+
+    def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
+        """Describe a log that has not been read; `open` does the rest."""
+        self.directory = directory
+        self.config = config
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.appended_bytes = 0
+        self.recovery_point = 0
+        self.recovery: Recovery | None = None
+        self.damages: list[Damage] = []
+        self.is_verified = True
+        self.topic_id: bytes | None = None
+        self.files = self._files = files
+        self.summary = Summary(self)
+        self._segments: list[Segment] = []
+        self._epochs = LeaderEpochs()
+        self._unsynced = Unsynced()
+        self._descriptors: list[Segment] = []
+        self._keep_valid = False
+        self._is_abandoned: Callable[[], bool] = lambda: False
+        self._failure: StorageError | None = None
+        self._closed = False
+        # Whoever closes or removes files; appending and syncing need none.
+        self.file_lock = self._file_lock = threading.RLock()
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        topic_id: bytes | None = None,
+        log_start_offset: int = 0,
+        clean_end_offset: int | None = None,
+        synced_offset: int = 0,
+        keep_valid: bool = False,
+        is_abandoned: Callable[[], bool] = lambda: False,
+    ) -> "Log":
+        """Open the log in `directory`, which is made when there is none, and repair what a crash left.
+
+        topic_id          written to partition.metadata, or compared with it
+        log_start_offset  as remembered outside, in Kafka's log-start-offset-checkpoint
+        clean_end_offset  the log end offset of a clean stop, None after any other
+        synced_offset     whatever lies before it was on the disk before the stop, clean or not
+        keep_valid        take what is damaged out of the log, see `damages`, in place of refusing it
+        is_abandoned      asked at each batch that is read; when it says so, OpeningAbandonedError
+        A torn tail is cut, see `recovery`, unless the stop was clean or it lies before `synced_offset`: then nothing is
+        torn, and a log that ends elsewhere is damaged. It is in the last segment, or where its name says that what is
+        before it may not be on the disk; all segments behind it go. Index files and the leader
+        epoch checkpoint are made again. StorageError with file and position when anything else is not as it was
+        written. Every header is read, and every checksum in the last segment and, unless the stop was clean, from
+        `synced_offset` on: two seconds for 100 MiB of small batches. Of the segments that a summary tells of none is.
+        """
+        log = cls(files, directory, config)
+        log._keep_valid, log._is_abandoned = keep_valid, is_abandoned
+        try:
+            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset)
+        except (StorageError, OpeningAbandonedError):
+            log.close(sync=False)
+            raise
+        return log
+
+    def _open(
+        self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None, synced_offset: int
+    ) -> None:
+        promise = Promise(clean_end_offset, synced_offset)
+        self._files.make_directory(self.directory)
+        names = self._files.list_directory(self.directory)
+        has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
+        if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
+            self.summary.forget()
+            self.summary.resume()
+        in_swaps: list[Damage] = []
+        if has_swaps:
+            interval_bytes, keep_valid = self.config.index_interval_bytes, self._keep_valid
+            in_swaps = complete_swaps(
+                self._files, self.directory, names, interval_bytes, keep_valid=keep_valid
+            )
+        if has_swaps or self._keep_valid:
+            names = self._files.list_directory(self.directory)
+        found = self._tidy(names)
+        self.topic_id = restore_topic_id(self._files, self.directory, names, topic_id)
+        if found:
+            believed = self._summarized(found, promise) if SEGMENTS_SUMMARY in names else {}
+            self._load_segments(found, promise, believed)
+            self._name_segments()
+        self.damages = in_swaps + self.damages
+        self._check_end(promise, log_start_offset)
+        if not self._segments:
+            self._create_segment(log_start_offset)
+        self._set_start(log_start_offset)
+        synced = not found or clean_end_offset is not None
+        self.recovery_point = self.log_end_offset if synced else max(self.log_start_offset, synced_offset)
+        behind = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
+        self._unsynced.ended = behind  # a dead process left them to the system
+        self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset up to which consumers may read: with one replica the log end offset."""
+        return self.log_end_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        """The latest leader epoch, -1 as long as there is none."""
+        return self._epochs.latest
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments, oldest first; there is always one. For reading only."""
+        return self._segments
+
+    @property
+    def has_ended_unsynced(self) -> bool:
+        """Whether segments have ended since `sync` or `sync_ended`."""
+        return bool(self._unsynced.ended)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._closed
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log refuses appends until it is opened again, or None."""
+        return self._failure
+
+    # --- opening
+
+    def _tidy(self, names: Sequence[str]) -> list[Name]:
+        """Remove what an interrupted operation left, and return the names of the segments."""
+        found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
+        segments = sorted(
+            Name(int(match[1]), bool(match[3])) for _, match in found if match and match[2] == LOG_SUFFIX
+        )
+        known = {segment.base_offset for segment in segments}
+        for name, match in found:
+            orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in known
+            if orphan or name.endswith(_LEFTOVERS):
+                self._files.remove(join(self.directory, name))
+        return segments
+
+    def _summarized(self, names: Sequence[Name], promise: Promise) -> dict[int, Segment]:
+        interval_bytes = self.config.index_interval_bytes
+        return summarized_segments(self._files, self.directory, names, promise, interval_bytes)
+
+    def verify(self) -> None:
+        """Read what a summary has spared `open`; StorageError as `open` raises it."""
+        if not self.is_verified:
+            read = Log(self._files, self.directory, self.config)
+            promise = Promise(self.log_end_offset, self.log_end_offset)
+            read._load_segments([Name(segment.base_offset) for segment in self._segments], promise)
+            read._check_end(promise, self.log_start_offset)
+            ended = {segment.base_offset for segment in self._unsynced.ended}
+            self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
+            self._segments, self.is_verified = read._segments, True
+            self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
+
+    def _load_segments(
+        self, names: Sequence[Name], promise: Promise, believed: Mapping[int, Segment] = MappingProxyType({})
+    ) -> None:
+        interval_bytes = self.config.index_interval_bytes
+        self._segments, self.recovery, self.damages = load_segments(
+            self._files,
+            self.directory,
+            names,
+            interval_bytes,
+            promise,
+            keep_valid=self._keep_valid,
+            believed=believed,
+            is_abandoned=self._is_abandoned,
+        )
+        self.is_verified = not believed
+        if self._segments:
+            self.log_end_offset = self._segments[-1].end_offset
+
+    def _name_segments(self) -> None:
+        """Have all before the last segment on the disk, and say so by its name."""
+        new = [segment for segment in self._segments if segment.is_new]
+        if new:
+            for segment in self._segments[-1 - len(new) : -1]:
+                segment.sync()
+                segment.close()
+            self._files.sync_directory(self.directory)
+            name_segments(self._files, self.directory, new)
+
+    def _check_end(self, promise: Promise, log_start_offset: int) -> None:
+        """Raise StorageError unless the log ends where it must.
+
+        With `keep_valid` it goes on at that offset: no offset is given to a second record.
+        """
+        loaded = Loaded(self._segments, None, self.damages)
+        missing = missing_at_end(loaded, self.directory, promise, log_start_offset)
+        if missing is None:
+            return
+        damage, expected = missing
+        if not self._keep_valid:
+            position = damage.position if self._segments else None
+            raise StorageError(damage.reason, damage.path, position)
+        tell_missing(self.damages, damage)
+        if self.log_end_offset < expected:
+            self._create_segment(expected)
+
+    def _create_segment(self, base_offset: int) -> None:
+        interval_bytes = self.config.index_interval_bytes
+        self._segments.append(Segment.create(self._files, self.directory, base_offset, interval_bytes))
+        self.log_end_offset = base_offset
+
+    def _set_start(self, log_start_offset: int) -> None:
+        """Take over a remembered log start offset; one behind the end deletes all records, as in Kafka."""
+        if log_start_offset > self.log_end_offset:
+            for segment in self._segments:
+                segment.remove()
+            self._segments.clear()
+            self._create_segment(log_start_offset)
+        self.log_start_offset = max(log_start_offset, self._segments[0].base_offset)
+
+    def epoch_runs(self, segment: Segment) -> list[EpochRun]:
+        """Return which leader epochs wrote a segment of this log."""
+        return self._epochs.runs(segment.base_offset, segment.end_offset)
+
+    def _load_epochs(self, exists: bool) -> None:
+        """Take the epochs from the checkpoint if the batches agree with it, else from the batches.
+
+        The checkpoint knows more only where compaction removed all batches of an epoch. It is written without
+        a sync, so after a power failure it may be anything: damaged, it is as good as absent.
+        """
+        path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
+        stored = b""
+        runs = [run for segment in self._segments for run in segment.epoch_runs]
+        try:
+            stored = self._files.read_all(path) if exists else b""
+            self._epochs = LeaderEpochs(decode_epochs(stored, path))
+        except StorageError as error:
+            if error.position is None:
+                raise
+            self._epochs = LeaderEpochs()
+        self._epochs.truncate_end(self.log_end_offset + 1)
+        if not self._epochs.agrees_with(runs):
+            self._epochs = LeaderEpochs.of_runs(runs)
+        self._epochs.trim_start(self.log_start_offset)
+        if stored != encode_epochs(self._epochs.entries) and (exists or self._epochs.entries):
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
+        self._files.replace_atomically(path, encode_epochs(self._epochs.entries), sync=False)
+
+    def set_aside(self) -> list[tuple[int, bytes]]:
+        """Return the damaged bytes that any opening took out, each with the first offset that they may hold."""
+        found = damaged_files(self._files.list_directory(self.directory))
+        return [(first, self._files.read_large(join(self.directory, name))) for first, name in found]
+
+    # --- writing
+
+    def append(self, batches: bytearray, *, leader_epoch: int | None = None) -> int:
+        """Append whole record batches, at least one; return the base offset of the first.
+
+        batches       encoded, magic 2; offsets and leader epoch are written into them
+        leader_epoch  None for the current one, or 0 in a new log; a later one begins here
+        All of it goes to one segment in one write. Raises StorageError if the disk refuses; the log is then as
+        before. ValueError when `batches` is not a sequence of whole batches or `leader_epoch` has gone by.
+        Costs 3 µs plus the write for a small batch.
+        Sources: KIP-98 (format), KIP-101 (leader epoch).
+        """
+        if self._failure is not None:
+            self._refuse()
+        latest = self._epochs.latest
+        epoch = max(latest, 0) if leader_epoch is None else leader_epoch
+        if epoch != latest:
+            self.start_epoch(epoch)
+        base_offset = self.log_end_offset
+        placed = place(batches, base_offset, epoch)
+        active = self._write(batches, placed[-1].last_offset)
+        position = active.size
+        for batch in placed:
+            active.note(batch, position)
+        self.log_end_offset = placed[-1].last_offset + 1
+        return base_offset
+
+    def append_batch(self, batch: bytes, last_offset: int, max_timestamp: int) -> None:
+        """Append one batch that was made for the end of this log: at `log_end_offset`, in `leader_epoch`.
+
+        For whoever makes batches itself; `append` takes those of others. StorageError as there.
+        """
+        if self._failure is not None:
+            self._refuse()
+        active = self._write(batch, last_offset)
+        active.note_written(active.size, len(batch), self.log_end_offset, last_offset, max_timestamp)
+        self.log_end_offset = last_offset + 1
+
+    def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
+        """Write behind the last batch, in a new segment if it is time for one; the caller notes what it was."""
+        size = len(data)
+        active = self._segments[-1]
+        if (
+            active.size + size > self.config.segment_bytes
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        ) and active.size:
+            active = self._roll()
+        file = active.opened
+        if file is None:  # where no descriptor is to be had nothing is written, and nothing to be undone
+            self._take_up()
+            file = active.file
+        try:
+            file.append(data)
+        except StorageError:
+            self._undo_append(active)
+            raise
+        self.appended_bytes += size
+        return active
+
+    def _take_up(self) -> None:
+        if self._files.descriptors is not None:
+            self._files.descriptors.take_up(self)
+
+    def release(self) -> None:
+        """Give descriptors back; the next append or read takes them again. Called by the thread of these.
+
+        Linux reports an error that it met in writing back to the next fsync of the file, also through a descriptor
+        that is opened later.
+        """
+        self._segments[-1].close()
+        for segment in self._descriptors:
+            segment.close()
+        self._descriptors = []
+
+    def start_epoch(self, leader_epoch: int) -> None:
+        """Let a new leader epoch begin at the log end; the current one again does nothing.
+
+        ValueError for an epoch that has gone by. StorageError if the checkpoint cannot be written.
+        """
+        if leader_epoch < self._epochs.latest:
+            raise ValueError(f"leader epoch {leader_epoch} after {self._epochs.latest} in {self.directory}")
+        before = list(self._epochs.entries)
+        if self._epochs.assign(leader_epoch, self.log_end_offset):
+            try:
+                self._write_epochs()
+            except StorageError:
+                self._epochs.entries = before
+                raise
+
+    def roll(self) -> None:
+        """Begin a new segment at the log end, unless the active one is empty. Nothing is synced."""
+        if self._failure is not None:
+            self._refuse()
+        if self._segments[-1].size:
+            self._roll()
+
+    def _roll(self) -> Segment:
+        ended, base_offset = self._segments[-1], self.log_end_offset
+        unsynced = self._unsynced
+        is_new = self.recovery_point < base_offset or unsynced.names or bool(unsynced.ended)
+        interval_bytes = self.config.index_interval_bytes
+        active = Segment.create(self._files, self.directory, base_offset, interval_bytes, is_new=is_new)
+        unsynced.roll(self._segments, active)
+        ended.forget_recent()
+        self._use_ended(ended)
+        self._remove_before_start()
+        return active
+
+    def _undo_append(self, active: Segment) -> None:
+        """Cut what a failed write left, or let no other write follow it."""
+        try:
+            active.file.truncate(active.size)
+        except StorageError as error:
+            self._failure = error
+
+    def _refuse(self) -> None:
+        raise StorageError(
+            f"no appends until the log is opened again, because of: {self._failure}", self.directory
+        )
+
+    def sync(self) -> None:
+        """Return when all records appended before this call are on the disk. May run in another thread.
+
+        StorageError is final, see `File.sync`: the log then takes no more appends until it is opened again.
+        """
+        self._sync()
+
+    def sync_ended(self) -> None:
+        """Return when all segments but the active one are on the disk, as `sync`; Kafka has it done after each roll."""
+        self._sync(ended_only=True)
+
+    def _sync(self, *, ended_only: bool = False, sync_root: bool = True) -> None:
+        if self._failure is not None:
+            self._refuse()
+        try:
+            self._unsynced.sync(self, ended_only=ended_only, sync_root=sync_root)
+        except StorageError as error:
+            self._failure = self._failure or error
+            raise
+
+    def check_present(self) -> None:
+        """Raise StorageError, which is final as one of `sync`, when somebody has removed the active segment.
+
+        What is appended to it no start would find. Any thread may call it.
+        """
+        with self._file_lock:
+            if self._failure is None:
+                try:
+                    self._segments[-1].check_present()
+                except StorageError as error:
+                    self._failure = error
+                    raise
+
+    def close(self, *, sync: bool = True, sync_root: bool = True) -> None:
+        """Write the index files, sync unless told not to, and give all descriptors back. Again: nothing.
+
+        sync_root  False: the caller syncs the directory that the log's folder is in, before it relies on the sync
+        """
+        if self._closed:
+            return
+        with self._file_lock:
+            try:
+                if self._failure is None and self._segments:
+                    self._segments[-1].write_index_files()
+                    if sync and (self._unsynced.ended or self.recovery_point < self.log_end_offset):
+                        self._sync(sync_root=sync_root)
+            finally:
+                self._closed = True
+                self._failure = self._failure or StorageError("the log is closed", self.directory)
+                for segment in self._segments:
+                    segment.close()
+
+    # --- cutting
+
+    def delete_records_before(self, offset: int) -> None:
+        """Let the log start at `offset`, and remove the segments that end before it, the active one excepted.
+
+        One before a segment that may not follow it on the disk yet goes later: without it that one would be taken for
+        what a crash has left of a log. The caller keeps `log_start_offset` in the checkpoint of the data directory.
+        ValueError beyond the log end. Source: KIP-107.
+        """
+        if offset > self.log_end_offset:
+            raise ValueError(f"offset {offset} is beyond the log end {self.log_end_offset}")
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        self._remove_before_start()
+        self._epochs.trim_start(offset)
+        self._write_epochs()
+
+    def _remove_before_start(self) -> None:
+        def may_go(following: Segment) -> bool:
+            return following.base_offset <= self.log_start_offset and not following.is_new
+
+        if len(self._segments) > 1 and may_go(self._segments[1]):
+            with self._file_lock:
+                while len(self._segments) > 1 and may_go(self._segments[1]):
+                    self._segments.pop(0).remove()  # gone from memory first: no second try at half a removal
+
+    # --- compaction
+
+    def holds(self, segments: Sequence[Segment]) -> bool:
+        """Tell whether these segments, at least one, stand in the log, one after the other."""
+        if segments[0] not in self._segments:
+            return False
+        first = self._segments.index(segments[0])
+        return self._segments[first : first + len(segments)] == list(segments)
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Let one segment take the place of sealed ones that the log holds; the files are the caller's affair."""
+        assert self.holds(old) and old[-1] is not self._segments[-1]
+        first = self._segments.index(old[0])
+        new.forget_recent()
+        self._segments[first : first + len(old)] = [new]
+        for segment in old:
+            segment.close()
+
+    # --- reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True, end_offset: int | None = None
+    ) -> bytes:
+        """Return whole batches from the one that holds `offset`, or the first behind it, on.
+
+        max_bytes     what may be returned; the first batch may be larger with `at_least_one`
+        end_offset    only batches that end before it, such as the last stable offset; None for the log end
+        Empty at the end. One call reads from one segment. ValueError when `offset` is not between log start and
+        log end. Checksums are left to whoever decodes the batches.
+        """
+        log_end = self.log_end_offset
+        if not self.log_start_offset <= offset <= log_end:
+            raise ValueError(
+                f"offset {offset} is not in {self.directory}, {self.log_start_offset} to {log_end}"
+            )
+        limit = log_end if end_offset is None or end_offset > log_end else end_offset
+        if offset >= limit:
+            return b""
+        active = self._segments[-1]
+        if offset >= active.base_offset:
+            if active.opened is None:
+                self._take_up()
+            return active.read(offset, max_bytes, at_least_one, limit)
+        return self._read_sealed(offset, max_bytes, at_least_one, limit)
+
+    def _read_sealed(self, offset: int, max_bytes: int, at_least_one: bool, limit: int) -> bytes:
+        for segment in self._segments[self._slot(offset) :]:
+            if segment.base_offset >= limit:
+                break
+            if segment.size and segment.end_offset > offset:  # else compaction took the rest of the segment
+                if segment.opened is None:
+                    self._take_up()
+                self._use_ended(segment)
+                return segment.read(offset, max_bytes, at_least_one, limit)
+        return b""
+
+    def _slot(self, offset: int) -> int:
+        """Return the index of the segment that may hold `offset`."""
+        return max(bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+
+    def _use_ended(self, segment: Segment) -> None:
+        """Keep at most one descriptor beside those of the active segment and of what is to be synced.
+
+        What was written through a descriptor is synced through it: another one might not hear of an error.
+        """
+        used = [other for other in self._descriptors if other is not segment]
+        self._descriptors = [other for other in used if other in self._unsynced.ended]
+        for other in used:
+            if other not in self._descriptors:
+                other.close()
+        self._descriptors.append(segment)
+
+    def batches(self, start_offset: int | None = None, *, verify: bool = True) -> Iterator[StoredBatch]:
+        """Give every batch from the one that holds `start_offset` (the log start), up to the present log end.
+
+        verify  check every checksum
+        StorageError with file and position where something is damaged. Batches appended meanwhile are not given.
+        """
+        offset = self.log_start_offset if start_offset is None else start_offset
+        for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
+            yield from batches_of(segment, offset, stop, verify=verify)
+
+    def columns(self, start_offset: int | None = None, *, verify: bool = True) -> "Iterator[RecordColumns]":
+        """Give the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
+        from kafka_offsets.storage.columnar import read_columns
+
+        offset = self.log_start_offset if start_offset is None else start_offset
+        for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
+            file = segment.open_again()
+            try:
+                position = segment.position_of(offset, file) if offset > segment.base_offset else 0
+                yield from read_columns(file, position, stop, verify=verify)
+            finally:
+                file.close()
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Return timestamp and offset of the first record with at least that timestamp, or None.
+
+        Source: KIP-79.
+        """
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp and segment.end_offset > self.log_start_offset:
+                found = self._search_timestamp(segment, timestamp)
+                if found is not None:
+                    return found
+        return None
+
+    def _search_timestamp(self, segment: Segment, timestamp: int) -> tuple[int, int] | None:
+        file = segment.open_again()
+        try:
+            start = segment.position_of(self.log_start_offset, file)
+            position = max(start, segment.position_of_timestamp(timestamp))
+            for batch, buffer, at in walk(file, position, segment.size):
+                if batch.max_timestamp >= timestamp:
+                    for found in timestamps_of(buffer[at : at + batch.size], file, batch):
+                        if found[0] >= timestamp and found[1] >= self.log_start_offset:
+                            return found
+        finally:
+            file.close()
+        return None
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """Return the latest timestamp and the offset of the first record that has it, or None.
+
+        Source: KIP-734.
+        """
+        latest = max(self._segments, key=lambda segment: segment.max_timestamp)
+        if latest.max_timestamp < 0:
+            return None
+        return self._search_timestamp(latest, latest.max_timestamp) or (
+            latest.max_timestamp,
+            latest.max_timestamp_offset,  # compaction has removed the record and kept its batch
+        )
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch that wrote `offset`, -1 when unknown."""
+        return self._epochs.epoch_at(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return epoch and end offset as OffsetForLeaderEpoch answers them; (-1, -1) for an unknown epoch."""
+        return self._epochs.end_offset_for(epoch, self.log_end_offset)

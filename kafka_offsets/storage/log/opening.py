@@ -1,0 +1,239 @@
+"""How the segments of a log are read when it is opened, and what a crash or a failing disk has made of them.
+
+A torn tail is cut, with the segments behind it, when their names say that it may be torn; anything else that is not
+as it was written is refused, or, when it is wanted so, taken out and kept beside. Nothing here knows what a log does
+once it is open.
+Sources: LogLoader of Kafka 4.3, which cuts at the first bad batch whatever follows it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.checkpoints import decode_partition_metadata, encode_partition_metadata
+from kafka_offsets.storage.files import Files, join
+from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
+from kafka_offsets.storage.log.segment import MAX_OFFSET, BatchAt, Known, Limit, Recovery, Segment, find_batch
+from kafka_offsets.storage.repair.recover_valid import Damage, salvage
+
+PARTITION_METADATA = "partition.metadata"
+
+
+class Name(NamedTuple):
+    """What the name of a segment says.
+
+    is_new  what stands before it in the log may not be on the disk; see `syncing`
+    """
+
+    base_offset: int
+    is_new: bool = False
+
+
+class Promise(NamedTuple):
+    """What the files beside a log say of it.
+
+    clean_end_offset  the log end offset of a clean stop, None after any other
+    synced_offset     whatever lies before it was on the disk before the stop, clean or not
+    """
+
+    clean_end_offset: int | None = None
+    synced_offset: int = 0
+
+    @property
+    def known_end(self) -> int:
+        """Every batch that ends before it was on the disk."""
+        return self.synced_offset if self.clean_end_offset is None else self.clean_end_offset
+
+    @property
+    def limit(self) -> Limit | None:
+        """Where the last segment must end: after a clean stop where it did."""
+        return None if self.clean_end_offset is None else Limit(self.clean_end_offset, False)
+
+
+class Loaded(NamedTuple):
+    """The segments of a log, oldest first, and what was done to them.
+
+    recovery  the torn tail that was cut off, or None
+    damages   what was taken out
+    """
+
+    segments: list[Segment]
+    recovery: Recovery | None
+    damages: list[Damage]
+
+
+def load_segments(
+    files: Files,
+    directory: str,
+    names: Sequence[Name],
+    interval_bytes: int,
+    promise: Promise,
+    *,
+    keep_valid: bool,
+    believed: Mapping[int, Segment] = MappingProxyType({}),
+    is_abandoned: Callable[[], bool] = lambda: False,
+) -> Loaded:
+    """Read the segments of these names; see `Log.open`. Raises StorageError.
+
+    believed      by base offset those that need not be read
+    is_abandoned  asked at each batch; when it says so, OpeningAbandonedError
+    Of the last one without `is_new` and of those behind it some may be missing, and each may be torn. What follows a
+    gap or a tear in them is removed: it was never promised.
+    """
+    loaded = Loaded([], None, [])
+    is_clean = promise.clean_end_offset is not None
+    end_offset, least_epoch = 0, NO_EPOCH
+    segments = [
+        believed.get(name.base_offset)
+        or Segment(files, directory, name.base_offset, interval_bytes, is_new=name.is_new)
+        for name in names
+    ]
+    for index, segment in enumerate(segments):
+        behind = segments[index + 1 :]
+        may_be_torn = all(later.is_new for later in behind)
+        if segment.base_offset < end_offset:
+            raise StorageError(f"begins before the end of the segment before, {end_offset}", segment.path)
+        if segment.is_new and may_be_torn and (segment.base_offset > end_offset or not index):
+            gap = _gap_before(segment, loaded, directory, promise)
+            if gap is None:
+                return loaded._replace(recovery=_remove_behind_gap(files, loaded, segments[index:]))
+            if not keep_valid:
+                raise StorageError(gap.reason, gap.path, gap.position)
+            loaded.damages.append(gap)
+        known = Known(
+            verify_from=MAX_OFFSET if is_clean and not keep_valid else promise.synced_offset,
+            synced_offset=promise.synced_offset,
+            limit=Limit(behind[0].base_offset, True) if behind else promise.limit,
+            least_epoch=least_epoch,
+            is_followed=partial(_is_any_whole, behind),
+            is_abandoned=is_abandoned,
+        )
+        if segment.base_offset in believed:
+            recovery = None
+        elif keep_valid:
+            recovery = _load_what_is_valid(files, segment, may_be_torn, is_clean, known, loaded.damages)
+        else:
+            recovery = segment.load(last=may_be_torn, clean=is_clean, known=known)
+        if behind:
+            segment.forget_recent()
+        segment.write_index_files()
+        loaded.segments.append(segment)
+        loaded = loaded._replace(recovery=recovery)
+        end_offset = segment.end_offset
+        least_epoch = max([least_epoch, *(run.epoch for run in segment.epoch_runs)])
+    return loaded
+
+
+def _is_any_whole(segments: Sequence[Segment]) -> bool:
+    """Tell whether a whole batch stands in any of these segments."""
+    for segment in segments:
+        is_later = partial(_is_at_least, segment.base_offset)
+        try:
+            if find_batch(segment.file, 0, segment.file.size, is_later) is not None:
+                return True
+        finally:
+            segment.close()
+    return False
+
+
+def _is_at_least(base_offset: int, batch: BatchAt) -> bool:
+    return batch.base_offset >= base_offset
+
+
+def _gap_before(segment: Segment, loaded: Loaded, directory: str, promise: Promise) -> Damage | None:
+    """Return what is missing before a segment if no crash can have taken it, else None."""
+    before = loaded.segments[-1] if loaded.segments else None
+    end_offset = 0 if before is None else before.end_offset
+    if promise.clean_end_offset is None and end_offset >= promise.synced_offset:
+        return None
+    path, position = (directory, 0) if before is None else (before.path, before.size)
+    problem = f"the log goes on at offset {segment.base_offset}, {end_offset} expected"
+    return Damage(path, position, 0, end_offset, segment.base_offset, problem)
+
+
+def _remove_behind_gap(files: Files, loaded: Loaded, segments: Sequence[Segment]) -> Recovery:
+    """Remove segments before which something is missing, for good; tell of it with what was cut before."""
+    first = segments[0]
+    dropped_bytes = sum(segment.file_size() for segment in segments)
+    for segment in reversed(segments):  # a crash on the way must not leave the later ones without the earlier
+        segment.remove()
+        files.sync_directory(segment.directory)
+    cut = loaded.recovery
+    if cut is not None:
+        reason = f"{cut.reason}; and all behind it, up to {segments[-1].path}"
+        return cut._replace(dropped_bytes=cut.dropped_bytes + dropped_bytes, reason=reason)
+    missing = loaded.segments[-1].end_offset if loaded.segments else 0
+    reason = f"offset {missing} and those before {first.base_offset} are not there"
+    path, position = first.path, 0
+    return Recovery(path, position, dropped_bytes, reason)
+
+
+def _load_what_is_valid(
+    files: Files, segment: Segment, last: bool, clean: bool, known: Known, damages: list[Damage]
+) -> Recovery | None:
+    """Load a segment; a damaged one is written again without the damage, which is added to `damages`."""
+    known = known._replace(verify_from=0)
+    try:
+        return segment.load(last=last, clean=clean, known=known)
+    except StorageError:  # a disk that refuses to be read does so again
+        damages += salvage(
+            files, segment.path, segment.base_offset, limit=known.limit, least_epoch=known.least_epoch
+        )
+    return segment.load(last=last, clean=clean, known=known._replace(epochs_may_fall=True))
+
+
+def missing_at_end(
+    loaded: Loaded, directory: str, promise: Promise, log_start_offset: int
+) -> tuple[Damage, int] | None:
+    """Return what a log lacks, and where it must go on, unless it ends where its promise says.
+
+    After a clean stop that is at its end of then; after any other, behind all that had been synced.
+    """
+    clean_end, synced = promise
+    known = "had been synced" if clean_end is None else "when it was closed"
+    if not loaded.segments:
+        expected = max(clean_end or 0, synced)
+        if expected <= log_start_offset:
+            return None
+        problem = f"the log has no segment, and ended at offset {expected} {known}"
+        return Damage(directory, 0, 0, log_start_offset, expected, problem), expected
+    expected = synced if clean_end is None else clean_end
+    active = loaded.segments[-1]
+    end_offset = active.end_offset
+    if end_offset == expected or (clean_end is None and end_offset > expected):
+        return None
+    problem = f"the log ends at offset {end_offset}, {expected} {known}"
+    position = active.position_of(expected)
+    return Damage(active.path, position, 0, end_offset, max(end_offset, expected), problem), expected
+
+
+def tell_missing(damages: list[Damage], missing: Damage) -> None:
+    """Add what is missing at the end of a log to its damages, unless they end with what is left of it."""
+    told = damages[-1] if damages else None
+    if told is not None and told.end_offset is None:
+        damages[-1] = told._replace(end_offset=missing.end_offset)
+    elif told is None or told.end_offset != missing.end_offset:
+        damages.append(missing)
+
+
+def restore_topic_id(
+    files: Files, directory: str, names: Sequence[str], topic_id: bytes | None
+) -> bytes | None:
+    """Return the topic id of a partition directory, after writing partition.metadata where it is missing.
+
+    A file cut short or still zero is what a crash right after the creation leaves: it is written again.
+    """
+    path = join(directory, PARTITION_METADATA)
+    stored = files.read_all(path) if PARTITION_METADATA in names else b""
+    if topic_id is None:
+        return decode_partition_metadata(stored, path) if stored else None
+    expected = encode_partition_metadata(topic_id)
+    if stored.rstrip(b"\n") == expected:
+        return topic_id
+    if stored.strip(b"\0") and not expected.startswith(stored):
+        found = encode_partition_metadata(decode_partition_metadata(stored, path))
+        raise StorageError(f"the id of another topic: {found!r}, not {expected!r}", path, 0)
+    files.replace_atomically(path, expected, sync=False)
+    return topic_id

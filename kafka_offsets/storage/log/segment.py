@@ -1,0 +1,702 @@
+"""One segment of a log: a file of record batches, what is known about it in memory, and its index files.
+
+    00000000000000000000.log        record batches, one after the other; the name is the segment's base offset
+    00000000000000000000.index      int32 offset less base offset, int32 position    of a batch every 4 KiB
+    00000000000000000000.timeindex  int64 timestamp, int32 offset less base offset   of the latest record so far
+
+The index of a segment is made from the batch headers when it is opened, and lives in memory. The index files are
+written for Kafka and its tools, and never believed: they are not worth a wrong answer.
+
+This module knows batches by their headers; which segment is written, and when, is the log's affair.
+Sources: LogSegment, OffsetIndex, TimeIndex of Kafka 4.3; KIP-98 (format), KIP-33 (time index).
+"""
+
+import struct
+import threading
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import google_crc32c
+
+from kafka_offsets.errors import OpeningAbandonedError, StorageError
+from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
+from kafka_offsets.storage.files import File, Files, join
+from kafka_offsets.storage.log.index_files import encode_index, encode_time_index
+from kafka_offsets.storage.log.leader_epochs import NO_EPOCH, EpochRun
+
+LOG_SUFFIX = ".log"
+NEW_SUFFIX = ".new"
+"""Behind the name of a segment as long as what stands before it in the log may not be on the disk; see `syncing`."""
+
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+NAME_DIGITS = 20
+NO_TIMESTAMP = -1
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""Index entries hold offsets less the segment's base offset in an int32."""
+
+MAX_OFFSET = 2**63 - 1
+
+_HEADER = struct.Struct(">qiib6xi8xq")
+"""Base offset, length, leader epoch, magic, (crc, attributes), last offset delta, (base timestamp), max timestamp."""
+
+_CHECKED = struct.Struct(">h34xi")
+"""Attributes and, at the end of the header, the record count: what stands first behind the checksum."""
+
+_CRC_POSITION = 17
+_CRC_START = 21
+_MAGIC_POSITION = 16
+WRONG_CHECKSUM = "the checksum of the batch is wrong"
+_LOWEST_EPOCH = -(2**31)
+_SCAN_BYTES = 1 << 20
+_LOOKUP_BYTES = 8 << 10
+_RECENT_BATCHES = 64
+_SECTOR_BYTES = 512
+_LENGTH_ZEROS = 3
+"""Bytes of a batch's length that are zero as long as it is below 256; a whole length is not."""
+_KNOWN_ATTRIBUTES = 0x7F
+
+
+class BatchAt(NamedTuple):
+    """A batch by its header.
+
+    position      first byte in the segment file
+    size          bytes, header included
+    last_offset   offset of the last record it was written with
+    """
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    max_timestamp: int
+
+
+class Recovery(NamedTuple):
+    """What opening a log cut off: a batch that a crash left unfinished, and all behind it.
+
+    path           the segment file
+    position       its size now
+    dropped_bytes  what stood behind
+    reason         what was wrong with the first batch of it
+    """
+
+    path: str
+    position: int
+    dropped_bytes: int
+    reason: str
+
+
+class Limit(NamedTuple):
+    """An offset that no batch of a segment reaches, because the log goes on there.
+
+    is_certain  the next segment has it for a name. Else the log ended there as a checkpoint says, and batches whose
+                offsets are consecutive beyond it speak against the checkpoint
+    """
+
+    offset: int
+    is_certain: bool
+
+
+class Known(NamedTuple):
+    """What is known of a segment before it is read.
+
+    verify_from     batches that reach this offset have their checksums looked at; those of a last segment always
+    synced_offset   every batch that begins before it was on the disk: what is missing there was not torn by a crash
+    limit           what no batch reaches; None: unknown
+    least_epoch     the leader epoch of the batch before this segment
+    is_followed     called when a batch is bad: whether whole batches stand in the segments behind this one
+    epochs_may_fall a leader epoch lower than the one before is not an error
+    is_abandoned    asked at each batch; when it says so, OpeningAbandonedError ends the reading
+    """
+
+    verify_from: int = MAX_OFFSET
+    synced_offset: int = 0
+    limit: "Limit | None" = None
+    least_epoch: int = NO_EPOCH
+    epochs_may_fall: bool = False
+    is_followed: Callable[[], bool] = lambda: False
+    is_abandoned: Callable[[], bool] = lambda: False
+
+
+_UNKNOWN = Known()
+
+
+class IndexEntries(NamedTuple):
+    """The index of a segment in columns, as segment.py keeps it."""
+
+    offsets: "array[int]"
+    positions: "array[int]"
+    timestamps: "array[int]"
+    time_offsets: "array[int]"
+
+
+class SegmentSummary(NamedTuple):
+    """What `Segment.load` finds out; the fields are the segment's."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    bytes_since_entry: int
+    entries: IndexEntries
+    epoch_runs: list[EpochRun]
+
+
+class DamagedBatchError(StorageError):
+    """Bytes that are no batch, where one must begin; never a refusal of the disk."""
+
+    def __init__(self, message: str, path: str, position: int) -> None:
+        """Say what is wrong with the bytes at `position`."""
+        super().__init__(message, path, position)
+        self.message = message
+        self.damaged_at = position
+
+
+class UnfinishedBatchError(DamagedBatchError):
+    """The file ends before the batch that begins at its end does."""
+
+
+def segment_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
+    """Return the file name of a segment, or of its index."""
+    return f"{base_offset:0{NAME_DIGITS}d}{suffix}"
+
+
+def read_exactly(file: File, position: int, size: int) -> bytes:
+    """Return `size` bytes; StorageError when the file ends before."""
+    data = file.read(position, size)
+    if len(data) != size:
+        raise StorageError(f"{size} bytes expected, {len(data)} found", file.path, position)
+    return data
+
+
+def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterator[tuple[BatchAt, bytes, int]]:
+    """Go from batch to batch: what its header says, a buffer, and where in the buffer the batch begins.
+
+    whole  the buffer holds all of the batch, not just its header
+    Raises DamagedBatchError where no whole batch begins before `stop`. Checksums are not looked at.
+    Costs about a microsecond a batch and, whole, one read per MiB.
+    """
+    reads = _SCAN_BYTES if whole else _LOOKUP_BYTES
+    unpack = _HEADER.unpack_from
+    buffer, start, at = b"", position, 0
+    while position < stop:
+        at = position - start
+        if at + HEADER_BYTES > len(buffer):
+            if position + HEADER_BYTES > stop:
+                raise UnfinishedBatchError("the file ends within the header of a batch", file.path, position)
+            buffer, start, at = read_exactly(file, position, min(reads, stop - position)), position, 0
+        base_offset, length, leader_epoch, magic, last_delta, max_timestamp = unpack(buffer, at)
+        size = length + LOG_OVERHEAD
+        if magic != 2 or size < HEADER_BYTES or last_delta < 0 or base_offset < 0:
+            raise DamagedBatchError("no record batch of format 2 begins here", file.path, position)
+        if position + size > stop:
+            raise UnfinishedBatchError("the file ends within a batch", file.path, position)
+        if whole and at + size > len(buffer):
+            buffer, start, at = (
+                read_exactly(file, position, min(max(reads, size), stop - position)),
+                position,
+                0,
+            )
+        yield (
+            BatchAt(position, size, base_offset, base_offset + last_delta, leader_epoch, max_timestamp),
+            buffer,
+            at,
+        )
+        position += size
+
+
+def has_valid_crc(buffer: bytes, at: int, size: int) -> bool:
+    """Tell whether the checksum of the batch at `at` is that of its content."""
+    expected = int.from_bytes(buffer[at + _CRC_POSITION : at + _CRC_START])
+    return bool(google_crc32c.value(buffer[at + _CRC_START : at + size]) == expected)
+
+
+def find_batch(
+    file: File, position: int, stop: int, is_possible: Callable[[BatchAt], bool]
+) -> BatchAt | None:
+    """Look from `position` on, at every byte, for a whole batch with a valid checksum.
+
+    is_possible  others do not count, such as old data that the file system left behind
+    Costs about a second per 100 MiB.
+    """
+    while position + HEADER_BYTES <= stop:
+        buffer = read_exactly(file, position, min(_SCAN_BYTES + HEADER_BYTES - 1, stop - position))
+        magic_at = buffer.find(b"\x02", _MAGIC_POSITION)
+        while magic_at >= 0:
+            at = magic_at - _MAGIC_POSITION
+            if at + HEADER_BYTES > len(buffer):
+                break
+            found = _batch_at(file, buffer, at, position, stop, is_possible)
+            if found is not None:
+                return found
+            magic_at = buffer.find(b"\x02", magic_at + 1)
+        position += _SCAN_BYTES
+    return None
+
+
+def _batch_at(
+    file: File, buffer: bytes, at: int, position: int, stop: int, is_possible: Callable[[BatchAt], bool]
+) -> BatchAt | None:
+    """Return the batch that begins at `at`, if all of it is there and right."""
+    base_offset, length, leader_epoch, _, last_delta, max_timestamp = _HEADER.unpack_from(buffer, at)
+    size = length + LOG_OVERHEAD
+    start = position + at
+    if base_offset < 0 or size < HEADER_BYTES or start + size > stop or last_delta < 0:
+        return None
+    attributes, count = _CHECKED.unpack_from(buffer, at + _CRC_START)
+    if attributes & ~_KNOWN_ATTRIBUTES or count < 0:
+        return None
+    batch = BatchAt(start, size, base_offset, base_offset + last_delta, leader_epoch, max_timestamp)
+    if not is_possible(batch) or not has_valid_crc(read_exactly(file, start, size), 0, size):
+        return None
+    return batch
+
+
+def refuse_old_format(file: File, position: int, stop: int) -> None:
+    """Raise StorageError if a whole message of format 0 or 1 stands here: not torn, only older than we read."""
+    if _is_old_format(file, position, stop):
+        raise StorageError("a message of format 0 or 1; only format 2 is read", file.path, position)
+
+
+def _is_old_format(file: File, position: int, stop: int) -> bool:
+    header = file.read(position, LOG_OVERHEAD + 5)
+    if len(header) < LOG_OVERHEAD + 5 or header[_MAGIC_POSITION] not in (0, 1):
+        return False
+    size = int.from_bytes(header[8:12], signed=True)
+    if size < 14 or position + LOG_OVERHEAD + size > stop:
+        return False
+    message = read_exactly(file, position + LOG_OVERHEAD, size)
+    return zlib.crc32(message[4:]) == int.from_bytes(message[:4])
+
+
+def order_problem(batch: BatchAt, base_offset: int, end_offset: int, limit: Limit | None) -> str | None:
+    """Say why a batch cannot follow the one that ends at `end_offset` in the segment of `base_offset`, or None."""
+    if batch.base_offset < end_offset:
+        return f"offset {batch.base_offset} found, at least {end_offset} expected"
+    if batch.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+        return f"offset {batch.last_offset} is too far from the segment's {base_offset}"
+    if (
+        limit is not None
+        and batch.last_offset >= limit.offset
+        and (limit.is_certain or batch.base_offset > end_offset)
+    ):
+        return f"offset {batch.last_offset} found, and the log goes on at {limit.offset} behind the segment"
+    return None
+
+
+def _has_hole(file: File, position: int, stop: int, base_offset: int) -> bool:
+    """Tell whether a sector from `position` on was never written: zero up to its end, where a batch was to begin.
+
+    base_offset  of the batch that was to begin at `position`; its first bytes may be zero by nature
+    Where `stop` is the end of the file, so much of a sector as stands before it counts as well.
+    """
+    natural = base_offset.to_bytes(8) + bytes(_LENGTH_ZEROS)
+    head = read_exactly(file, position, min(-position % _SECTOR_BYTES, stop - position))
+    if not any(head) and (len(head) > len(natural) or any(natural[: len(head)])):
+        return True
+    unwritten = bytes(_SECTOR_BYTES)
+    position += len(head)
+    rest = (stop - position) % _SECTOR_BYTES
+    stop -= rest
+    if rest and stop + rest == file.size and not any(read_exactly(file, stop, rest)):
+        return True
+    while position < stop:
+        data = read_exactly(file, position, min(_SCAN_BYTES, stop - position))
+        if any(data[at : at + _SECTOR_BYTES] == unwritten for at in range(0, len(data), _SECTOR_BYTES)):
+            return True
+        position += len(data)
+    return False
+
+
+class Segment:
+    """One segment, open or not: the file descriptor is taken on first use and given back by `close`.
+
+    base_offset  the offset in its name; the first record may have a later one
+    end_offset   one more than the last offset in it, its base offset when it is empty
+    size         bytes of whole batches
+    max_timestamp, max_timestamp_offset   the latest timestamp and the last offset of the first batch with it; -1
+    epoch_runs   the leader epochs of its batches as found by `load`
+    opened       the open file; None when it has no descriptor, which `file` then takes
+    Memory: 20 bytes for each `interval_bytes` of the file, and some 7 KB for where batches begin that are asked for.
+    """
+
+    __slots__ = (
+        "_bytes_since_entry", "_entry_offsets", "_entry_positions", "_entry_time_offsets", "_entry_timestamps",
+        "_files", "_in_sync", "_interval_bytes", "_is_removed", "_opening", "_recent", "base_offset",
+        "directory", "end_offset", "epoch_runs", "max_timestamp", "max_timestamp_offset", "opened", "path", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, interval_bytes: int, *, is_new: bool = False
+    ) -> None:
+        """Describe a segment that is taken for empty until `load` has read it."""
+        self._files = files
+        self._interval_bytes = interval_bytes
+        self.opened: File | None = None
+        self._in_sync: File | None = None
+        self._is_removed = False
+        self._opening = threading.Lock()
+        self.directory = directory
+        self.base_offset = base_offset
+        self.path = join(directory, segment_name(base_offset)) + (NEW_SUFFIX if is_new else "")
+        self._reset()
+
+    def _reset(self) -> None:
+        self.end_offset = self.base_offset
+        self.size = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = -1
+        self.epoch_runs: list[EpochRun] = []
+        self._bytes_since_entry = 0
+        self._entry_offsets = array("i")
+        self._entry_positions = array("i")
+        self._entry_timestamps = array("q")
+        self._entry_time_offsets = array("i")
+        self._recent: dict[int, int] = {}
+
+    @classmethod
+    def create(
+        cls, files: Files, directory: str, base_offset: int, interval_bytes: int, *, is_new: bool = False
+    ) -> "Segment":
+        """Make the empty file of a new segment."""
+        segment = cls(files, directory, base_offset, interval_bytes, is_new=is_new)
+        files.open(segment.path, create=True).close()
+        return segment
+
+    @property
+    def file(self) -> File:
+        """The open file. Safe from several threads."""
+        file = self.opened
+        if file is None:
+            with self._opening:  # a worker thread may want it, to sync, while the loop appends
+                file = self.opened
+                if file is None:
+                    file = self.opened = self._files.open(self.path)
+        return file
+
+    def close(self) -> None:
+        """Give the file descriptor back; one that another thread syncs at the moment is given back by it."""
+        with self._opening:
+            file, self.opened = self.opened, None
+            if file is not None and file is not self._in_sync:
+                file.close()
+
+    def sync(self) -> None:
+        """Have all that was appended on the disk, as `File.sync`; in one thread at a time.
+
+        The file may be closed or removed meanwhile; of one that is gone there is nothing to be synced.
+        """
+        with self._opening:
+            if self._is_removed:
+                return
+            file = self._in_sync = self.opened or self._files.open(self.path)
+        try:
+            file.sync()
+        except StorageError:
+            if not self._is_removed:
+                raise
+        finally:
+            with self._opening:
+                self._in_sync = None
+                if self.opened is not file:
+                    file.close()
+
+    def check_present(self) -> None:
+        """Raise StorageError when somebody else has removed the file."""
+        with self._opening:
+            file = self.opened
+            if not (
+                self._is_removed or (self._files.exists(self.path) if file is None else not file.is_removed)
+            ):
+                raise StorageError("the file was removed", self.path)
+
+    def open_again(self) -> File:
+        """Open the file once more, for the caller alone. Safe while another thread gives it its name."""
+        with self._opening:
+            return self._files.open(self.path)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether what stands before it in the log may not be on the disk; see `syncing`."""
+        return self.path.endswith(NEW_SUFFIX)
+
+    def promote(self) -> None:
+        """Take the name of a segment before which all is on the disk."""
+        with self._opening:
+            path = self.path.removesuffix(NEW_SUFFIX)
+            self._files.rename(self.path, path)
+            self.path = path
+
+    def file_size(self) -> int:
+        """Return the size of the file as it is found; the file is closed afterwards."""
+        try:
+            return self.file.size
+        finally:
+            self.close()
+
+    def note(self, batch: BatchAt, shift: int = 0) -> None:
+        """Take into account a batch that has been written behind the others.
+
+        shift  added to the position of the batch
+        """
+        position, size, base_offset, last_offset, _, max_timestamp = batch
+        self.note_written(position + shift, size, base_offset, last_offset, max_timestamp)
+
+    def note_written(
+        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int
+    ) -> None:
+        """Take into account a batch that has been written behind the others; the arguments are as in `BatchAt`.
+
+        An index entry is made where Kafka makes it: for the first batch after more than `interval_bytes`.
+        """
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self._bytes_since_entry > self._interval_bytes:
+            self._entry_offsets.append(last_offset - self.base_offset)
+            self._entry_positions.append(position)
+            self._entry_timestamps.append(self.max_timestamp)
+            self._entry_time_offsets.append(self.max_timestamp_offset - self.base_offset)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+        recent = self._recent
+        recent[base_offset] = position
+        if len(recent) > _RECENT_BATCHES:
+            del recent[next(iter(recent))]
+        self.size = position + size
+        self.end_offset = last_offset + 1
+
+    def load(self, *, last: bool, clean: bool = False, known: Known = _UNKNOWN) -> Recovery | None:
+        """Read every header of the file, and the checksums that `known` asks for.
+
+        last   what a crash has torn may stand at its end: all checksums are read
+        clean  the log was closed well: what would be a torn tail is damage
+        A torn tail of the last segment is cut, and what was cut returned. DamagedBatchError, with the position, for
+        anything else that is not what was written. The file is closed afterwards.
+        """
+        self._reset()
+        try:
+            return self._load(last, clean, known)
+        except DamagedBatchError:
+            if last or known.verify_from == 0:
+                raise
+            self._reset()  # often it is a batch before that is wrong
+            return self._load(last, clean, known._replace(verify_from=0))
+        finally:
+            self.close()
+
+    def _load(self, last: bool, clean: bool, known: Known) -> Recovery | None:
+        file = self.file
+        stop = file.size
+        before = self.base_offset, 0
+        verify_from = 0 if last else known.verify_from
+        least_epoch = _LOWEST_EPOCH if known.epochs_may_fall else known.least_epoch
+        try:
+            for batch, buffer, at in walk(file, 0, stop):
+                if known.is_abandoned():
+                    raise OpeningAbandonedError(self.path)
+                problem = order_problem(batch, self.base_offset, self.end_offset, known.limit)
+                if problem is not None:
+                    raise DamagedBatchError(problem, self.path, batch.position)
+                if batch.last_offset >= verify_from and not has_valid_crc(buffer, at, batch.size):
+                    raise DamagedBatchError(WRONG_CHECKSUM, self.path, batch.position)
+                if batch.leader_epoch < least_epoch:
+                    raise StorageError(
+                        f"leader epoch {batch.leader_epoch} after {least_epoch}", self.path, batch.position
+                    )
+                before = self.end_offset, batch.position
+                self.note(batch)
+                self._note_epoch(batch)
+                if not known.epochs_may_fall:
+                    least_epoch = batch.leader_epoch
+        except DamagedBatchError as damage:
+            if not last or clean:
+                raise
+            return self._cut_torn_tail(file, damage, *before, known)
+        return None
+
+    def _note_epoch(self, batch: BatchAt) -> None:
+        runs = self.epoch_runs
+        if batch.leader_epoch < 0:
+            return
+        first_offset = batch.base_offset
+        if runs and runs[-1].epoch == batch.leader_epoch:
+            first_offset = runs.pop().first_offset
+        runs.append(EpochRun(batch.leader_epoch, first_offset, batch.last_offset))
+
+    def _cut_torn_tail(
+        self,
+        file: File,
+        damage: DamagedBatchError,
+        previous_end: int,
+        previous_position: int,
+        known: Known,
+    ) -> Recovery:
+        """Cut the file at its first bad batch, unless what follows shows that it was whole once.
+
+        A crash tears the end of what was written: nothing valid and newer stands behind. A whole batch with a
+        later offset there means that something written, perhaps acknowledged, was damaged since; unless a sector
+        before it was never written: of what was not synced, a power failure may keep later sectors and not earlier
+        ones. A batch that was on the disk before the crash was damaged since, whatever follows.
+        Where another segment follows that is whole the same is asked of the end of the file.
+        The cut is forced to the disk: what stood behind must not come back behind new batches.
+        previous_end, previous_position  of the last good batch: the offset expected there, and where it stands.
+        A base offset lies outside the checksum: damaged upwards, it looks like a gap, and the batches behind it
+        like old data. Their offsets in that gap give it away.
+        """
+        position, stop = damage.damaged_at, file.size
+        refuse_old_format(file, position, stop)
+        least_offset = min(previous_end, self.end_offset)
+        following = find_batch(file, position, stop, lambda batch: batch.base_offset >= least_offset)
+        if following is None or (
+            following.base_offset >= self.end_offset
+            and _has_hole(file, position, following.position, self.end_offset)
+        ):
+            problem = None
+            if self.end_offset < known.synced_offset:
+                problem = f"and it was on the disk with all before offset {known.synced_offset}"
+            elif following is None and not self._looks_torn(file, damage) and known.is_followed():
+                problem = "and whole batches follow in the next segment"
+            if problem is not None:
+                raise DamagedBatchError(f"{damage.message}, {problem}", self.path, position)
+            file.truncate(position)
+            file.sync()
+            return Recovery(self.path, position, stop - position, damage.message)
+        if following.base_offset < self.end_offset:
+            position = previous_position
+        raise DamagedBatchError(
+            f"{damage.message}, and a whole batch with offset {following.base_offset} "
+            f"follows at byte {following.position}",
+            self.path,
+            position,
+        )
+
+    def _looks_torn(self, file: File, damage: DamagedBatchError) -> bool:
+        """Tell whether the bad batch at the end of the file is one of which a part was never written."""
+        position, stop = damage.damaged_at, file.size
+        if isinstance(damage, UnfinishedBatchError):
+            size = (
+                stop - position
+            )  # its length lies outside the checksum: damaged, it asks for more than there is
+            return size < HEADER_BYTES or not has_valid_crc(read_exactly(file, position, size), 0, size)
+        return _has_hole(file, position, stop, self.end_offset)
+
+    def position_of(self, offset: int, file: File | None = None) -> int:
+        """Return the position of the first batch whose last offset is at least `offset`, or the size.
+
+        O(1) for the first offset of one of the last batches written here or stopped before by a read, where consumers
+        read; else one look-up and a walk over at most the interval of the index.
+        file  the segment file where the caller has opened it for itself
+        """
+        position = self._recent.get(offset)
+        if position is not None:
+            return position
+        if offset >= self.end_offset:
+            return self.size
+        slot = bisect_right(self._entry_offsets, offset - self.base_offset) - 1
+        start = self._entry_positions[slot] if slot >= 0 else 0
+        for batch, _, _ in walk(file or self.file, start, self.size, whole=False):
+            if batch.last_offset >= offset:
+                return batch.position
+        return self.size
+
+    def position_of_timestamp(self, timestamp: int) -> int:
+        """Return a batch boundary before which every timestamp is earlier than `timestamp`."""
+        slot = bisect_left(self._entry_timestamps, timestamp) - 1
+        return self._entry_positions[slot] if slot >= 0 else 0
+
+    def read(self, offset: int, max_bytes: int, at_least_one: bool, end_offset: int) -> bytes:
+        """Return whole batches from the one that holds `offset` or follows it, as many as `max_bytes` takes.
+
+        Empty when all batches of the segment end before `offset`, or when none fits. Batches that reach to
+        `end_offset` or beyond are left out; with `at_least_one` the first comes however large it is.
+        """
+        position = self.position_of(offset)
+        stop = self.size if end_offset >= self.end_offset else self.position_of(end_offset)
+        if stop - position > max_bytes:
+            stop = self._boundary(position, position + max_bytes, at_least_one)
+        return read_exactly(self.file, position, stop - position) if stop > position else b""
+
+    def _boundary(self, position: int, limit: int, at_least_one: bool) -> int:
+        """Return the last batch boundary up to `limit`, searched from the boundary `position` on."""
+        slot = bisect_right(self._entry_positions, limit) - 1
+        start = max(position, self._entry_positions[slot]) if slot >= 0 else position
+        for batch, _, _ in walk(self.file, start, self.size, whole=False):
+            end = batch.position + batch.size
+            if end > limit:
+                if batch.position == position:
+                    return end if at_least_one else position
+                self._recent[batch.base_offset] = batch.position  # whoever reads on begins there
+                if len(self._recent) > _RECENT_BATCHES:
+                    del self._recent[next(iter(self._recent))]
+                return batch.position
+        return self.size
+
+    def forget_recent(self) -> None:
+        """Free what the segment at the end of a log has most of."""
+        self._recent = {}
+
+    def encode_index(self) -> bytes:
+        """Return the content of the .index file."""
+        return encode_index(self._entry_offsets, self._entry_positions)
+
+    def encode_time_index(self) -> bytes:
+        """Return the content of the .timeindex file: entries rise, and the last is the segment's latest."""
+        timestamps = [*self._entry_timestamps, self.max_timestamp]
+        offsets = [*self._entry_time_offsets, self.max_timestamp_offset - self.base_offset]
+        return encode_time_index(timestamps, offsets)
+
+    def summary(self, epoch_runs: list[EpochRun]) -> SegmentSummary:
+        """Return what `load` would find out, but for the epochs; the columns are the segment's own."""
+        return SegmentSummary(
+            self.base_offset,
+            self.end_offset,
+            self.size,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+            self._bytes_since_entry,
+            IndexEntries(
+                self._entry_offsets, self._entry_positions, self._entry_timestamps, self._entry_time_offsets
+            ),
+            epoch_runs,
+        )
+
+    def restore(self, summary: SegmentSummary) -> None:
+        """Believe a summary in place of `load`."""
+        self._reset()
+        self.end_offset = summary.end_offset
+        self.size = summary.size
+        self.max_timestamp = summary.max_timestamp
+        self.max_timestamp_offset = summary.max_timestamp_offset
+        self.epoch_runs = summary.epoch_runs
+        self._bytes_since_entry = summary.bytes_since_entry
+        self._entry_offsets, self._entry_positions = summary.entries[:2]
+        self._entry_timestamps, self._entry_time_offsets = summary.entries[2:]
+
+    def write_index_files(self) -> None:
+        """Write both index files where they are missing or differ. They are not synced: `load` makes them."""
+        contents = (self.encode_index(), self.encode_time_index())
+        for suffix, content in zip(INDEX_SUFFIXES, contents, strict=True):
+            path = join(self.directory, segment_name(self.base_offset, suffix))
+            if not self._files.holds(path, content):
+                self._files.replace_atomically(path, content, sync=False)
+
+    def remove(self) -> None:
+        """Remove the segment file, then the others of its base offset."""
+        with self._opening:
+            self._is_removed = True
+        self.close()
+        self._files.remove(self.path)
+        prefix = segment_name(self.base_offset, ".")
+        for name in self._files.list_directory(self.directory):
+            if name.startswith(prefix):
+                self._files.remove(join(self.directory, name))

@@ -1,0 +1,208 @@
+"""What is known of a log's segments, kept so that the next start need not read them.
+
+A log is opened by reading every batch header, and at ten million records that is what a start takes. Whoever
+has the log's content by other means has a summary written while the log grows, of the segments that have ended and are
+on the disk, and of all of them when it stops. Of a segment in it a start believes what is certain: that the file has
+the size and ends with the batches of then, and that it was on the disk as a whole, so that no crash can have changed it
+since: it ends before the recovery point or, after a clean stop, where the log did. The other segments are read as ever.
+`Log.verify` reads what a summary has spared.
+
+Nothing but compaction and `recovery=keep-valid` changes a segment that is on the disk. Both have the summary removed,
+and the directory synced, before they do: no crash brings it back beside what it does not know.
+
+`segments-summary`, integers in the byte order of the machine, which `order` tells::
+
+    magic "KOffSegs" | version uint16 | order uint16 = 0x0102 | segments uint32
+    for each segment
+      base_offset, end_offset, size, max_timestamp, max_timestamp_offset, bytes_since_entry int64
+      | entries, epoch runs uint32
+      | offsets, positions int32, timestamps int64, time offsets int32   of the index entries, in columns
+      | epoch, first offset, last offset int64                           of the runs
+    crc uint32, CRC-32C of all before
+"""
+
+import struct
+import threading
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import google_crc32c
+
+from kafka_offsets.storage.files import File, Files, join
+from kafka_offsets.storage.log.leader_epochs import EpochRun
+from kafka_offsets.storage.log.opening import Name, Promise
+from kafka_offsets.storage.log.segment import DamagedBatchError, IndexEntries, Segment, SegmentSummary, walk
+
+if TYPE_CHECKING:
+    from kafka_offsets.storage.log.log import Log
+
+SEGMENTS_SUMMARY = "segments-summary"
+
+_MAGIC = b"KOffSegs"
+_VERSION = 1
+_ORDER = 0x0102
+_HEAD = struct.Struct("=8sHHI")
+_SEGMENT = struct.Struct("=6q2I")
+_RUN = struct.Struct("=3q")
+_CRC = struct.Struct("=I")
+
+
+def encode_summary(segments: Sequence[SegmentSummary]) -> bytes:
+    """Return the content of the file."""
+    parts = [_HEAD.pack(_MAGIC, _VERSION, _ORDER, len(segments))]
+    for *fields, entries, runs in segments:
+        parts.append(_SEGMENT.pack(*fields, len(entries.offsets), len(runs)))
+        parts += (column.tobytes() for column in entries)
+        parts += (_RUN.pack(*run) for run in runs)
+    data = b"".join(parts)
+    return data + _CRC.pack(google_crc32c.value(data))
+
+
+def decode_summary(data: bytes) -> list[SegmentSummary] | None:
+    """Return what `encode_summary` was given; None for anything else, of another version or damaged."""
+    if len(data) < _HEAD.size + _CRC.size:
+        return None
+    magic, version, order, count = _HEAD.unpack_from(data)
+    if (magic, version, order) != (_MAGIC, _VERSION, _ORDER):
+        return None
+    if _CRC.unpack_from(data, len(data) - _CRC.size)[0] != google_crc32c.value(data[: -_CRC.size]):
+        return None
+    segments = []
+    at = _HEAD.size
+    for _ in range(count):
+        *fields, entry_count, run_count = _SEGMENT.unpack_from(data, at)
+        at += _SEGMENT.size
+        columns = []
+        for typecode in "iiqi":
+            column = array(typecode)
+            end = at + entry_count * column.itemsize
+            column.frombytes(data[at:end])
+            columns.append(column)
+            at = end
+        end = at + run_count * _RUN.size
+        runs = [EpochRun(*run) for run in _RUN.iter_unpack(data[at:end])]
+        at = end
+        segments.append(SegmentSummary._make([*fields, IndexEntries(*columns), runs]))
+    assert at == len(data) - _CRC.size, "the checksum was right"
+    return segments
+
+
+class Summary:
+    """The summary beside an open log. Any thread may use it."""
+
+    def __init__(self, log: "Log") -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._is_changing = False
+        self._left: list[tuple[int, int]] = []
+
+    def leave(self, *, ended_only: bool = False) -> None:
+        """Spare the next opening to read the segments: for one who has their content elsewhere.
+
+        ended_only  those alone to which nothing is appended any more, and which are on the disk; else all of a log to
+                    which nothing is appended any more
+        Does nothing when it is there already, and while the segments change. Raises StorageError.
+        """
+        log = self._log
+        with self._lock:
+            segments = list(log.segments)
+            if ended_only:
+                segments = [segment for segment in segments[:-1] if segment.end_offset <= log.recovery_point]
+            known = [(segment.base_offset, segment.size) for segment in segments]
+            if self._is_changing or known == self._left:
+                return
+            content = encode_summary([segment.summary(log.epoch_runs(segment)) for segment in segments])
+            log.files.replace_atomically(join(log.directory, SEGMENTS_SUMMARY), content, sync=False)
+            self._left = known
+
+    def forget(self) -> None:
+        """Let there be none, whatever the system does, until `resume`: segments are about to change on the disk."""
+        with self._lock:
+            self._is_changing, self._left = True, []
+            remove_summary(self._log.files, self._log.directory)
+        self._log.files.sync_directory(self._log.directory)
+
+    def resume(self) -> None:
+        """Let there be one again: a start after a crash will find the segments as they are in memory."""
+        self._is_changing = False
+
+
+def remove_summary(files: Files, directory: str) -> None:
+    """Remove the summary in a directory, should there be one; the directory is not synced."""
+    path = join(directory, SEGMENTS_SUMMARY)
+    if files.exists(path):
+        files.remove(path)
+
+
+def summarized_segments(
+    files: Files, directory: str, names: Sequence[Name], promise: Promise, interval_bytes: int
+) -> dict[int, Segment]:
+    """Return, by base offset, those of the segments in `directory` whose content the summary there tells for certain.
+
+    names  of all segments that there are, in order
+    """
+    found = _read_summary(files, directory, names)
+    if found is None:
+        remove_summary(files, directory)
+        return {}
+    by_base = {summary.base_offset: summary for summary in found}
+    believed = {}
+    for index, name in enumerate(names):
+        summary = by_base.get(name.base_offset)
+        behind = names[index + 1 :]
+        if summary is None or name.is_new or summary.end_offset > promise.known_end:
+            continue
+        if behind and summary.end_offset > behind[0].base_offset:
+            continue
+        if promise.clean_end_offset is None and all(later.is_new for later in behind):
+            continue  # it may be torn behind what was on the disk
+        segment = Segment(files, directory, name.base_offset, interval_bytes)
+        segment.restore(summary)
+        if is_as_summarized(segment.open_again(), summary):
+            believed[name.base_offset] = segment
+    return believed
+
+
+def _read_summary(files: Files, directory: str, names: Sequence[Name]) -> list[SegmentSummary] | None:
+    """Return what the file in `directory` says; one that is larger than its segments can make it is not read.
+
+    Of a batch, of HEADER_BYTES at least, there are at most one entry of 20 bytes and one run of 24.
+    """
+    most = _HEAD.size + _CRC.size
+    for name in names:
+        segment = Segment(files, directory, name.base_offset, 0, is_new=name.is_new)
+        most += _SEGMENT.size + segment.file_size()
+    file = files.open(join(directory, SEGMENTS_SUMMARY))
+    try:
+        return None if file.size > most else decode_summary(file.read(0, file.size))
+    finally:
+        file.close()
+
+
+def is_as_summarized(file: File, summary: SegmentSummary) -> bool:
+    """Tell whether a segment file has the size that a summary says, and its last batches; close it.
+
+    Reads the headers behind the last entry of the index.
+    """
+    positions, offsets = summary.entries.positions, summary.entries.offsets
+    start = positions[-1] if positions else 0
+    end = summary.base_offset
+    try:
+        if file.size != summary.size:
+            return False
+        for batch, _, _ in walk(file, start, file.size, whole=False):
+            if batch.last_offset < end:
+                return False
+            if (
+                positions
+                and batch.position == start
+                and batch.last_offset - summary.base_offset != offsets[-1]
+            ):
+                return False
+            end = batch.last_offset + 1
+    except DamagedBatchError:
+        return False
+    finally:
+        file.close()
+    return end == summary.end_offset

@@ -1,0 +1,529 @@
+"""Whether a data directory, or one folder of it, holds what was written, found out by reading alone.
+
+Every batch is read with its checksum, every record parsed, every offset and leader epoch compared with those before it,
+and the small files with the logs. Three kinds of findings:
+
+    damage  opening the log, or reading it, refuses this; or an operator would want to know why it is there
+    torn    the end of a log that was not closed well: opening it cuts this off
+    advice  made again, removed or ignored when the log is opened, and never believed: index files, leftovers
+
+What the records of a topic mean is not known here; who knows hands in a function that looks at each.
+"""
+
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.protocol.records import Record, read_batch_header, read_records
+from kafka_offsets.storage.checkpoints import (
+    decode_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_uuid,
+)
+from kafka_offsets.storage.cleaner.swap import SWAP_SUFFIX
+from kafka_offsets.storage.cleaner.unfinished_swaps import Swaps, replaced, verified_end
+from kafka_offsets.storage.client_settings import (
+    CREDENTIALS,
+    QUOTAS,
+    decode_credentials,
+    decode_quotas,
+)
+from kafka_offsets.storage.data_directory import (
+    CATALOGUE,
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    Topic,
+    decode_catalogue,
+    decode_meta_properties,
+    partition_folders,
+)
+from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.folder_facts import Facts, FileCheck, check_summary
+from kafka_offsets.storage.log.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
+from kafka_offsets.storage.log.log import LEADER_EPOCH_CHECKPOINT
+from kafka_offsets.storage.log.opening import PARTITION_METADATA, Name
+from kafka_offsets.storage.log.producer_state import SNAPSHOT_SUFFIX, snapshot_problems
+from kafka_offsets.storage.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    NAME_DIGITS,
+    NEW_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Limit,
+    segment_name,
+)
+from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY
+from kafka_offsets.storage.repair.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
+from kafka_offsets.storage.repair.recover_valid import DAMAGED_SUFFIX, Damage, WholeBatch, scan
+
+_CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
+_TRANSACTION_INDEX = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(TRANSACTION_INDEX_SUFFIX)}")
+_PRODUCERS = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(SNAPSHOT_SUFFIX)}")
+_INTERVAL_BYTES = 4096
+"""Of an index that is made in passing, and not looked at."""
+
+_LEFTOVERS = {
+    TEMPORARY_SUFFIX: "a replacement that was interrupted",
+    ".cleaned": "a compaction that was interrupted",
+    ".swap": "a compaction that was interrupted",
+    ".deleted": "a deletion that was interrupted",
+    DAMAGED_SUFFIX: "bytes that recovery=keep-valid set aside",
+}
+
+RecordCheck = Callable[[Record], None]
+"""Raises ProtocolError for a record that does not say what it must."""
+
+T = TypeVar("T")
+
+
+class Kind(StrEnum):
+    """How much a finding matters; see the module."""
+
+    DAMAGE = "damage"
+    TORN = "torn"
+    ADVICE = "advice"
+
+
+class Finding(NamedTuple):
+    """Something that is not as it was written.
+
+    path      relative to the data directory
+    position  of the byte in that file; None when all of it is meant
+    """
+
+    kind: Kind
+    path: str
+    position: int | None
+    message: str
+
+
+class Counts:
+    """How much was read."""
+
+    __slots__ = ("batches", "bytes", "partitions", "records", "segments")
+
+    def __init__(self) -> None:
+        self.partitions = self.segments = self.batches = self.records = self.bytes = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return {
+            name: getattr(self, name) for name in ("partitions", "segments", "batches", "records", "bytes")
+        }
+
+
+class _Expected(NamedTuple):
+    """What the files beside it say of a log.
+
+    clean_end  its end at a clean stop; None after any other
+    synced     what lies before it was on the disk
+    """
+
+    clean_end: int | None = None
+    synced: int = 0
+    start: int = 0
+    high_watermark: int = 0
+
+
+class Checker:
+    """Checks one directory; nothing is changed.
+
+    record_checks  by topic: called with each of its records, control records excepted
+    file_checks    by name: files beside a log that say what is in it; the summary of its segments is known here
+    counts         what has been read so far
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        record_checks: Mapping[str, RecordCheck],
+        file_checks: Mapping[str, FileCheck] = MappingProxyType({}),
+    ) -> None:
+        self.counts = Counts()
+        self._file_checks = {SEGMENTS_SUMMARY: check_summary, **file_checks}
+        self._cluster_id: str | None = None
+        self._files = files
+        self._record_checks = record_checks
+
+    # --- the directory
+
+    def check_directory(self) -> Iterator[Finding]:
+        """Check everything in the data directory. Raises StorageError when it cannot be read."""
+        names = self._files.list_directory("")
+        yield from self._leftovers("", names)
+        found: list[Finding] = []
+        # Never synced, and done without: the next cleaning of a log begins at its start.
+        self._parsed(_CLEANER_CHECKPOINT, names, decode_offsets, found)
+        found = [finding._replace(kind=Kind.ADVICE) for finding in found]
+        properties = self._parsed(META_PROPERTIES, names, decode_meta_properties, found) or {}
+        self._cluster_id = properties.get("cluster.id")
+        points = self._parsed(RECOVERY_POINT_CHECKPOINT, names, decode_offsets, found) or {}
+        starts = self._parsed(LOG_START_CHECKPOINT, names, decode_offsets, found) or {}
+        watermarks = self._parsed(HIGH_WATERMARK_CHECKPOINT, names, decode_offsets, found) or {}
+        topics = self._parsed(CATALOGUE, names, _topics, found) or {}
+        self._parsed(CREDENTIALS, names, decode_credentials, found)
+        self._parsed(QUOTAS, names, decode_quotas, found)
+        yield from found
+        clean = CLEAN_SHUTDOWN in names
+        folders = {(topic, partition): name for topic, partition, name in partition_folders(names)}
+        for key, folder in folders.items():
+            if not self._files.is_directory(folder):
+                continue
+            if CATALOGUE in names:
+                yield from self._against_catalogue(*key, folder, topics)
+            expected = _Expected(
+                points.get(key) if clean and key in watermarks else None,
+                points.get(key, 0),
+                starts.get(key, 0),
+                watermarks.get(key, 0),
+            )
+            yield from self.check_partition(folder, expected)
+        for key in points.keys() - folders.keys():
+            if key[0] in topics and points[key] > starts.get(key, 0):
+                yield _damage(
+                    f"{key[0]}-{key[1]}", None, f"the log is gone, and ended at offset {points[key]} or later"
+                )
+
+    def _parsed(
+        self, path: str, names: Sequence[str], decode: Callable[[bytes, str], T], found: list[Finding]
+    ) -> T | None:
+        """Read a small file; add what is wrong to `found` and return None where it does not parse."""
+        if path.rpartition("/")[2] not in names:
+            return None
+        try:
+            return decode(self._files.read_all(path), path)
+        except StorageError as error:
+            found.append(_of_error(error, path))
+            return None
+
+    def _against_catalogue(
+        self, topic: str, partition: int, folder: str, topics: Mapping[str, Topic]
+    ) -> Iterator[Finding]:
+        known = topics.get(topic)
+        if known is None:
+            yield _advice(
+                folder, None, "not in the catalogue of topics: adopted when the directory is opened"
+            )
+            return
+        if partition >= known.partition_count:
+            yield _advice(
+                folder,
+                None,
+                f"the catalogue has {known.partition_count} partitions: adopted when it is opened",
+            )
+        names = self._files.list_directory(folder)
+        path = join(folder, PARTITION_METADATA)
+        topic_id = self._parsed(path, names, decode_partition_metadata, [])
+        if topic_id is not None and topic_id != known.topic_id:
+            yield _damage(
+                path, 0, f"topic id {encode_uuid(topic_id)}, {encode_uuid(known.topic_id)} in the catalogue"
+            )
+
+    def _leftovers(self, directory: str, names: Sequence[str]) -> Iterator[Finding]:
+        for name in names:
+            if name.endswith(LOG_SUFFIX + NEW_SUFFIX):
+                meaning = "Apache Kafka does not see this segment until a start has given it its name"
+                yield _advice(join(directory, name), None, meaning)
+            for suffix, meaning in _LEFTOVERS.items():
+                if name.endswith(suffix):
+                    yield _advice(join(directory, name), None, meaning)
+
+    # --- one partition
+
+    def check_partition(self, folder: str, expected: _Expected | None = None) -> Iterator[Finding]:
+        """Check the log in one folder. Raises StorageError when it cannot be read."""
+        expected = expected or _Expected()
+        names = self._files.list_directory(folder)
+        matches = (_SEGMENT_FILE.fullmatch(name) for name in names)
+        segments = sorted(Name(int(match[1]), bool(match[2])) for match in matches if match is not None)
+        self.counts.partitions += 1
+        yield from self._leftovers(folder, names)
+        found: list[Finding] = []
+        swapped = self._swapped(folder, names, found)
+        gone = replaced(names, *swapped)
+        kept = {segment for segment in segments if segment_name(segment.base_offset) not in gone}
+        segments = sorted({*kept, *map(Name, swapped[0].logs)})
+        topic_id = self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found) or bytes(16)
+        yield from found
+        reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
+        reader.swapped = swapped[0].logs.keys()
+        yield from reader.read()
+        yield from self._epochs(folder, names, reader)
+        facts = Facts(
+            self._files,
+            folder,
+            topic_id,
+            self._cluster_id,
+            {segment.base_offset: reader.path(segment) for segment in segments},
+            max(expected.start, segments[0].base_offset if segments else 0),
+            reader.end_offset,
+            expected.clean_end,
+        )
+        yield from self._beside(names, facts)
+        yield from self._of_producers([name for name in names if name not in gone], facts)
+        if expected.start > reader.end_offset:
+            yield _advice(
+                folder, None, f"it starts at offset {expected.start}, behind its end: all records go"
+            )
+        if expected.high_watermark > reader.end_offset:
+            yield _advice(
+                folder,
+                None,
+                f"its high watermark, {expected.high_watermark}, is behind its end, {reader.end_offset}",
+            )
+
+    def _swapped(self, folder: str, names: Sequence[str], found: list[Finding]) -> tuple[Swaps, int]:
+        """Return the interrupted swaps that opening the log will complete, and where the swapped segments end."""
+        swaps = Swaps.among(names)
+        try:
+            return swaps, verified_end(self._files, folder, swaps, _INTERVAL_BYTES)
+        except StorageError as error:
+            found.append(_of_error(error, folder))
+            return Swaps({}, [], []), 0
+
+    def _beside(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
+        """Check the files that spare a start reading the log; one in doubt is ignored."""
+        for name, check in self._file_checks.items():
+            if name in names:
+                path = join(facts.folder, name)
+                try:
+                    problem = check(self._files.read_large(path), facts)
+                except StorageError as error:
+                    problem = str(error)
+                if problem is not None:
+                    yield _advice(path, None, f"it is not used: {problem}")
+
+    def _of_producers(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
+        """Check what is there for Kafka alone; it is not synced, and any state of it is one that a crash may leave.
+
+        A snapshot of an offset before the log's start is what deleted records leave.
+        """
+        for name in names:
+            path = join(facts.folder, name)
+            if (match := _TRANSACTION_INDEX.fullmatch(name)) and int(match[1]) not in facts.paths:
+                yield _advice(path, None, f"no segment begins at offset {int(match[1])}")
+            if match := _PRODUCERS.fullmatch(name):
+                yield from self._snapshot(path, int(match[1]), facts.end_offset)
+
+    def _snapshot(self, path: str, offset: int, end_offset: int) -> Iterator[Finding]:
+        if offset > end_offset:
+            yield _advice(path, None, f"it is of offset {offset}, and the log ends at {end_offset}")
+        try:
+            data = self._files.read_all(path)
+        except StorageError as error:  # nobody needs it
+            yield _of_error(error, path)._replace(kind=Kind.ADVICE)
+            return
+        for position, problem in snapshot_problems(data, offset):
+            yield _advice(path, position, problem)
+
+    def _record_check(self, folder: str) -> RecordCheck | None:
+        return self._record_checks.get(folder.rpartition("-")[0])
+
+    def _epochs(self, folder: str, names: Sequence[str], reader: "_LogReader") -> Iterator[Finding]:
+        """The checkpoint is made again from the batches when it is wrong."""
+        path = join(folder, LEADER_EPOCH_CHECKPOINT)
+        found: list[Finding] = []
+        entries = self._parsed(path, names, decode_epochs, found)
+        yield from (finding._replace(kind=Kind.ADVICE) for finding in found)
+        if not entries:
+            return
+        start = entries[0].start_offset  # that of the log, which may lie within a segment
+        runs = [run for run in reader.epoch_runs if run.last_offset >= start]
+        runs[:1] = [run._replace(first_offset=max(start, run.first_offset)) for run in runs[:1]]
+        if not LeaderEpochs(entries).agrees_with(runs):
+            yield _advice(path, None, "the batches have other leader epochs")
+
+
+class _LogReader:
+    """One pass over the segments of a log.
+
+    end_offset  one more than the last offset found
+    epoch_runs  the leader epochs of the batches
+    swapped     base offsets of segments that are read from a `.swap`
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        folder: str,
+        segments: Sequence[Name],
+        expected: _Expected,
+        record_check: RecordCheck | None,
+        counts: Counts,
+    ) -> None:
+        self.end_offset = segments[0].base_offset if segments else 0
+        self.epoch_runs: list[EpochRun] = []
+        self.swapped: Container[int] = ()
+        self._files = files
+        self._folder = folder
+        self._segments = segments
+        self._expected = expected
+        self._record_check = record_check
+        self._counts = counts
+
+    def read(self) -> Iterator[Finding]:
+        """Read every batch, and give what is wrong."""
+        expected, complete = self._expected, True
+        ended = None if expected.clean_end is None else Limit(expected.clean_end, False)
+        for index, name in enumerate(self._segments):
+            base_offset, behind = name.base_offset, self._segments[index + 1 :]
+            path = self.path(name)
+            if base_offset < self.end_offset:
+                yield _damage(path, None, f"begins before the end of the segment before, {self.end_offset}")
+            may_be_torn = all(later.is_new for later in behind)
+            if name.is_new and may_be_torn and (base_offset > self.end_offset or not index):
+                problem = f"a crash has taken what stands before offset {base_offset}"
+                yield Finding(self._end_kind(), path, None, problem)
+            self.end_offset = max(self.end_offset, base_offset)
+            limit = Limit(behind[0].base_offset, True) if behind else ended
+            try:
+                for finding in self._segment(path, base_offset, limit, may_be_torn=may_be_torn):
+                    complete = complete and finding.kind is Kind.ADVICE
+                    yield finding
+            except (
+                StorageError
+            ) as error:  # refused by the disk, or of an old format: the others can still be read
+                complete = False
+                yield _of_error(error, path)
+        if complete:
+            yield from self._end()
+
+    def _end(self) -> Iterator[Finding]:
+        """Compare where the log ends with what is known; damaged batches have been told already."""
+        clean_end, synced = self._expected.clean_end, self._expected.synced
+        known = synced if clean_end is None else clean_end
+        is_short = self.end_offset < known if self._segments else known > self._expected.start
+        if is_short:
+            when = "had been synced" if clean_end is None else "when it was closed"
+            yield _damage(
+                self._last_path(),
+                self._last_size(),
+                f"the log ends at offset {self.end_offset}, {known} {when}",
+            )
+        elif self._segments and clean_end is not None and self.end_offset > clean_end:
+            yield _damage(
+                self._last_path(),
+                None,
+                f"the log ends at offset {self.end_offset}, {clean_end} when it was closed",
+            )
+
+    def path(self, name: Name) -> str:
+        """Return the path of a segment."""
+        suffix = SWAP_SUFFIX if name.base_offset in self.swapped else NEW_SUFFIX if name.is_new else ""
+        return join(self._folder, segment_name(name.base_offset) + suffix)
+
+    def _end_kind(self) -> Kind:
+        """Say what something bad is where nothing whole follows it: opening cuts it off, unless it was promised."""
+        is_promised = self._expected.clean_end is not None or self.end_offset < self._expected.synced
+        return Kind.DAMAGE if is_promised else Kind.TORN
+
+    def _last_path(self) -> str:
+        return self.path(self._segments[-1]) if self._segments else self._folder
+
+    def _last_size(self) -> int | None:
+        if not self._segments:
+            return None
+        file = self._files.open(self._last_path())
+        file.close()
+        return file.size
+
+    def _segment(
+        self, path: str, base_offset: int, limit: Limit | None, *, may_be_torn: bool
+    ) -> Iterator[Finding]:
+        swap = SWAP_SUFFIX if path.endswith(SWAP_SUFFIX) else ""
+        stem = join(self._folder, segment_name(base_offset, ""))
+        index = IndexCheck(self._files, stem + INDEX_SUFFIX + swap, base_offset)
+        times = TimeIndexCheck(self._files, stem + TIME_INDEX_SUFFIX + swap, base_offset)
+        aborted = TransactionIndexCheck(self._files, stem + TRANSACTION_INDEX_SUFFIX + swap, base_offset)
+        file = self._files.open(path)
+        tail: list[Damage] = []  # what may be a torn tail, as long as nothing whole follows it
+        try:
+            self._counts.segments += 1
+            self._counts.bytes += file.size
+            for found in scan(file, base_offset, limit):
+                if isinstance(found, Damage):
+                    tail.append(found)
+                    continue
+                yield from (_of_damage(damage) for damage in tail)
+                tail = []
+                yield from self._batch(path, found)
+                index.note(found.at)
+                times.note(found.at)
+                aborted.note(found)
+        finally:
+            file.close()
+        for damage in tail:
+            yield _of_damage(damage, self._end_kind() if may_be_torn else Kind.DAMAGE)
+        yield from (_advice(*problem) for check in (index, times, aborted) for problem in check.problems())
+
+    def _batch(self, path: str, batch: WholeBatch) -> Iterator[Finding]:
+        at = batch.at
+        self.end_offset = at.last_offset + 1
+        self._counts.batches += 1
+        latest = self.epoch_runs[-1].epoch if self.epoch_runs else NO_EPOCH
+        if at.leader_epoch < latest:
+            yield _damage(path, at.position, f"leader epoch {at.leader_epoch} after {latest}")
+        elif at.leader_epoch == latest and self.epoch_runs:
+            self.epoch_runs[-1] = self.epoch_runs[-1]._replace(last_offset=at.last_offset)
+        elif at.leader_epoch > NO_EPOCH:
+            self.epoch_runs.append(EpochRun(at.leader_epoch, at.base_offset, at.last_offset))
+        try:
+            self._records(batch)
+        except ProtocolError as error:
+            yield _damage(
+                path, at.position, f"batch of offsets {at.base_offset} to {at.last_offset}: {error}"
+            )
+
+    def _records(self, batch: WholeBatch) -> None:
+        """Parse every record; ProtocolError when one does not, or has an offset that it cannot have."""
+        header = read_batch_header(batch.data)
+        previous = batch.at.base_offset - 1
+        for record in read_records(batch.data, header=header):
+            if not previous < record.offset <= batch.at.last_offset:
+                raise ProtocolError(f"offset {record.offset} behind {previous} in the batch")
+            previous = record.offset
+            self._counts.records += 1
+            if self._record_check is not None and not header.is_control:
+                try:
+                    self._record_check(record)
+                except ProtocolError as error:
+                    raise ProtocolError(f"record {record.offset}: {error}") from error
+
+
+def _topics(data: bytes, path: str) -> Mapping[str, Topic]:
+    return decode_catalogue(data, path).topics
+
+
+def _topic_id(data: bytes, path: str) -> bytes:
+    """Read partition.metadata; one that a crash left empty or zero is written again."""
+    return decode_partition_metadata(data, path) if data.strip(b"\0") else b""
+
+
+def _of_damage(damage: Damage, kind: Kind = Kind.DAMAGE) -> Finding:
+    return Finding(
+        kind, damage.path, damage.position, f"{damage.size} bytes, {damage.offsets}: {damage.reason}"
+    )
+
+
+def _of_error(error: StorageError, path: str) -> Finding:
+    where = "" if error.path is None else error.path
+    if error.position is not None:
+        where += f" at byte {error.position}"
+    return _damage(error.path or path, error.position, str(error).removeprefix(f"{where}: "))
+
+
+def _damage(path: str, position: int | None, message: str) -> Finding:
+    return Finding(Kind.DAMAGE, path, position, message)
+
+
+def _advice(path: str, position: int | None, message: str) -> Finding:
+    return Finding(Kind.ADVICE, path, position, message)

@@ -1,0 +1,1 @@
+"""Clusters for tests: several nodes over one state, with leaders and coordinators that move."""

@@ -1,0 +1,1 @@
+"""Faults: errors, delays, closed connections and failing disks that a test injects into a broker."""

@@ -1,0 +1,164 @@
+"""A disk that is full, slow or broken, under a broker in memory as under one with a data directory.
+
+While there are such faults the broker's `Files` has other methods, on this one object, and the files of its logs are
+opened again by them. Afterwards it has its own again: without faults nothing stands between a broker and its files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.files import File, Files
+from kafka_offsets.testing.faults.fault import Fault, Owner
+
+_OF_FILES = (
+    "open", "list_directory", "make_directory", "remove", "remove_tree", "rename", "sync_directory", "read_all"
+)  # fmt: skip
+_OF_A_FILE = ("append", "read", "truncate", "sync")
+OPERATIONS = (*_OF_A_FILE, *_OF_FILES)
+
+
+class DiskFault(Fault):
+    """A fault of the disk.
+
+    operation   of OPERATIONS; of a full disk it is "append"
+    free_bytes  what a full disk takes yet
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        kind: str,
+        operation: str,
+        *,
+        path: str = "",
+        n: int | None = None,
+        ms: int = 0,
+        free_bytes: int | None = None,
+    ) -> None:
+        if operation not in OPERATIONS:
+            raise ValueError(f"{operation!r} is no operation on files; these are: {', '.join(OPERATIONS)}")
+        told = f"{operation} takes {ms} ms" if ms else operation
+        super().__init__(owner, kind, frozenset(), told=f"{told} {path}".rstrip(), n=n)
+        self.operation, self.path, self.ms, self.free_bytes = operation, path, ms, free_bytes
+        self._counting = threading.Lock()
+
+    def strike(self) -> bool:
+        """Count a hit, in any thread; False when it is over already."""
+        with self._counting:
+            if not self.is_active:
+                return False
+            self._count()
+            if self.n is not None and self.hits >= self.n:
+                self.is_active = False
+        return True
+
+    def check(self, operation: str, path: str, size: int = 0) -> int:
+        """Wait, or refuse; return how many of the bytes to be written the disk takes.
+
+        Raises StorageError as the operating system would have it.
+        """
+        if operation != self.operation or not path.startswith(self.path) or not self.is_active:
+            return size
+        if self.free_bytes is not None:
+            if size <= self.free_bytes:
+                self.free_bytes -= size
+                return size
+            taken, self.free_bytes = self.free_bytes, 0
+            self.strike()
+            return taken
+        if self.strike():
+            if not self.ms:
+                raise refused(errno.EIO, operation, path)
+            time.sleep(self.ms / 1000)
+        return size
+
+
+class InjectedError(StorageError):
+    """A StorageError that a test has asked for."""
+
+
+def refused(number: int, operation: str, path: str) -> StorageError:
+    """Return what the files of a real disk raise."""
+    error = InjectedError(f"cannot {operation.replace('_', ' ')}: {os.strerror(number)}", path or ".")
+    error.__cause__ = OSError(number, os.strerror(number))
+    return error
+
+
+class DiskFaults:
+    """The disk of one broker."""
+
+    def __init__(self) -> None:
+        self._faults: list[DiskFault] = []
+
+    def install(self, core: BrokerCore, faults: Sequence[DiskFault]) -> None:
+        """Have the faults in force from now on, and no others; in the broker's thread."""
+        self._faults = list(faults)
+        files = core.directory.files
+        for name in _OF_FILES:
+            vars(files).pop(name, None)
+        if faults:
+            for name in _OF_FILES:
+                setattr(files, name, self._checked(files, name, getattr(files, name)))
+        for log in core.directory.logs.values():
+            for segment in log.segments:
+                segment.close()  # it is opened when it is next used
+
+    def check(self, operation: str, path: str, size: int = 0) -> int:
+        """Ask every fault; return how many of the bytes to be written the disk takes. Raises StorageError."""
+        return min((fault.check(operation, path, size) for fault in self._faults), default=size)
+
+    def _checked(self, files: Files, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(path: str, *arguments: Any, **named: Any) -> Any:
+            self.check(name, path)
+            done = own(path, *arguments, **named)
+            return _FaultyFile(self, done) if isinstance(done, File) else done
+
+        return operation
+
+
+class _FaultyFile(File):
+    """A file whose disk may refuse."""
+
+    __slots__ = ("_disk", "_inner")
+
+    def __init__(self, disk: DiskFaults, inner: File) -> None:
+        super().__init__(inner.path, inner.size)
+        self._disk, self._inner = disk, inner
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write what the disk takes; StorageError when that is not all."""
+        taken = self._disk.check("append", self.path, len(data))
+        self._inner.size = self.size
+        self._inner.append(memoryview(data)[:taken])
+        if taken < len(data):
+            self._inner.size = self.size
+            raise refused(errno.ENOSPC, "append", self.path)
+        self.size = self._inner.size
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`."""
+        self._disk.check("read", self.path)
+        return self._inner.read(position, size)
+
+    def truncate(self, size: int) -> None:
+        """Cut everything behind the first `size` bytes."""
+        self._disk.check("truncate", self.path)
+        self._inner.truncate(size)
+        self.size = size
+
+    def sync(self) -> None:
+        """Return when every byte is on the disk."""
+        self._disk.check("sync", self.path)
+        self._inner.sync()
+
+    def close(self) -> None:
+        """Give the file back to the system."""
+        self._inner.close()

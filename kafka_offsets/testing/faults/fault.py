@@ -1,0 +1,200 @@
+"""One fault: which requests it strikes, how often, and what it does to them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from kafka_offsets.broker.api.table import Api
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.faults.interception import Call
+
+_WAIT_SECONDS = 10.0
+
+Controls = Callable[["Call"], Any]
+"""What a function of `control` is: it sees the request, and returns what becomes of it."""
+
+
+class Owner(Protocol):
+    """What a fault needs of the faults of its broker."""
+
+    def remove(self, fault: Fault) -> None:
+        """End a fault, in any thread."""
+
+    def end(self, fault: Fault) -> None:
+        """End a fault, in the broker's thread."""
+
+
+class Fault:
+    """One fault.
+
+    hits                how often it has struck
+    kind                what it does, as `Faults` calls it
+    n                   how often it strikes at most, None for no limit
+    client_id, group, transactional_id, topic, partition, node  what it strikes alone, None for all
+    apis, lists         the APIs that it strikes, and of them those that it strikes whatever they name: they list all
+    The rest is what the interception reads: before_ms and after_ms (delays), closes_before, function, spoils (what
+    becomes of the answer), next_error and take_error.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        kind: str,
+        apis: frozenset[str] | None,
+        *,
+        told: str = "",
+        n: int | None = None,
+        client_id: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        node: int | None = None,
+        errors: Sequence[ErrorCode] = (),
+        function: Controls | None = None,
+        before_ms: int = 0,
+        after_ms: int = 0,
+        closes_before: bool = False,
+        spoils: Callable[[BrokerCore, Any, Any], None] | None = None,
+        lists: Sequence[str] = (),
+    ) -> None:
+        if n is not None and n < 1:
+            raise ValueError(f"a fault that strikes {n} times is none")
+        if partition is not None and topic is None:
+            raise ValueError(f"partition {partition} of which topic?")
+        self.kind, self.apis, self.n = kind, apis, n
+        self.lists = frozenset(lists)
+        self.client_id, self.group, self.transactional_id = client_id, group, transactional_id
+        self.topic, self.partition, self.node = topic, partition, node
+        self.function, self.closes_before, self.spoils = function, closes_before, spoils
+        self.before_ms, self.after_ms = before_ms, after_ms
+        self.hits = 0
+        self.is_active = True
+        self._owner = owner
+        self._told = told
+        self._error = errors[0] if len(errors) == 1 else ErrorCode.NONE
+        self._errors = deque(errors) if len(errors) > 1 else None
+        self._struck = threading.Condition()
+
+    def __repr__(self) -> str:
+        apis = ["every API"] if self.apis is None else [", ".join(sorted(self.apis))] if self.apis else []
+        of = "".join(
+            f" {name}={value!r}"
+            for name in ("client_id", "group", "transactional_id", "topic", "partition", "node")
+            if (value := getattr(self, name)) is not None
+        )
+        what = " ".join(apis + ([self._told] if self._told else []))
+        often = "once" if self.hits == 1 and self.n is None else f"{self.hits} times"
+        limit = "" if self.n is None else f"{self.hits} of {self.n} times"
+        over = "" if self.is_active else ", over"
+        return f"<fault {self.kind}{': ' if what else ''}{what}{of}, struck {limit or often}{over}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """End it; when it is over already nothing happens."""
+        self._owner.remove(self)
+
+    def wait(self, hits: int = 1, timeout: float = _WAIT_SECONDS) -> None:
+        """Return when it has struck so often; TimeoutError after `timeout` seconds of real time."""
+        with self._struck:
+            if not self._struck.wait_for(lambda: self.hits >= hits, timeout):
+                raise TimeoutError(f"after {timeout:g} s {self!r}")
+
+    # -- in the broker's thread
+
+    @property
+    def decides(self) -> bool:
+        """Whether it gives an answer in the place of the broker's."""
+        return self.function is not None or self._errors is not None or self._error is not ErrorCode.NONE
+
+    @property
+    def next_error(self) -> ErrorCode:
+        """The error that it would put into the next answer."""
+        return self._errors[0] if self._errors else self._error
+
+    def concerns(self, call: Call) -> bool:
+        """Whether a request is one of those that it may strike."""
+        if not self.is_active or (self.client_id is not None and self.client_id != call.client_id):
+            return False
+        if self.node is not None and self.node != call.node:
+            return False
+        if call.api in self.lists:
+            return True
+        if self.group is not None and self.group not in call.groups:
+            return False
+        if self.transactional_id is not None and self.transactional_id not in call.transactional_ids:
+            return False
+        if self.topic is None or call.names_all_topics:
+            return True
+        return any(
+            self.wants(topic, self.partition or 0 if index < 0 else index) for topic, index in call.places
+        )
+
+    def wants(self, topic: str, partition: int) -> bool:
+        """Whether it strikes a partition; of partition -1, whether it strikes a topic as such."""
+        return self.topic in (None, topic) and self.partition in (None, partition)
+
+    def wants_key(self, key: str) -> bool:
+        """Whether it strikes a group or a transactional id."""
+        return key in (self.group, self.transactional_id)
+
+    def strike(self) -> bool:
+        """Count a hit; False when it is over already."""
+        if not self.is_active:
+            return False
+        self._count()
+        if self.n is not None and self.hits >= self.n:
+            self._owner.end(self)
+        return True
+
+    def _count(self) -> None:
+        with self._struck:
+            self.hits += 1
+            self._struck.notify_all()
+
+    def take_error(self) -> ErrorCode:
+        """Return the error for a request, and count it; NONE when it is to be served."""
+        if self._errors is None:
+            return self._error if self.strike() else ErrorCode.NONE
+        if not self._errors:
+            return ErrorCode.NONE
+        error = self._errors.popleft()
+        if error:
+            self.strike()
+        if not self._errors:
+            self._owner.end(self)
+        return error
+
+
+class WithheldVersions(Fault):
+    """A fault that is a shorter table of APIs.
+
+    narrow  (row) -> what is left of it
+    """
+
+    def __init__(
+        self, owner: Owner, told: str, narrow: Callable[[Api], Api | None], *, keeps_features: bool, apis: Any
+    ) -> None:
+        super().__init__(owner, "withhold", apis, told=told)
+        self.narrow = narrow
+        self.keeps_features = keeps_features
+
+    def concerns(self, call: Call) -> bool:
+        """Count who asks what there is."""
+        if call.api == "ApiVersions":
+            self.strike()
+        return False

@@ -1,0 +1,396 @@
+"""How faults get between a broker and its requests: other rows in its table of APIs, as long as there are faults.
+
+A row whose API a fault concerns is replaced by one with the same versions and a handler that asks the faults first.
+So a broker without faults runs not one instruction more, and with them only the requests of those APIs do. An answer
+goes through the hands of a fault by a `Held` context, which stands in for the request while its own waits in the
+order of its connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.broker.api.table import Api, Route
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.connection import Parts
+from kafka_offsets.testing.faults import partial_errors
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.faults.fault import Fault
+
+_FETCH, _PRODUCE = 1, 0
+
+InLoop = Callable[[Callable[[], None]], None]
+"""Have a function called in the broker's thread, behind which its turn ends."""
+
+Answer = Callable[[Any], None]
+"""Called with a response, or with the bytes of one that came encoded."""
+
+_OF_SESSIONS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+"""Errors of a Fetch as a whole; all others stand at its partitions."""
+
+logger = new_logger(__name__)
+
+
+class Call:
+    """One request of a client, as a fault sees it.
+
+    api, version  such as "OffsetCommit" and 8
+    client_id     as the client calls itself, client_host its address
+    node          the broker that it came to
+    request       decoded
+    """
+
+    def __init__(self, core: BrokerCore, api: Api, context: RequestContext) -> None:
+        self.api = api.name
+        self.version = context.api_version
+        self.client_id = context.client_id
+        self.client_host = context.client_host.removeprefix("/")
+        self.request = context.request
+        self._core, self._row = core, api
+        owner = context.connection.owner
+        self.node = core.broker_ids[owner.listener] if isinstance(owner, Peer) else None
+
+    def __repr__(self) -> str:
+        return f"<{self.api} v{self.version} of {self.client_id!r}: {self.request}>"
+
+    @property
+    def groups(self) -> set[str]:
+        """The groups that the request names."""
+        one = getattr(self.request, "group_id", None)
+        if self.api == "FindCoordinator":
+            return set(self._coordinator_keys(0))
+        if self.api == "DescribeTransactions":
+            return set()
+        return {*partial_errors.keys(self._row, self.request), *([one] if one else [])}
+
+    @property
+    def transactional_ids(self) -> set[str]:
+        """The transactional ids that the request names."""
+        if self.api == "FindCoordinator":
+            return set(self._coordinator_keys(1))
+        request = self.request
+        if self.api == "DescribeTransactions":
+            return set(request.transactional_ids)
+        return partial_errors.transactional_ids(request)
+
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """The (topic, partition) that the request names, partition -1 where it names a topic alone."""
+        named = set(partial_errors.places(self._core, self.request))
+        if self.api == "Fetch":
+            named.update(self._core.fetch_sessions.places(self.request.session_id))
+        return named
+
+    @property
+    def names_all_topics(self) -> bool:
+        """Whether the request asks about every topic there is, or every offset of a group, and names none."""
+        request = self.request
+        if self.api == "Metadata":
+            return request.topics is None or (self.version == 0 and not request.topics)
+        if self.api == "OffsetFetch":
+            asking = request.groups or [request]
+            return any(each.topics is None for each in asking)
+        return False
+
+    def _coordinator_keys(self, key_type: int) -> list[str]:
+        request = self.request
+        if request.key_type != key_type:
+            return []
+        return list(request.coordinator_keys) or [request.key]
+
+
+class Interception:
+    """The handler of one API while faults concern it.
+
+    faults  those of the broker, in the order in which they came
+    """
+
+    def __init__(self, api: Api, faults: Sequence[Fault], in_loop: InLoop) -> None:
+        self._api = api
+        self._faults = faults
+        self._in_loop = in_loop
+
+    def row(self) -> Api:
+        """Return the row that stands in for the API's own."""
+        return replace(self._api, route=Route.BROKER, handle=self._handle)
+
+    def _handle(self, core: BrokerCore, request: Any, context: RequestContext, now: Now) -> Any:
+        call = Call(core, self._api, context)
+        struck = [fault for fault in self._faults if fault.concerns(call)]
+        if not struck:
+            return decide(core, self._api, request, context, now)
+        _Struck(core, self._api, context, call, struck, self._in_loop).begin(now)
+        return None
+
+
+def decide(core: BrokerCore, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
+    """Have a request decided by its API's own handler; return the response, or None when it comes later."""
+    if api.route is Route.GROUP:
+        core.decide_in_shard(api, request, context, now)
+        return None
+    return api.handle(core, request, context, now)
+
+
+class _Struck:
+    """One request that faults concern, on its way."""
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        api: Api,
+        context: RequestContext,
+        call: Call,
+        faults: list[Fault],
+        in_loop: InLoop,
+    ) -> None:
+        self._core, self._api, self._context = core, api, context
+        self._call, self._faults, self._in_loop = call, faults, in_loop
+
+    def begin(self, now: Now) -> None:
+        """Wait for as long as faults say, then go on."""
+        delay_ms = sum(fault.before_ms for fault in self._faults if fault.before_ms and fault.strike())
+        if delay_ms:
+            self._core.at(now.mono_ms + delay_ms, lambda then: self._resume(partial(self._decide, then)))
+        else:
+            self._decide(now)
+
+    def _resume(self, step: Callable[[], None]) -> None:
+        """Go on with a request that has waited; what goes wrong is answered, as the core does for every request."""
+        if self._context.connection.closing:
+            return
+        where = f"{self._context.connection.peer}: {self._api.name} v{self._context.api_version}"
+        try:
+            step()
+        except StorageError as error:
+            logger.error("%s: %s", where, error)
+            self._core.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
+        except Exception:
+            logger.exception("%s failed", where)
+            self._core.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _decide(self, now: Now) -> None:
+        for fault in self._faults:
+            if fault.closes_before and fault.strike():
+                self._core.close_connection(self._context.connection)
+                return
+        self._decide_by(
+            [fault for fault in self._faults if fault.decides], self._context.request, self._answer, now
+        )
+
+    def _decide_by(self, faults: list[Fault], request: Any, answer: Answer, now: Now) -> None:
+        """Let the first fault decide what it strikes of a request, and the others the rest of it."""
+        if not faults:
+            self._decide_really(request, answer, now)
+            return
+        fault, *others = faults
+        if fault.function is not None:
+            verdict = fault.function(self._call) if fault.strike() else None
+            self._take_verdict(verdict, others, request, answer, now)
+        elif self._api.key == _FETCH and fault.next_error not in _OF_SESSIONS:
+            self._decide_fetch([each for each in faults if each.function is None], answer, now)
+        elif error := fault.take_error():
+            self._refuse(fault, error, others, request, answer, now)
+        else:
+            self._decide_by(others, request, answer, now)
+
+    def _refuse(
+        self, fault: Fault, error: ErrorCode, others: list[Fault], request: Any, answer: Answer, now: Now
+    ) -> None:
+        by_partition = fault.topic is not None
+        if by_partition and self._api.name in partial_errors.MARKED:
+
+            def mark(response: Any) -> None:
+                partial_errors.mark(self._core, response, fault.wants, fault.group, error)
+                answer(response)
+
+            self._decide_by(others, request, mark, now)
+            return
+        split, join = self._split(fault, request)
+        if self._api.key == _PRODUCE and request.acks == 0:
+            self._refuse_unanswered(others, split.rest, now)
+            return
+        refused = partial_errors.fail(
+            self._api, split.struck, error, self._context.api_version, by_partition=by_partition
+        )
+        if split.rest is None:
+            answer(refused)
+        else:
+            self._decide_by(
+                others, split.rest, lambda response: answer(join(request, refused, response)), now
+            )
+
+    def _split(
+        self, fault: Fault, request: Any
+    ) -> tuple[partial_errors.Split, Callable[[Any, Any, Any], Any]]:
+        """Return what of a request is struck and what is not, and how their answers are put together."""
+        api = self._api
+        by_key = fault.group is not None or fault.transactional_id is not None
+        if by_key and partial_errors.keys(api, request):
+            return partial_errors.split_by_key(api, request, fault.wants_key), partial(
+                partial_errors.join_by_key, api
+            )
+        if fault.topic is not None and api.name in partial_errors.SPLIT_BY_PARTITION:
+            return partial_errors.split_by_partition(
+                self._core, request, fault.wants
+            ), partial_errors.join_by_partition
+        return partial_errors.Split(request, None), lambda request, refused, response: refused
+
+    def _refuse_unanswered(self, others: list[Fault], rest: Any, now: Now) -> None:
+        """Close the connection of a producer that wants no answers: so a broker tells it of an error."""
+        if rest is not None:
+            self._decide_by(others, rest, lambda _: None, now)
+        self._core.reply_encoded(self._context, b"")
+        self._core.close_connection(self._context.connection)
+
+    def _decide_fetch(self, faults: list[Fault], answer: Answer, now: Now) -> None:
+        """Let fetch itself refuse partitions: it knows which of them are news to a session."""
+        errors: dict[Fault, ErrorCode] = {}
+
+        def refuses(topic: str, partition: int) -> ErrorCode:
+            for fault in faults:
+                if fault.wants(topic, partition):
+                    error = errors[fault] if fault in errors else fault.take_error()
+                    errors[fault] = error
+                    if error:
+                        return error
+            return ErrorCode.NONE
+
+        held = self._held(self._context.request, answer)
+        response = self._api.handle(self._core, self._context.request, held, now, refuses)
+        if response is not None:
+            held.hand_over(response)
+
+    def _held(self, request: Any, answer: Answer) -> Held:
+        def take(response: Any) -> None:
+            if response is request and self._api.echoed:  # which says that all of it is done
+                response = self._api.fail(request, ErrorCode.NONE, self._context.api_version)
+            answer(response)
+
+        return Held(self._context, request, take)
+
+    def _decide_really(self, request: Any, answer: Answer, now: Now) -> None:
+        held = self._held(request, answer)
+        response = decide(self._core, self._api, request, held, now)
+        if response is not None:
+            held.hand_over(response)
+
+    # -- what a function of the user's says
+
+    def _take_verdict(
+        self, verdict: Any, others: list[Fault], request: Any, answer: Answer, now: Now
+    ) -> None:
+        api = self._api
+        if verdict is None:
+            self._decide_by(others, request, answer, now)
+        elif isinstance(verdict, Future):
+            self._wait_for(verdict, others, request, answer)
+        elif isinstance(verdict, ConnectionError):
+            self._core.close_connection(self._context.connection)
+        elif isinstance(verdict, BaseException):
+            raise verdict
+        elif isinstance(verdict, ErrorCode):
+            answer(api.fail(request, verdict, self._context.api_version))
+        elif isinstance(verdict, api.response):
+            answer(verdict)
+        else:
+            raise TypeError(
+                f"what controls {api.name} returned {verdict!r}, which is not a {api.response.SCHEMA.name}, an"
+                " ErrorCode, an exception, a Future or None"
+            )
+
+    def _wait_for(self, future: Future[Any], others: list[Fault], request: Any, answer: Answer) -> None:
+        """Go on when the future has a result, in whatever thread it gets it."""
+
+        def go_on() -> None:
+            verdict = future.exception() or future.result()
+            self._take_verdict(verdict, others, request, answer, self._core.clock.now())
+
+        future.add_done_callback(lambda _: self._in_loop(partial(self._resume, go_on)))
+
+    # -- what becomes of the answer
+
+    def _answer(self, answer: Any) -> None:
+        """Send an answer, or do with it what a fault says."""
+        now = self._core.clock.now()
+        delay_ms = 0
+        spoils = None
+        for fault in self._faults:
+            if fault.after_ms and fault.strike():
+                delay_ms += fault.after_ms
+            elif fault.spoils is not None and spoils is None and fault.strike():
+                spoils = fault.spoils
+        send = spoils or pass_on
+        if delay_ms:
+            self._core.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
+        else:
+            send(self._core, self._context, answer)
+
+
+def pass_on(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+    """Let an answer go that somebody has held: a response, or the bytes of one that came encoded."""
+    if context.connection.closing:
+        return
+    if isinstance(answer, (bytes, Parts)):
+        core.reply_encoded(context, answer)
+    else:
+        core.reply(context, answer)
+
+
+def withhold_answer(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+    """Never answer: the connection stays open, and nothing more comes over it, as when a network swallows packets."""
+
+
+def close_instead(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+    """Close the connection when the request is done, without the answer."""
+    if not context.connection.closing:
+        core.close_connection(context.connection)
+
+
+def send_half(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+    """Send the first half of the answer's bytes and close the connection."""
+    pass_on(core, context, answer)
+    if context.answer is None:
+        return
+    whole = context.answer
+    if isinstance(whole, Parts):
+        whole = b"".join(whole.pieces)
+    context.answer = bytes(whole[: max(len(whole) // 2, 1)])
+    core.close_connection(context.connection)
+
+
+def telling_its_own(row: Api) -> Api:
+    """Return the row of ApiVersions that answers a version it does not serve with those that it does (KIP-511)."""
+
+    def fail(request: Any, error: ErrorCode, api_version: int) -> Any:
+        response: Any = row.fail(request, error, api_version)
+        for each in response.api_keys:
+            each.min_version, each.max_version = row.versions
+        return response
+
+    return replace(row, fail=fail)
+
+
+def featureless(row: Api) -> Api:
+    """Return the row of ApiVersions for a release that knows no features of transactions and groups."""
+
+    def handle(core: BrokerCore, request: Any, context: RequestContext, now: Now) -> Any:
+        response = row.handle(core, request, context, now)
+        response.supported_features, response.finalized_features = [], []
+        response.finalized_features_epoch = -1
+        return response
+
+    return replace(row, handle=handle)

@@ -33,7 +33,7 @@ from kafka_offsets.broker.coordination.transactions import TransactionCoordinato
 from kafka_offsets.broker.durability import Durability, Sync, sync_inline
 from kafka_offsets.broker.idle_connections import IdleConnections
 from kafka_offsets.broker.metrics import Metrics
-from kafka_offsets.broker.partition.log_cleaner import Maintenance, adopted_configs, offsets_topic_configs
+from kafka_offsets.broker.partition.log_cleaner import LogCleaner, adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.partition.log_opener import LogOpener
 from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.broker.partition.recovery_points import RecoveryPoints
@@ -80,7 +80,7 @@ _PRODUCE = 0
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
-Standing = Callable[[int, Deadline, bool], None]
+RealTimeFallback = Callable[[int, Deadline, bool], None]
 """(ms, deadline, whether it is a pause in work): told of what must not wait for a clock that stands still."""
 
 logger = new_logger(__name__)
@@ -111,8 +111,8 @@ class BrokerCore:
         self.apis: Apis = served_apis(config.profile)
         self.sync = sync
         self.background = background
-        self.standing: Standing | None = None
-        self.stretched: Callable[[int], int] | None = None
+        self.real_time_fallback: RealTimeFallback | None = None
+        self.scaled_interval: Callable[[int], int] | None = None
         self._deadlines = Deadlines()
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
@@ -153,9 +153,9 @@ class BrokerCore:
         self.loader = ShardLoader(self)
         self.transactions = TransactionCoordinator(self)
         self.last_request_ms = 0
-        self.maintenance = Maintenance(self)
+        self.log_cleaner = LogCleaner(self)
         self.recovery_points = RecoveryPoints(self)
-        self.maintenance.on_cleaned.append(self._on_cleaned)
+        self.log_cleaner.on_cleaned.append(self._on_cleaned)
         try:
             left = self._load_groups()
             self.transactions.start()
@@ -187,7 +187,7 @@ class BrokerCore:
 
     def on_loaded(self) -> None:
         """Note that every shard is loaded: logs are cleaned from now on, and not while they are read as a whole."""
-        self.maintenance.start()
+        self.log_cleaner.start()
         self.opener.start(self.clock.now())
 
     def touch(self, hosted: HostedShard) -> None:
@@ -312,7 +312,7 @@ class BrokerCore:
         """Write what is decided, close all files and give the data directory free; nothing is due any more."""
         self.sync, self.background = sync_inline, run_inline
         self.loader.abandon()
-        self.maintenance.stop()
+        self.log_cleaner.stop()
         self.recovery_points.stop()
         try:
             self.end_turn()
@@ -333,24 +333,24 @@ class BrokerCore:
     def pause(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call back between two steps of work: nothing in it depends on how much time has passed.
 
-        When the clock is moved by hand this passes in the machine's time as well, as does `patience`.
+        When the clock is moved by hand this passes in the machine's time as well, as does `client_timeout`.
         """
         deadline = self._deadlines.add(self.clock.now().mono_ms + ms, callback)
-        if self.standing is not None:
-            self.standing(ms, deadline, True)
+        if self.real_time_fallback is not None:
+            self.real_time_fallback(ms, deadline, True)
         return deadline
 
     def after_interval(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call back at the end of an interval at which something is looked for; the callback asks for the next one."""
-        if self.stretched is not None:
-            ms = self.stretched(ms)
+        if self.scaled_interval is not None:
+            ms = self.scaled_interval(ms)
         return self._deadlines.add(self.clock.now().mono_ms + ms, callback)
 
-    def patience(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
+    def client_timeout(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call back when a client, or something to be tried again, has waited for as long as it will."""
         deadline = self._deadlines.add(self.clock.now().mono_ms + ms, callback)
-        if self.standing is not None:
-            self.standing(ms, deadline, False)
+        if self.real_time_fallback is not None:
+            self.real_time_fallback(ms, deadline, False)
         return deadline
 
     def reply(self, context: RequestContext, response: Any) -> None:
@@ -381,10 +381,10 @@ class BrokerCore:
     def _reply_otherwise(self, context: RequestContext, response: Any) -> None:
         """Take in a part of an answer, hand it to whoever holds it, or close a connection in place of one."""
         if isinstance(context, Part):
-            assert context.gather is not None
-            whole = context.gather.put(context.index, response)
+            assert context.aggregator is not None
+            whole = context.aggregator.put(context.index, response)
             if whole is not None:
-                self.reply(context.gather.context, whole)
+                self.reply(context.aggregator.context, whole)
         elif isinstance(context, Held):
             context.hand_over(response)
         elif isinstance(context, Closing) and not context.connection.closing:
@@ -393,8 +393,8 @@ class BrokerCore:
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
         """Answer a request with an error in place of the answer it was to have."""
         if isinstance(context, Part):
-            assert context.gather is not None
-            self.reply(context, context.gather.refuse(context.index, error))
+            assert context.aggregator is not None
+            self.reply(context, context.aggregator.refuse(context.index, error))
             return
         if isinstance(context, Closing):  # the rebalance goes on, whatever became of the records
             self.reply(context, None)

@@ -25,7 +25,7 @@ Steps = Generator[None, None, Response | None]
 logger = new_logger(__name__)
 
 
-def paced(
+def run_incrementally(
     core: BrokerCore, context: RequestContext, steps: Steps[Response], *, goes_on: bool = False
 ) -> Response | None:
     """Take the first step now and the others by and by; return the response if that was all of them.
@@ -47,7 +47,7 @@ def _go_on(core: BrokerCore, context: RequestContext, steps: Steps[Response], go
         steps.close()
         return
     try:
-        response = paced(core, context, steps, goes_on=goes_on)
+        response = run_incrementally(core, context, steps, goes_on=goes_on)
     except StorageError as error:
         logger.error("a request of API %d: %s", context.api_key, error)
         core.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -8,7 +8,7 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 
 
-class Gather:
+class ReplyAggregator:
     """Collects the parts of an answer.
 
     context  of the whole request
@@ -41,7 +41,7 @@ class Gather:
             whole.client_id,
             whole.client_host,
             whole.request,
-            gather=self,
+            aggregator=self,
             index=index,
         )
 
@@ -56,5 +56,5 @@ class Gather:
 class Part(RequestContext):
     """The context of one part of a request."""
 
-    gather: Gather | None = None
+    aggregator: ReplyAggregator | None = None
     index: int = 0

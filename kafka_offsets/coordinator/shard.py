@@ -89,7 +89,7 @@ class Shard:
                    set by whoever appends the records
     group_settings  by group, of those that have settings of their own; set by whoever makes the shard
     meters         what is counted, of all shards together
-    leaving        groups that are deleted or have changed their kind, as far as readers still see them
+    retiring       groups that are deleted or have changed their kind, as far as readers still see them
     resolving      consumer groups whose regular expressions are being resolved, in the order of their turns
     pending        producer id -> the offsets of its open transaction
     ended          producer id -> what to call when its open transaction has taken effect or was dropped; once
@@ -114,7 +114,7 @@ class Shard:
         self.latest_record: Callable[[bytes], Record | None] = lambda key: None
         self.meters = Meters() if meters is None else meters
         self.groups: dict[str, Group] = {}
-        self.leaving: dict[str, Group] = {}
+        self.retiring: dict[str, Group] = {}
         self.resolving: dict[str, None] = {}
         self.offsets = OffsetTable()
         self.timers = Timers()
@@ -138,12 +138,12 @@ class Shard:
         group = self.groups.get(group_id)
         if group is not None and group.is_known:
             return group
-        return self.leaving.get(group_id)
+        return self.retiring.get(group_id)
 
-    def let_go(self, group: Group) -> None:
+    def retire(self, group: Group) -> None:
         """Note that a group goes, or gives way to one of the other kind: readers see it until the log says so."""
         if group.is_known:
-            self.leaving[group.group_id] = group
+            self.retiring[group.group_id] = group
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -184,7 +184,7 @@ class Shard:
             return consumer_heartbeat.on_timer(self, group, timer, now)
         return rebalance.on_timer(self, timer, now)
 
-    def tell_later(self, replies: list[Reply]) -> None:
+    def reply_later(self, replies: list[Reply]) -> None:
         """Let answers go with the next tick, which is due at once."""
         if replies:
             self._left_over += replies
@@ -222,15 +222,15 @@ class Shard:
             consumer_records.parse_value(parsed.type, value)
             if not isinstance(group, ConsumerGroup) and self.is_loading:
                 group = self.groups[parsed.group] = ConsumerGroup(parsed.group)
-            old = self.leaving.get(parsed.group)
+            old = self.retiring.get(parsed.group)
             for each in (group, old):
                 if isinstance(each, ConsumerGroup):
                     each.replay(key, value)
             return
         is_gone = parsed.type == consumer_records.EPOCH
         if is_gone:
-            self.leaving.pop(parsed.group, None)
-        elif isinstance(old := self.leaving.get(parsed.group), ConsumerGroup):
+            self.retiring.pop(parsed.group, None)
+        elif isinstance(old := self.retiring.get(parsed.group), ConsumerGroup):
             old.replay(key, None)
         if isinstance(group, ConsumerGroup):
             group.replay(key, None)

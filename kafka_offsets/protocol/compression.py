@@ -30,7 +30,7 @@ class Compression(IntEnum):
 COMPRESSION_MASK = 0x07
 
 
-class SwellsError(ProtocolError):
+class DecompressionLimitError(ProtocolError):
     """Compressed records hold more than whoever reads them allows."""
 
 
@@ -118,8 +118,8 @@ def _decompress_frames(
         size = min(4 * size, max_bytes)
 
 
-def _too_large(max_bytes: int) -> SwellsError:
-    return SwellsError(f"compressed records swell beyond {max_bytes} bytes")
+def _too_large(max_bytes: int) -> DecompressionLimitError:
+    return DecompressionLimitError(f"compressed records swell beyond {max_bytes} bytes")
 
 
 # snappy, as the Java client frames it (C clients write one raw block without a frame):

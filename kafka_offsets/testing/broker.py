@@ -15,7 +15,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network import server as embedded
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.socket_writer import Transport, Writer
-from kafka_offsets.broker.partition.partitions import NotOpenYetError
+from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
@@ -247,7 +247,7 @@ class Broker(embedded.Broker):
         """Return what a function gives in the broker's thread, once the logs that it looks into are open."""
         try:
             return self._call(lambda server: look(server.core))
-        except NotOpenYetError:
+        except LogLoadingError:
             event = Event("all these logs are open", lambda core: (look(core),), lambda _: "they are")
             (found,) = self.wait_for(event, _OPENING_SECONDS)
             return cast("T", found)
@@ -404,14 +404,14 @@ class Server(embedded.Server):
         self._watched.pop(future, None)
         try:
             return event.tell(self.core)
-        except NotOpenYetError as error:
+        except LogLoadingError as error:
             return f"not known: {error}"
 
     def _look(self) -> None:
         for future, event in list(self._watched.items()):
             try:
                 found = event.look(self.core)
-            except NotOpenYetError:
+            except LogLoadingError:
                 continue  # another turn ends when it is open
             except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
                 del self._watched[future]
@@ -569,7 +569,7 @@ def _open(core: BrokerCore, topic: str, indexes: Iterable[int]) -> None:
     for index in indexes:
         try:
             core.topics.partition(topic, index)
-        except NotOpenYetError:
+        except LogLoadingError:
             raise
         except StorageError:
             continue

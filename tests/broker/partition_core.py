@@ -67,7 +67,7 @@ class PartitionCore:
         self._deadlines.append(Deadline(due_ms, callback))
         return self._deadlines[-1]
 
-    def patience(self, ms: int, callback: Any) -> Deadline:
+    def client_timeout(self, ms: int, callback: Any) -> Deadline:
         """Call back after `ms`."""
         return self.at(self.clock.now().mono_ms + ms, callback)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_offsets.broker.network import switch_interval as module
-from kafka_offsets.broker.network.switch_interval import INTERVAL_S, giving_way
+from kafka_offsets.broker.network.switch_interval import INTERVAL_S, switch_interval
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,11 @@ def test_the_interval_is_short_until_the_last_work_has_ended() -> None:
         begun.set()
         assert may_end.wait(10)
 
-    other = threading.Thread(target=giving_way, args=(first,))
+    other = threading.Thread(target=switch_interval, args=(first,))
     other.start()
     assert begun.wait(10)
     seen = []
-    giving_way(lambda: seen.append(sys.getswitchinterval()))
+    switch_interval(lambda: seen.append(sys.getswitchinterval()))
     assert [*seen, sys.getswitchinterval()] == pytest.approx([INTERVAL_S, INTERVAL_S])
     may_end.set()
     other.join()
@@ -42,5 +42,5 @@ def test_the_interval_is_short_until_the_last_work_has_ended() -> None:
 def test_work_that_fails_ends_as_well() -> None:
     usual = sys.getswitchinterval()
     with pytest.raises(ZeroDivisionError):
-        giving_way(lambda: [1 // 0])  # type: ignore[arg-type]
+        switch_interval(lambda: [1 // 0])  # type: ignore[arg-type]
     assert sys.getswitchinterval() == pytest.approx(usual)

@@ -155,7 +155,7 @@ def test_between_two_steps_every_request_is_served(core: BrokerCore) -> None:
     partition = offsets_log(core)
     ended: list[Exception | None] = []
     for _ in range(ROUNDS):
-        while not core.maintenance.compact(
+        while not core.log_cleaner.compact(
             partition, core.clock.now(), ended=lambda partition, error, progress: ended.append(error)
         ):
             advance(core, 7, 7)  # the broker's own cleaner is at it
@@ -245,7 +245,7 @@ def test_a_broker_stops_in_the_midst_of_a_compaction(tmp_path: Path) -> None:
         core = make_core(files, **SMALL)
         core.create_topic("orders", 10, {})
         last = commit_many(CoreClient(core), 20)
-        core.maintenance.compact(offsets_log(core), core.clock.now(), ended=lambda *_: None)
+        core.log_cleaner.compact(offsets_log(core), core.clock.now(), ended=lambda *_: None)
         advance(core, steps // 10, 1)
         core.close()
         core = make_core(files, **SMALL)
@@ -292,7 +292,7 @@ def test_the_world_may_change_while_a_worker_waits_for_the_disk(change: str) -> 
             partition.delete_records_before(partition.log.segments[-1].base_offset)
             expected = table(partition.log)
         elif change == "stopped":
-            core.maintenance.stop()
+            core.log_cleaner.stop()
         while work.waiting:
             work.go_on()
             advance(core, 300)
@@ -456,7 +456,7 @@ def test_a_step_that_fails_unexpectedly_is_told_and_the_cleaner_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(Compaction, "steps", failing)
         partition, now = offsets_log(core), core.clock.now()
-        assert core.maintenance.compact(partition, now, ended=lambda *what: told.append(what))
+        assert core.log_cleaner.compact(partition, now, ended=lambda *what: told.append(what))
         advance(core, 5000)
         assert told == [(partition, failure, None)]
     size = offsets_log(core).log.size

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kafka_offsets.broker.partition import producer_recovery
-from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
@@ -55,7 +55,7 @@ def test_a_long_log_is_read_in_steps_and_whoever_asks_meanwhile_is_told_so() -> 
     steps = 0
     for _ in range(2):
         with pytest.raises(
-            NotOpenYetError, match=f"{OFFSETS_TOPIC}-0: the log is being read for its producers"
+            LogLoadingError, match=f"{OFFSETS_TOPIC}-0: the log is being read for its producers"
         ):
             assert partition.last_stable_offset
     assert waiting == [partition], "one reading"
@@ -72,7 +72,7 @@ def test_what_is_appended_and_compacted_meanwhile_is_in_what_is_known(rng: rando
         waiting: list[Partition] = []
         log, has_open = long_log(), True
         partition = partition_of(log, waiting)
-        with pytest.raises(NotOpenYetError):
+        with pytest.raises(LogLoadingError):
             partition.producers.dumps()
         for _ in range(rng.randrange(1, 20)):
             if partition.read_on():
@@ -95,7 +95,7 @@ def test_a_reading_begins_anew_when_the_log_is_compacted() -> None:
     log = long_log()
     reading = producer_recovery.ProducerReading(log, None)
     partition = partition_of(log, [])
-    with pytest.raises(NotOpenYetError):
+    with pytest.raises(LogLoadingError):
         partition.producers.dumps()
     assert not partition.read_on()
     partition.note_cleaned()
@@ -111,7 +111,7 @@ def test_a_damaged_marker_is_told_to_whoever_asks_until_the_log_is_compacted() -
     log.append(encode_batch([(b"\0\0\0", b"", (), 0)], producer_id=PRODUCER_ID, producer_epoch=0, transactional=True,
                             control=True))  # fmt: skip
     partition = partition_of(log, [])
-    with pytest.raises(NotOpenYetError):
+    with pytest.raises(LogLoadingError):
         partition.producers.dumps()
     while not partition.read_on():
         pass
@@ -119,7 +119,7 @@ def test_a_damaged_marker_is_told_to_whoever_asks_until_the_log_is_compacted() -
         with pytest.raises(StorageError, match="damaged transaction marker"):
             partition.producers.dumps()
     partition.note_cleaned()
-    with pytest.raises(NotOpenYetError):
+    with pytest.raises(LogLoadingError):
         partition.producers.dumps()
 
 
@@ -127,7 +127,7 @@ def test_a_log_that_has_grown_much_since_is_read_on_from_there() -> None:
     waiting: list[Partition] = []
     log = long_log()
     partition = partition_of(log, waiting)
-    with pytest.raises(NotOpenYetError):
+    with pytest.raises(LogLoadingError):
         partition.producers.dumps()
     while not partition.read_on():
         pass
@@ -137,7 +137,7 @@ def test_a_log_that_has_grown_much_since_is_read_on_from_there() -> None:
     for _ in range(9):
         put(log, (b"k", b"v"))
     assert not partition.knows_producers
-    with pytest.raises(NotOpenYetError):
+    with pytest.raises(LogLoadingError):
         partition.producers.dumps()
     assert len(waiting) == 2
     while not partition.read_on():

@@ -152,8 +152,8 @@ def test_numbers_in_more_bytes_than_they_need_are_read_as_what_they_are() -> Non
 def test_records_of_one_size_are_passed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = bytes(encode_batch([(None, b"x" * 1000, (), 1000 + n // 40) for n in range(100)]))
     runs = []
-    alike = record_scan._alike
-    monkeypatch.setattr(record_scan, "_alike", lambda *given: runs.append(alike(*given)) or runs[-1])
+    alike = record_scan._uniform_run
+    monkeypatch.setattr(record_scan, "_uniform_run", lambda *given: runs.append(alike(*given)) or runs[-1])
     assert outcome(batch, 100, scan, (-5, 5, False)) == ((0, 2), [])
     assert [run for run, _, _ in runs] == [62, 34]
 

@@ -72,7 +72,7 @@ def test_a_group_whose_first_record_the_log_refuses_was_never_there() -> None:
     of.fail_log()
     assert refused.error == ErrorCode.NOT_COORDINATOR
     assert seen(of) == NOTHING
-    assert of.shard.leaving == {}
+    assert of.shard.retiring == {}
 
 
 def test_a_classic_group_is_not_found_until_its_first_record_is_durable() -> None:
@@ -120,7 +120,7 @@ def test_a_deleted_group_is_seen_until_its_tombstone_is_durable(kind: str, refus
         of.sync_log()
         assert again.error == NOT_FOUND
         assert seen(of) == NOTHING
-    assert of.shard.leaving == {}
+    assert of.shard.retiring == {}
 
 
 def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it() -> None:
@@ -135,7 +135,7 @@ def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it(
     assert seen(of) == ([("consumer", "Empty")], "Dead", "Empty")
     of.sync_log()
     assert seen(of) == NOTHING
-    assert of.shard.leaving == {}
+    assert of.shard.retiring == {}
 
 
 def test_a_group_made_anew_behind_its_deletion_shows_the_old_one_then_nothing_then_the_new_one() -> None:
@@ -160,7 +160,7 @@ def test_a_group_deleted_before_its_first_record_was_durable_is_never_seen() -> 
     assert seen(of) == NOTHING
     of.sync_log()
     assert seen(of) == NOTHING
-    assert of.shard.leaving == {}
+    assert of.shard.retiring == {}
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -179,7 +179,7 @@ def test_an_empty_group_that_gives_way_is_seen_as_it_was_until_the_other_kind_is
     else:
         of.sync_log()
         assert seen(of) == ([("consumer", "Stable")], "Dead", "Stable")
-    assert of.shard.leaving == {}
+    assert of.shard.retiring == {}
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -197,4 +197,4 @@ def test_an_empty_consumer_group_that_gives_way_is_seen_as_it_was(refused: bool)
     else:
         of.sync_log()
         assert seen(of) == ([("classic", "Empty")], "Empty", "-")
-    assert of.shard.leaving == {}
+    assert of.shard.retiring == {}

@@ -285,7 +285,7 @@ def _merged(
         first = next(iter(by_version))
         alike = [first]
         for other in list(by_version)[1:]:
-            if all(_alike([*alike, other], each) for each in _together(by_version, [*alike, other])):
+            if all(_uniform_run([*alike, other], each) for each in _together(by_version, [*alike, other])):
                 alike.append(other)
         label = _spans(alike)
         yield (
@@ -306,7 +306,7 @@ def _together(
     return zip_longest(*(by_version[version] for version in versions), fillvalue=("", "", ""))
 
 
-def _alike(versions: list[str], lines: tuple[tuple[str, str, str], ...]) -> bool:
+def _uniform_run(versions: list[str], lines: tuple[tuple[str, str, str], ...]) -> bool:
     """Whether lines are the same but for the version, which is the same or the situation's."""
     asked = [line[1] for line in lines]
     return len({(front, text) for front, _, text in lines}) == 1 and (

@@ -180,7 +180,7 @@ class Consumers(Membership):
         if new.has() != had and new.protocols is None:
             new.gives_up_by = (self.now + new.rebalance_ms, new.epoch) if new.state == GIVES_UP else None
         if before is not None and before is not group:
-            self.let_go(before)
+            self.retire(before)
         self.groups[group.id] = group
         if before is not group or (owner is not None and owner is not old) or group.record() != was:
             self._write(token, group.id, record=group.record())
@@ -303,7 +303,7 @@ class Consumers(Membership):
             token, version, client, group_id, member, instance, type_, protocols, session_ms, rebalance_ms
         )
         if empty is not None and self.groups.setdefault(group_id, empty) is not empty:
-            self.let_go(empty)
+            self.retire(empty)
 
     def _join_modern(self, token: Token, version: int, group: Modern, asking: Consumer, type_: str) -> Joined:
         assert asking.protocols is not None
@@ -467,7 +467,7 @@ class Consumers(Membership):
             holder = leaving[0].id if came is not None and member.id == came.id else member.id
             target = old.targets.get(holder, frozenset())
             member.assignment = self._encoded(target, member.metadata(group.protocol))
-        self.let_go(old)
+        self.retire(old)
         self.groups[old.id] = group
         self._write(token, group.id, record=group.record())
         if rebalances:

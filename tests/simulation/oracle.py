@@ -287,7 +287,7 @@ class Oracle(Consumers):
             return 69
         if group.state != EMPTY:
             return 68
-        self.let_go(group)
+        self.retire(group)
         del self.groups[group_id]
         self._write(token, group_id, [(key, None) for key in self._keys_of(group_id)], None)
         return 0
@@ -352,7 +352,7 @@ class Oracle(Consumers):
         for group_id in group_ids:
             if not self.is_left_over(group_id, keys):
                 return f"the group {group_id} went, {self.groups.get(group_id)}"
-            self.let_go(self.groups[group_id])
+            self.retire(self.groups[group_id])
             del self.groups[group_id]
         shard = self.shard_of(keys[0][0] if keys else group_ids[0])
         decision = Decision(None, [(key, None) for key in keys], [(group_id, None) for group_id in group_ids])
@@ -373,7 +373,7 @@ class Oracle(Consumers):
         group = self.groups.get(group_id)
         return group if group is not None and self.is_known(group) else self.leaving.get(group_id)
 
-    def let_go(self, group: Group | Modern) -> None:
+    def retire(self, group: Group | Modern) -> None:
         """It goes, or gives way to one of the other kind."""
         if self.is_known(group):
             self.leaving[group.id] = group

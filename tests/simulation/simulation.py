@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.simulation.observed import determined
 from tests.simulation.plan import Plan
-from tests.simulation.steps import Step, Stepper
+from tests.simulation.steps import Step, TimeDriver
 
 STEPS = 200
 WEIGHTS = {
@@ -85,7 +85,7 @@ def run(plan: Plan, steps: Sequence[Step], trace: Callable[[str], None] | None =
     at = -1
     with determined(plan.seed) as complaints:
         try:
-            world = Stepper(plan, complaints, trace)
+            world = TimeDriver(plan, complaints, trace)
             for step in steps:
                 at += 1
                 world.do(step)

@@ -23,7 +23,7 @@ class Calm(random.Random):
         return 0.5
 
 
-class Stepper(World):
+class TimeDriver(World):
     """A world that takes steps."""
 
     def do(self, step: Step) -> None:
@@ -170,7 +170,7 @@ class Stepper(World):
             assert partition is not None
             if len(partition.log.segments) > 1:
                 # How a round ends is seen in the log that it leaves: a replay of it is compared with the table.
-                self.core.maintenance.compact(partition, self.clock.now(), ended=lambda *_: None)
+                self.core.log_cleaner.compact(partition, self.clock.now(), ended=lambda *_: None)
         self.advance(r.choice([0, 3, 40]))
 
     def _do_snapshot(self, client: Client, r: random.Random, how: int) -> None:

@@ -518,8 +518,8 @@ class World:
 
     def _replied(self, context: Any, response: Any) -> None:
         if type(context) is Part:
-            assert context.gather is not None
-            self.oracle.took_effect((context.gather.context.correlation_id, context.index))
+            assert context.aggregator is not None
+            self.oracle.took_effect((context.aggregator.context.correlation_id, context.index))
             return
         number = context.correlation_id
         self.oracle.took_effect(number)

@@ -11,7 +11,7 @@ from kafka_offsets.storage.cleaner.compaction import Compaction, CompactionConfi
 from kafka_offsets.storage.files import Files, MemoryFile, MemoryFiles
 from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.opening import Name, Promise
+from kafka_offsets.storage.log.opening import DurabilityHint, Name
 from kafka_offsets.storage.log.summary import (
     SEGMENTS_SUMMARY,
     decode_summary,
@@ -215,7 +215,7 @@ def test_after_a_crash_no_segment_is_believed_that_ends_behind_the_recovery_poin
     for number, summary in enumerate(summarized):
         for synced, believed in ((summary.end_offset - 1, number), (summary.end_offset, number + 1)):
             names = [Name(segment.base_offset) for segment in log.segments]
-            found = summarized_segments(files, "t-0", names, Promise(None, synced), 200)
+            found = summarized_segments(files, "t-0", names, DurabilityHint(None, synced), 200)
             assert list(found) == [each.base_offset for each in summarized[:believed]]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.api.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
-from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -164,7 +164,9 @@ def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
         parked.missing += read_already
         partition.parked[parked] = room + read_already
     core.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
-    parked.deadline = core.patience(parked.request.max_wait_ms, lambda then: _answer(core, parked, then))
+    parked.deadline = core.client_timeout(
+        parked.request.max_wait_ms, lambda then: _answer(core, parked, then)
+    )
 
 
 def _most_bytes(core: BrokerCore, request: messages.FetchRequest) -> int:
@@ -316,7 +318,7 @@ class _Reader:
             partition = self.core.topics.partition_of(topic, asked.partition)
             assert partition is not None
             return self._read_log(partition, asked)
-        except NotOpenYetError:
+        except LogLoadingError:
             return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         except StorageError as error:
             self.core.topics.report(topic.name, asked.partition, error)

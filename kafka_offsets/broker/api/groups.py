@@ -11,8 +11,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.coordination.runtime import HostedShard
-from kafka_offsets.broker.incremental import Budget, Steps, paced
-from kafka_offsets.broker.reply_aggregator import Gather
+from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
+from kafka_offsets.broker.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
@@ -124,7 +124,7 @@ def offset_fetch(
     """
 
     def fetched(now: Now) -> messages.OffsetFetchResponse | None:
-        return paced(core, context, _fetched(core, request, context.api_version, now))
+        return run_incrementally(core, context, _fetched(core, request, context.api_version, now))
 
     if not request.require_stable:
         return fetched(now)
@@ -299,7 +299,7 @@ def describe_groups(
     core: BrokerCore, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeGroupsResponse | None:
     """Describe classic groups."""
-    return paced(core, context, _described_groups(core, request, context.api_version, now))
+    return run_incrementally(core, context, _described_groups(core, request, context.api_version, now))
 
 
 def _described_groups(
@@ -335,7 +335,7 @@ def consumer_group_describe(
     core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
 ) -> messages.ConsumerGroupDescribeResponse | None:
     """Describe consumer groups (KIP-848)."""
-    return paced(core, context, _described_consumer_groups(core, request, now))
+    return run_incrementally(core, context, _described_consumer_groups(core, request, now))
 
 
 def _described_consumer_groups(
@@ -371,7 +371,7 @@ def list_groups(
     core: BrokerCore, request: messages.ListGroupsRequest, context: RequestContext, now: Now
 ) -> messages.ListGroupsResponse | None:
     """List the groups of all shards, by state and type where asked."""
-    return paced(core, context, _listed_groups(core, request, context.api_version))
+    return run_incrementally(core, context, _listed_groups(core, request, context.api_version))
 
 
 def _listed_groups(
@@ -409,12 +409,12 @@ def delete_groups(
     def refused(index: int, error: ErrorCode) -> messages.DeleteGroupsResponse.DeletableGroupResult:
         return answer.DeletableGroupResult(names[index], error)
 
-    gather = Gather(context, len(names), lambda results: answer(results=results), refused)
-    return paced(core, context, _deletions(core, names, gather, now), goes_on=True)
+    aggregator = ReplyAggregator(context, len(names), lambda results: answer(results=results), refused)
+    return run_incrementally(core, context, _deletions(core, names, aggregator, now), goes_on=True)
 
 
 def _deletions(
-    core: BrokerCore, names: list[str], gather: Gather, now: Now
+    core: BrokerCore, names: list[str], aggregator: ReplyAggregator, now: Now
 ) -> Steps[messages.DeleteGroupsResponse]:
     """Decide about each group, those of one shard one after the other; the answer comes with the last of them."""
     budget = Budget(_STEP_US)
@@ -422,7 +422,7 @@ def _deletions(
     for index, name in enumerate(names):
         hosted = core.shard_of(name, now)
         if isinstance(hosted, ErrorCode):
-            core.fail(gather.part(index), hosted)
+            core.fail(aggregator.part(index), hosted)
         else:
             by_shard.setdefault(hosted, []).append(index)
         if budget.spend(_NAME_US):
@@ -430,7 +430,7 @@ def _deletions(
     for hosted, indexes in by_shard.items():
         for index in indexes:
             decided_at = core.clock.now()
-            result = membership.delete_group(hosted.shard, names[index], gather.part(index), decided_at)
+            result = membership.delete_group(hosted.shard, names[index], aggregator.part(index), decided_at)
             core.decide(hosted, result)
             if budget.spend(_DELETION_US + _TOMBSTONE_US * len(result.records)):
                 yield

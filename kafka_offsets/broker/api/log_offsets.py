@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -147,7 +147,7 @@ def _at_partition(
         if partition is None:
             return refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return decide(partition)
-    except NotOpenYetError:
+    except LogLoadingError:
         return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
         core.topics.report(topic, index, error)

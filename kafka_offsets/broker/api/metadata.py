@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.incremental import Budget, Steps, paced
+from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
 from kafka_offsets.clock import Now
@@ -74,7 +74,7 @@ def metadata(
     Kafka answers the request that creates a topic with an error. It is here at once, and so described, unless
     auto.create.topics.delay.ms says otherwise. Hundreds of topics are created and described in steps.
     """
-    return paced(core, context, _answered(core, request, context.api_version, now), goes_on=True)
+    return run_incrementally(core, context, _answered(core, request, context.api_version, now), goes_on=True)
 
 
 def _answered(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_offsets.broker.api.transactions import told_outside
+from kafka_offsets.broker.api.transactions import client_error
 from kafka_offsets.broker.network.socket_writer import KEPT_BYTES
 from kafka_offsets.broker.partition.batch_validation import (
-    Allowance,
+    DecompressionBudget,
     Refused,
     check_batch,
     find_batch,
     find_flaw,
 )
-from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition, Topic
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.partition.producers import AppendedBatch
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -210,7 +210,7 @@ def _append_all(
             size += len(data.records or b"")
     if size >= _LARGE_BYTES:
         keep_freed_memory(KEPT_BYTES)
-    allowance = Allowance(size)
+    allowance = DecompressionBudget(size)
     for named in request.topic_data:
         topic = topics.by_id(named.topic_id) if by_id else topics.get(named.name)
         answers = []
@@ -254,7 +254,7 @@ def _produce_one(
     topic: Topic,
     data: messages.ProduceRequest.PartitionProduceData,
     logs: list[Log],
-    allowance: Allowance,
+    allowance: DecompressionBudget,
     now: Now,
 ) -> messages.ProduceResponse.PartitionProduceResponse:
     """Append to one partition, or say why not; the log is added to `logs` when the answer has to wait for it."""
@@ -277,7 +277,7 @@ def _produce_one(
                     refusal.error_message = "Partition was not added to the transaction"
                 return refusal
         return _append(core, context, partition, topic, data, header, logs, allowance, now)
-    except NotOpenYetError:
+    except LogLoadingError:
         return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as storage_error:
         core.topics.report(topic.name, data.index, storage_error)
@@ -325,7 +325,7 @@ def _join_transaction(
         return ErrorCode.NOT_ENOUGH_REPLICAS  # upon which older clients ask again
     if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    return told_outside(error, knows_abortable=context.api_version >= _ABORTABLE_SINCE)
+    return client_error(error, knows_abortable=context.api_version >= _ABORTABLE_SINCE)
 
 
 def _append(
@@ -336,7 +336,7 @@ def _append(
     data: messages.ProduceRequest.PartitionProduceData,
     header: BatchHeader,
     logs: list[Log],
-    allowance: Allowance,
+    allowance: DecompressionBudget,
     now: Now,
 ) -> messages.ProduceResponse.PartitionProduceResponse:
     log, index = partition.log, partition.index

@@ -364,7 +364,7 @@ def delete_topics(
     keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
     if is_too_late(request.timeout_ms) and _once(keys):
         return fail_delete_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
-    doomed, results = _doomed(core, request)
+    doomed, results = _topics_to_delete(core, request)
     for topic, (error, message) in zip(doomed, _delete(core, doomed), strict=True):
         results.append(_deleted(topic.name, topic.topic_id, error, message))
     return messages.DeleteTopicsResponse(responses=results)
@@ -377,7 +377,7 @@ def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes |
     return wanted.topic_id if any(wanted.topic_id) else None
 
 
-def _doomed(
+def _topics_to_delete(
     core: BrokerCore, request: messages.DeleteTopicsRequest
 ) -> tuple[list[Topic], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
     """Return the topics to delete, and the answers for what cannot be deleted."""

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.coordination.transactions import transactional_ids
-from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
-from kafka_offsets.broker.reply_aggregator import Gather
+from kafka_offsets.broker.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
 from kafka_offsets.coordinator.result import RequestContext, TransactionalResult
@@ -130,7 +130,7 @@ def _describe_partition(
             message = None if core.topics.get(topic) is not None else _NOT_HERE
             return answer.PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         return answer.PartitionResponse(index, active_producers=_active_producers(partition))
-    except NotOpenYetError:
+    except LogLoadingError:
         return answer.PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
         core.topics.report(topic, index, error)
@@ -195,14 +195,14 @@ def write_markers(
 
     if not asked:
         return _markers_answer(request, [{} for _ in request.markers])
-    gather = Gather(context, len(asked), build, lambda index, error: error)
+    aggregator = ReplyAggregator(context, len(asked), build, lambda index, error: error)
     for at, (number, place) in enumerate(asked):
         marker = request.markers[number]
         error = _write_marker(core, marker, place, logs, now)
         if error is None:
-            _write_to_shard(core, marker, place[1], partial(core.reply, gather.part(at)))
+            _write_to_shard(core, marker, place[1], partial(core.reply, aggregator.part(at)))
         else:
-            core.reply_when_durable(gather.part(at), error, logs)
+            core.reply_when_durable(aggregator.part(at), error, logs)
     return None
 
 
@@ -229,7 +229,7 @@ def _write_marker(
             )
             core.on_append(partition)
             logs.append(partition.log)
-    except NotOpenYetError:
+    except LogLoadingError:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     except StorageError as problem:
         core.topics.report(*place, problem)

@@ -286,7 +286,7 @@ def commit_offsets(
         adds=version >= _ADDS_SINCE,
     )
     if error:
-        told = told_outside(error, knows_abortable=version >= _ABORTABLE_SINCE)
+        told = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
         return transactional_offsets.answer(request, known, told)
 
     def added(failed: ErrorCode) -> None:
@@ -304,7 +304,7 @@ def commit_offsets(
     return None
 
 
-def told_outside(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
+def client_error(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
     """Return an error of the transaction coordinator as producers and groups hear it.
 
     Source: AddPartitionsToTxnManager.

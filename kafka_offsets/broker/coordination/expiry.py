@@ -1,6 +1,6 @@
 """When offsets expire: rounds over all shards, one after the other and in small steps, and one for each deleted topic.
 
-coordinator/offsets/expiry.py decides what expires. A step is taken between the requests of one thread, is appended with the
+coordinator/offsets/expiry.py decides what expires. A step is taken between requests, is appended with the
 decisions of its turn, and the next one follows when it has taken effect: after a pause that is several times as long
 while requests come in, at once while none do.
 """

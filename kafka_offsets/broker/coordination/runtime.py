@@ -131,7 +131,7 @@ class HostedShard:
     deadline        when the shard's tick is due
     next_step       when the next step of its work is taken
     is_loading      another thread replays the log into the shard: nobody else may look at it
-    stand_in        an empty shard that decides about commits meanwhile, where that is wanted
+    shard_while_loading  an empty shard that decides commits while the log is loaded, if that is configured
     _early          records that have become durable while the shard was loaded, by key
     knows_more_than_log  it comes from a snapshot, and damage was taken out of the log since that was written
     _latest         by key the last records that are decided and not in effect, as far as `_looked_through` says; None
@@ -159,7 +159,7 @@ class HostedShard:
         self._looked_through = 0
         shard.latest_record = self.latest_record
         self.is_loading = False
-        self.stand_in: Shard | None = None
+        self.shard_while_loading: Shard | None = None
         self._replay = shard.replay_written
         self._early: dict[bytes, tuple[Record, int]] = {}
         self._waiting_for_load: list[Callable[[], None]] = []
@@ -221,7 +221,7 @@ class HostedShard:
             for record in result.records
         }
         early, self._early = self._early, {}
-        self.is_loading, self.stand_in = False, None
+        self.is_loading, self.shard_while_loading = False, None
         self._replay = self.shard.replay_written
         for record, log_offset in early.values():
             self.shard.replay_written(record, log_offset)
@@ -415,7 +415,7 @@ class HostedShard:
 
     def _give_up(self, error: ErrorCode) -> None:
         self.failed = True
-        self.is_loading, self.stand_in = False, None
+        self.is_loading, self.shard_while_loading = False, None
         for deadline in (self.deadline, self.next_step):
             if deadline is not None:
                 deadline.cancel()
@@ -558,7 +558,7 @@ class CoordinatorRuntime:
         start_offset = self._restore(hosted)
         if hosted.is_loading and self._commits_while_loading:
             # Not before: what restores may read the log anew, and must not lose what was appended meanwhile.
-            hosted.stand_in = self._new_shard(hosted.shard.partition)
+            hosted.shard_while_loading = self._new_shard(hosted.shard.partition)
         loading.load(hosted.shard, hosted.log, start_offset, abandoned)
         in_log = None
         if hosted.knows_more_than_log:

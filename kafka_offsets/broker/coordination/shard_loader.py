@@ -54,9 +54,9 @@ class ShardLoader:
         if api.key != _OFFSET_COMMIT:
             return False
         hosted = self._core.runtime.shard_of(request.group_id, now)
-        if hosted.stand_in is None:
+        if hosted.shard_while_loading is None:
             return False
-        self._core.decide(hosted, api.handle(hosted.stand_in, request, context, now))
+        self._core.decide(hosted, api.handle(hosted.shard_while_loading, request, context, now))
         return True
 
     def abandon(self) -> None:

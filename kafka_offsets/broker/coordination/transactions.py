@@ -348,13 +348,13 @@ class _Ending:
         if self._awaited:
             return
         if self._left:
-            self._core.patience(_RETRY_MS, self._write)
+            self._core.client_timeout(_RETRY_MS, self._write)
             return
         self._core.when_durable(self._written, self._all_written)
 
     def _all_written(self, error: ErrorCode) -> None:
         if not error and not self._complete(self._name, self._prepared):
-            self._core.patience(_RETRY_MS, lambda now: self._all_written(ErrorCode.NONE))
+            self._core.client_timeout(_RETRY_MS, lambda now: self._all_written(ErrorCode.NONE))
 
 
 def _load(log: Log) -> dict[str, Transaction]:

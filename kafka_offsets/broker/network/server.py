@@ -23,10 +23,10 @@ from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import Writer
-from kafka_offsets.broker.network.switch_interval import giving_way
-from kafka_offsets.broker.network.virtual_time import Stepper
+from kafka_offsets.broker.network.switch_interval import switch_interval
+from kafka_offsets.broker.network.virtual_time import TimeDriver
 from kafka_offsets.broker.partition.compacted import Compacted
-from kafka_offsets.broker.partition.forced_compaction import compact_now
+from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.client import commits
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
@@ -184,10 +184,10 @@ class Server:
         self._told_ms = -_TELL_MS
         self._config = config
         self.refuses: Callable[[], None] | None = None
-        self._stepper: Stepper | None = None
+        self._time_driver: TimeDriver | None = None
         if isinstance(self._clock, ManualClock):
             submit = partial(asyncio.run_coroutine_threadsafe, loop=self._loop)
-            self._stepper = Stepper(
+            self._time_driver = TimeDriver(
                 self._clock, self, submit, self._loop.call_later, partial(asyncio.sleep, 0)
             )
         self.core = self.new_core(files)
@@ -195,8 +195,9 @@ class Server:
     def new_core(self, files: Files | None) -> BrokerCore:
         """Make the broker that this server drives."""
         core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
-        if self._stepper is not None:
-            core.standing, core.stretched = self._stepper.standing, self._stepper.stretched
+        if self._time_driver is not None:
+            core.real_time_fallback = self._time_driver.real_time_fallback
+            core.scaled_interval = self._time_driver.scaled_interval
         return core
 
     def served(self) -> Apis:
@@ -245,11 +246,11 @@ class Server:
     async def stop(self) -> None:
         """Stop listening, cut all connections, write what is decided and close the files."""
         self._stopping = True
-        if self._stepper is not None:
-            self._stepper.stop()
+        if self._time_driver is not None:
+            self._time_driver.stop()
         for inner in list(self._inner):
             inner.abort()
-        self.core.maintenance.stop()
+        self.core.log_cleaner.stop()
         self.core.loader.abandon()
         try:
             await self._disconnect_all()
@@ -401,7 +402,7 @@ class Server:
     def _background(self, work: Work, done: Done) -> None:
         """Carry out `work` in another thread than the one that clients wait for; `done` is called in the loop."""
         self._tasks += 1
-        future = self._loop.run_in_executor(self._writer, giving_way, work)
+        future = self._loop.run_in_executor(self._writer, switch_interval, work)
 
         def finished(result: "asyncio.Future[None]") -> None:
             self._tasks -= 1
@@ -523,7 +524,9 @@ class Broker:
         `min.compaction.lag.ms` protects stays. ValueError when the topic is not there, or is not to be compacted.
         RuntimeError when the broker is not running, is stopped meanwhile, or runs in the calling thread.
         """
-        return self._wait_for(lambda server: compact_now(server.core, topic, include_active=include_active))
+        return self._wait_for(
+            lambda server: force_compaction(server.core, topic, include_active=include_active)
+        )
 
     def start(self) -> None:
         """Start in a thread of its own; return once clients can connect."""

@@ -16,7 +16,7 @@ _at_work = 0
 _usual_s = 0.0
 
 
-def giving_way(work: Callable[[], None]) -> None:
+def switch_interval(work: Callable[[], None]) -> None:
     """Carry out `work`, giving way to other threads after half a millisecond. Raises what it raises."""
     global _at_work, _usual_s
     with _lock:

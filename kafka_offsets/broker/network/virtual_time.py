@@ -44,7 +44,7 @@ class Driven(Protocol):
         """Append and answer what has been decided."""
 
 
-class Stepper:
+class TimeDriver:
     """Steps one broker through time.
 
     submit  runs a coroutine in the server's thread, from another one
@@ -130,13 +130,13 @@ class Stepper:
             del self._pauses[pause]
         return min(self._pauses, key=lambda pause: pause.due_ms, default=None)
 
-    def standing(self, ms: int, deadline: Deadline, is_work: bool) -> None:
-        """Let what must not wait for this clock pass in the machine's time as well; see `Standing` of the core."""
+    def real_time_fallback(self, ms: int, deadline: Deadline, is_work: bool) -> None:
+        """Let what must not wait for this clock pass in real time as well: `RealTimeFallback` of the core."""
         if is_work:
             self._pauses[deadline] = None
         self._later(ms / 1000, lambda: self._passed(deadline))
 
-    def stretched(self, ms: int) -> int:
+    def scaled_interval(self, ms: int) -> int:
         """Return how long an interval is when there is a long way to go."""
         return ms if ms < _SHORT_MS else max(ms, (self._until_ms - self._clock.now().mono_ms) // _PARTS)
 

@@ -5,7 +5,7 @@ max timestamp here, offsets and leader epoch by the log. What is refused, in whi
 asked of Kafka 4.3.1. Some answers differ on purpose: where Kafka lets an exception escape as UNKNOWN_SERVER_ERROR (an
 unknown codec, compressed data that does not decompress) the answer is INVALID_RECORD; and records whose offsets are
 not 0, 1, 2 … are refused, which Kafka stores in an uncompressed batch although no consumer can read them right.
-And compressed records are bounded in size and number, see :class:`Allowance`.
+And compressed records are bounded in size and number, see :class:`DecompressionBudget`.
 
 Sources: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator of Kafka 4.3.
 """
@@ -22,7 +22,7 @@ from kafka_offsets.broker.partition.record_scan import NO_DELTAS, Items, scan
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.compression import Compression, SwellsError, decompress_to_buffer
+from kafka_offsets.protocol.compression import Compression, DecompressionLimitError, decompress_to_buffer
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     LOG_OVERHEAD,
@@ -174,7 +174,7 @@ def _batch_size(records: bytes, position: int) -> int | Refused:
     return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= remaining else 0
 
 
-class Allowance:
+class DecompressionBudget:
     """What the compressed batches of one request may swell to, together.
 
     It lets pass what producers send, and keeps the work for a request in proportion to its size, whatever is
@@ -199,7 +199,9 @@ class Allowance:
     def take_items(self, count: int) -> None:
         """Take off records or headers that are to be gone through. Raises SwellsError when there are too many."""
         if count > self._items:
-            raise SwellsError(f"{count} more records or headers are too many for so few compressed bytes")
+            raise DecompressionLimitError(
+                f"{count} more records or headers are too many for so few compressed bytes"
+            )
         self._items -= count
 
 
@@ -219,7 +221,7 @@ def check_batch(
     config: TopicConfig,
     topic_partition: str,
     now: Now,
-    allowance: Allowance | None = None,
+    allowance: DecompressionBudget | None = None,
 ) -> Accepted | Refused:
     """Judge a batch by its bytes alone; return it as the log is to keep it.
 
@@ -234,8 +236,10 @@ def check_batch(
         return refused
     faults = _Faults(header, config, topic_partition, now)
     try:
-        latest, body = _scan_batch(records, header, config, faults, allowance or Allowance(header.size))
-    except SwellsError as error:
+        latest, body = _scan_batch(
+            records, header, config, faults, allowance or DecompressionBudget(header.size)
+        )
+    except DecompressionLimitError as error:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error), by_log=False)
     except ProtocolError as error:
         return _invalid(str(error))
@@ -343,7 +347,7 @@ class _Faults:
 
 
 def _scan_batch(
-    records: bytes, header: BatchHeader, config: TopicConfig, faults: _Faults, allowance: Allowance
+    records: bytes, header: BatchHeader, config: TopicConfig, faults: _Faults, allowance: DecompressionBudget
 ) -> tuple[int, bytes | bytearray | None]:
     """Read all records of a batch without keeping any.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.log_cleaner import cleanup_policy, compaction_config
-from kafka_offsets.broker.partition.partitions import NotOpenYetError, Partition, Topic
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionResult, cleanable
@@ -26,7 +26,7 @@ _DELETED = "its topic was deleted meanwhile"
 Answer = dict[tuple[str, int], Compacted]
 
 
-def compact_now(core: BrokerCore, topic: str | None, *, include_active: bool) -> Future[Answer]:
+def force_compaction(core: BrokerCore, topic: str | None, *, include_active: bool) -> Future[Answer]:
     """Begin to compact all logs with the policy compact, or those of one topic; the future is what became of each.
 
     include_active  begin a new segment in each log before, so that the active one is not spared
@@ -41,12 +41,12 @@ def compact_now(core: BrokerCore, topic: str | None, *, include_active: bool) ->
         if "compact" not in cleanup_policy(found):
             raise ValueError(f"the cleanup.policy of {topic!r} is {','.join(cleanup_policy(found))}")
         topics = [found]
-    demand = _Demand(core, [each for each in topics if "compact" in cleanup_policy(each)], include_active)
+    demand = _Request(core, [each for each in topics if "compact" in cleanup_policy(each)], include_active)
     demand.begin()
     return demand.future
 
 
-class _Demand:
+class _Request:
     """The logs that are still to be compacted, and what became of the others."""
 
     def __init__(self, core: BrokerCore, topics: list[Topic], include_active: bool) -> None:
@@ -55,7 +55,7 @@ class _Demand:
         self._include_active = include_active
         self._left = deque((topic, index) for topic in topics for index in range(topic.partition_count))
         self._done: Answer = {}
-        core.maintenance.on_stopped.append(self._stopped)
+        core.log_cleaner.on_stopped.append(self._stopped)
 
     def _stopped(self) -> None:
         if not self.future.done():
@@ -74,7 +74,7 @@ class _Demand:
             call(now)
         except Exception as error:  # logged by whoever called; who waits must hear of it
             if not self.future.done():
-                self._core.maintenance.on_stopped.remove(self._stopped)
+                self._core.log_cleaner.on_stopped.remove(self._stopped)
                 self.future.set_exception(error)
             raise
 
@@ -84,10 +84,10 @@ class _Demand:
             self.later(_RETRY_MS, self._go_on)
         elif self._left:
             topic, index = self._left.popleft()
-            rounds = _Rounds(self._core, topic, index, self, include_active=self._include_active)
+            rounds = _Passes(self._core, topic, index, self, include_active=self._include_active)
             rounds.begin(now)
         else:
-            self._core.maintenance.on_stopped.remove(self._stopped)
+            self._core.log_cleaner.on_stopped.remove(self._stopped)
             self.future.set_result(self._done)
 
     def ended(self, topic: Topic, index: int, done: Compacted) -> None:
@@ -96,11 +96,11 @@ class _Demand:
         self.later(1, self._go_on)
 
 
-class _Rounds:
+class _Passes:
     """The compaction of one log for a demand: as many rounds as the map of keys asks for."""
 
     def __init__(
-        self, core: BrokerCore, topic: Topic, index: int, demand: _Demand, *, include_active: bool
+        self, core: BrokerCore, topic: Topic, index: int, demand: _Request, *, include_active: bool
     ) -> None:
         self._core = core
         self._topic = topic
@@ -129,7 +129,7 @@ class _Rounds:
             if self._include_active and not log.closed and log.segments[-1].size:
                 log.roll()
             self._size, self._segments = log.size, len(log.segments)
-        except NotOpenYetError as error:
+        except LogLoadingError as error:
             if self._has_waited:  # the system refuses it; the opener logs why
                 self._end(StorageError("it could not be opened", error.path))
             else:
@@ -164,7 +164,7 @@ class _Rounds:
         except StorageError as error:
             self._end(error)
             return
-        begun = self._core.maintenance.compact(
+        begun = self._core.log_cleaner.compact(
             partition, now, config=config, until=until, ended=self._round_ended
         )
         if not begun:

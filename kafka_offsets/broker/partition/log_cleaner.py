@@ -147,7 +147,7 @@ class _Task:
             self._schedule(1)
 
 
-class Maintenance:
+class LogCleaner:
     """The cleaner of a broker, and what keeps its logs within their limits.
 
     on_cleaned  called with each partition whose log was compacted

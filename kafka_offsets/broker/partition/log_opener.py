@@ -15,7 +15,7 @@ from collections.abc import Container
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.partition.partitions import NotOpenYetError
+from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.logs import new_logger
@@ -94,7 +94,7 @@ class LogOpener:
         if key in self._refused:
             raise self._refused[key]
         if topic.partitions[index] is None:
-            raise NotOpenYetError("the log is being opened", f"{topic.name}-{index}")
+            raise LogLoadingError("the log is being opened", f"{topic.name}-{index}")
 
     def read_producers(self, partition: Partition) -> None:
         """Have `partition.read_on` called, step by step, until the log is read or the broker stops."""

@@ -53,7 +53,7 @@ _MANY_PRODUCERS = 2000
 """To write so many down takes some milliseconds, of which the broker is up to nothing else."""
 
 
-class NotOpenYetError(StorageError):
+class LogLoadingError(StorageError):
     """The log of a partition is being opened, or read for its producers."""
 
 
@@ -143,7 +143,7 @@ class Partition:
                 self._known = reading.finish()
                 return self._known.producers
             self._reading = reading
-        raise NotOpenYetError("the log is being read for its producers", f"{self.topic}-{self.index}")
+        raise LogLoadingError("the log is being read for its producers", f"{self.topic}-{self.index}")
 
     def read_on(self) -> bool:
         """Read a piece of a long log for its producers; return whether that was all of it."""

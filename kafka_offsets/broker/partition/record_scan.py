@@ -70,13 +70,13 @@ def scan(
     most = _FIRST_LOOK
     try:
         while index < count:
-            index, start, position, least, greatest = _go_through(
+            index, start, position, least, greatest = _validate_records(
                 data, position, limit, index, count, faults, allowance, stops=fruitless < _FRUITLESS
             )
             low, high = min(low, least), max(high, greatest)
             if index < count:
                 ahead = min(count, index + most)
-                run, least, greatest = _alike(data, start, position, limit, index, ahead, faults)
+                run, least, greatest = _uniform_run(data, start, position, limit, index, ahead, faults)
                 low, high = min(low, least), max(high, greatest)
                 index += run
                 position += run * (position - start)
@@ -89,7 +89,7 @@ def scan(
     return low, high
 
 
-def _go_through(  # noqa: C901 one pass, no calls
+def _validate_records(  # noqa: C901 one pass, no calls
     data: bytes | bytearray,
     position: int,
     limit: int,
@@ -173,7 +173,7 @@ def _go_through(  # noqa: C901 one pass, no calls
     return index + 1, start, position, low, high
 
 
-def _alike(
+def _uniform_run(
     data: bytes | bytearray, start: int, end: int, limit: int, index: int, count: int, faults: Faults
 ) -> Span:
     """Return how many records from number `index` on, at `end`, are as well as the one from `start` to `end` was.

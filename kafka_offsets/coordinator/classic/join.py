@@ -124,7 +124,7 @@ def _create_group(joining: _Joining) -> None:
     if isinstance(previous, ConsumerGroup):  # it is empty, and gives way
         joining.draft.records += previous.tombstones()
         previous.drop_timers(shard.timers)
-        shard.let_go(previous)
+        shard.retire(previous)
     group = shard.groups[group_id] = ClassicGroup(group_id, joining.now.wall_ms)
     group.is_recorded = True
     _decide(joining, group)
@@ -136,7 +136,7 @@ def _create_group(joining: _Joining) -> None:
             del shard.groups[group_id]
             group.drop_timers(shard.timers)
             if previous is not None:
-                shard.leaving.pop(group_id, None)
+                shard.retiring.pop(group_id, None)
                 shard.groups[group_id] = previous
             elif shard.offsets.has_group(group_id):
                 shard.groups[group_id] = ClassicGroup(group_id)

@@ -161,9 +161,9 @@ def list_groups(
     types = {type_.lower() for type_ in types_filter}
     listed = []
     readable = [group for group in shard.groups.values() if group.is_known]
-    if shard.leaving:
+    if shard.retiring:
         known = {group.group_id for group in readable}
-        readable += [group for group_id, group in shard.leaving.items() if group_id not in known]
+        readable += [group for group_id, group in shard.retiring.items() if group_id not in known]
     for group in readable:
         seen = group.committed() if isinstance(group, ConsumerGroup) else group
         type_, state = group.type_name, seen.state.value
@@ -195,12 +195,12 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
 def take_out(shard: Shard, group: Group) -> Callable[[], None]:
     """Let a group without members be gone at once; return what brings it back when the log refuses its tombstones."""
     group_id = group.group_id
-    shard.let_go(group)
+    shard.retire(group)
     del shard.groups[group_id]
     group.drop_timers(shard.timers)
 
     def undo() -> None:
-        shard.leaving.pop(group_id, None)
+        shard.retiring.pop(group_id, None)
         current = shard.groups.get(group_id)
         if current is None or current.is_provisional:
             if current is not None:

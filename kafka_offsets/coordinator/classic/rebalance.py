@@ -405,7 +405,7 @@ def replay(shard: Shard, group_id: str, value: messages.GroupMetadataValue | Non
         if isinstance(group, ClassicGroup):
             group.durable = value
         return
-    shard.leaving.pop(group_id, None)
+    shard.retiring.pop(group_id, None)
     if not isinstance(group, ClassicGroup):
         return
     group.durable = None

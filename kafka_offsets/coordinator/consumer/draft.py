@@ -415,7 +415,7 @@ class ConsumerDraft:
         previous = shard.groups.get(group.group_id)
         if written and previous is not group:
             if previous is not None:
-                shard.let_go(previous)
+                shard.retire(previous)
             shard.groups[group.group_id] = group
         for step in self.afterwards:
             step()
@@ -453,7 +453,7 @@ def restore(
             group.arm(member_id, shard.timers, now, timeout_ms)
         return
     group.drop_timers(shard.timers)
-    shard.leaving.pop(group.group_id, None)
+    shard.retiring.pop(group.group_id, None)
     if previous is not None:
         shard.groups[group.group_id] = previous
     elif shard.offsets.has_group(group.group_id):

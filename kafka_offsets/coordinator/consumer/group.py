@@ -235,7 +235,7 @@ class ConsumerGroup:
         return _most(self.assignors, timeline_order(list(self.assignors)))
 
     def next_assignor(self, leaving: str | None, coming: str | None) -> str | None:
-        """Return what most members choose once one that chose `leaving` chooses `coming`.
+        """Return what most members choose once one that chose `retiring` chooses `coming`.
 
         Ties are broken as in the copy of its map that Kafka counts in: that has few buckets, in which a new name comes
         first. Source: ConsumerGroup.computePreferredServerAssignor of Kafka 4.3.1.

@@ -281,7 +281,7 @@ def downgrade(
         made.assignment = write_assignment(shard, target, made.protocols[group.protocol or ""])
     written = [*draft.records, *old.tombstones(), group.record()]
     group.is_recorded = True
-    shard.let_go(old)
+    shard.retire(old)
     shard.groups[old.group_id] = group
     old.drop_timers(shard.timers)
     result = Draft(shard, now)
@@ -294,7 +294,7 @@ def downgrade(
 
     def undo() -> None:
         _give_up(shard, group)
-        shard.leaving.pop(old.group_id, None)
+        shard.retiring.pop(old.group_id, None)
         shard.groups[old.group_id] = old
         restore(shard, old, old, now)
 
@@ -310,7 +310,7 @@ def _give_up(shard: Shard, group: ClassicGroup) -> None:
         rebalance.refuse_join(told, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
         rebalance.refuse_sync(told, member, ErrorCode.NOT_COORDINATOR)
         shard.timers.cancel(classic.SESSION_TIMER, group.group_id, member.member_id)
-    shard.tell_later(told.replies)
+    shard.reply_later(told.replies)
 
 
 def _to_classic(member: Member) -> classic.Member:

@@ -33,7 +33,13 @@ from kafka_offsets.protocol.records import (
     rewrite_batch,
 )
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
-from kafka_offsets.storage.cleaner.offset_map import NO_OFFSET, AbortedTransaction, Columns, KeyMap, marker_of
+from kafka_offsets.storage.cleaner.offset_map import (
+    NO_OFFSET,
+    AbortedTransaction,
+    Columns,
+    OffsetMap,
+    marker_of,
+)
 from kafka_offsets.storage.log.segment import BatchAt, DamagedBatchError, has_valid_crc
 
 _HEADER = struct.Struct(">qiib4xhiqqqhii")
@@ -79,7 +85,7 @@ class _Sifted(NamedTuple):
     is_timed: bool
 
 
-class Thinner:
+class CleanerFilter:
     """Thins out the batches of a log, in order, from its first one on.
 
     upper_bound    the offset before which this round of cleaning ends: the batch that ends there is kept, if empty
@@ -91,7 +97,7 @@ class Thinner:
 
     def __init__(
         self,
-        key_map: KeyMap,
+        offset_map: OffsetMap,
         horizon: Horizon,
         upper_bound: int,
         producer_expiration_ms: int,
@@ -101,13 +107,13 @@ class Thinner:
         self.counts = Counts()
         self.rewritten = 0
         self.aborted_kept: list[AbortedTransaction] = []
-        self._key_map = key_map
-        self._get = key_map.get
-        self._latest = key_map.latest
+        self._key_map = offset_map
+        self._get = offset_map.get
+        self._latest = offset_map.latest
         self._horizon = horizon
         self._upper_bound = upper_bound
-        self._producers = key_map.active_producers(horizon.wall_ms, producer_expiration_ms)
-        self._aborted = {producer_id: iter(found) for producer_id, found in key_map.aborted.items()}
+        self._producers = offset_map.active_producers(horizon.wall_ms, producer_expiration_ms)
+        self._aborted = {producer_id: iter(found) for producer_id, found in offset_map.aborted.items()}
         self._next_aborted = {producer_id: next(found) for producer_id, found in self._aborted.items()}
         self._seen: set[int] = set()  # producers with a batch since their last marker
 

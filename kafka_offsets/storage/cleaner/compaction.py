@@ -21,8 +21,8 @@ from typing import NamedTuple
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK
 from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
-from kafka_offsets.storage.cleaner.cleaner_filter import Counts, Horizon, Thinner
-from kafka_offsets.storage.cleaner.offset_map import Columns, KeyMap
+from kafka_offsets.storage.cleaner.cleaner_filter import CleanerFilter, Counts, Horizon
+from kafka_offsets.storage.cleaner.offset_map import Columns, OffsetMap
 from kafka_offsets.storage.cleaner.swap import (
     Job,
     create_cleaned,
@@ -218,17 +218,17 @@ class Compaction:
             yield self.log.sync_ended
             if self.log.closed:
                 return
-        key_map = yield from self._map_keys()
-        if key_map.latest < self._first_dirty:
+        offset_map = yield from self._map_keys()
+        if offset_map.latest < self._first_dirty:
             return
-        thinner = Thinner(
-            key_map,
+        thinner = CleanerFilter(
+            offset_map,
             Horizon(self._wall_ms, self._config.delete_retention_ms),
             self._until,
             self._config.producer_expiration_ms,
             self._columns,
         )
-        groups = self._groups(key_map.latest + 1)
+        groups = self._groups(offset_map.latest + 1)
         segments_kept = 0
         for group in groups:
             self._check_unchanged(group)
@@ -236,9 +236,9 @@ class Compaction:
             segments_kept += 1
         if self.log.closed:  # and perhaps another log has its name by now
             return
-        end_offset = min(key_map.latest + 1, self._until) if key_map.is_full else self._until
+        end_offset = min(offset_map.latest + 1, self._until) if offset_map.is_full else self._until
         read = sum(map(len, groups))
-        self.result = _result(thinner.counts, end_offset, not key_map.is_full, read, segments_kept)
+        self.result = _result(thinner.counts, end_offset, not offset_map.is_full, read, segments_kept)
 
     def _check_unchanged(self, segments: Sequence[Segment]) -> None:
         """Give up when the log was closed, or cut: the segments of this round are no more."""
@@ -247,32 +247,34 @@ class Compaction:
 
     # -- the map of keys
 
-    def _map_keys(self) -> Generator[Job | None, None, KeyMap]:
+    def _map_keys(self) -> Generator[Job | None, None, OffsetMap]:
         """Read the log; return the map of the keys of its dirty part."""
         while True:
-            key_map = KeyMap(
+            offset_map = OffsetMap(
                 self._first_dirty,
                 self._config.dedupe_buffer_bytes,
                 self._columns,
                 most_keys=max(self._until - self._first_dirty, 0),
             )
-            yield from key_map.prepare()
+            yield from offset_map.prepare()
             for segment in list(self.log.segments):
-                yield from self._map_segment(key_map, segment)
-            unstable = key_map.first_unstable_offset
+                yield from self._map_segment(offset_map, segment)
+            unstable = offset_map.first_unstable_offset
             if unstable is None or unstable >= self._until:
                 break
             self._until = max(unstable, self._first_dirty)
-        key_map.finish()
-        if not key_map.is_full and self._until > self._first_dirty:
-            key_map.latest = self._until - 1  # nothing stands between the last batch and there
-        return key_map
+        offset_map.finish()
+        if not offset_map.is_full and self._until > self._first_dirty:
+            offset_map.latest = self._until - 1  # nothing stands between the last batch and there
+        return offset_map
 
-    def _map_segment(self, key_map: KeyMap, segment: Segment) -> Iterator[Job | None]:
+    def _map_segment(self, offset_map: OffsetMap, segment: Segment) -> Iterator[Job | None]:
         self._check_unchanged([segment])
         path = segment.path
-        if key_map.end_offset > segment.base_offset:
-            raise StorageError(f"begins before the end of the segment before, {key_map.end_offset}", path, 0)
+        if offset_map.end_offset > segment.base_offset:
+            raise StorageError(
+                f"begins before the end of the segment before, {offset_map.end_offset}", path, 0
+            )
         stop = segment.size
         file = segment.open_again()
         try:
@@ -284,10 +286,10 @@ class Compaction:
             dirty = end = 0
 
         def skim(buffer: bytes, position: int) -> int:
-            return key_map.skim(buffer, path, position)
+            return offset_map.skim(buffer, path, position)
 
         def read(buffer: bytes, position: int) -> int:
-            return (key_map.skim if key_map.is_full else key_map.read)(buffer, path, position)
+            return (offset_map.skim if offset_map.is_full else offset_map.read)(buffer, path, position)
 
         yield from self._through(segment, 0, dirty, skim, reads=False)
         yield from self._through(segment, dirty, end, read)
@@ -353,7 +355,7 @@ class Compaction:
                 groups.append([segment])
         return groups
 
-    def _clean(self, group: Sequence[Segment], thinner: Thinner) -> Iterator[Job | None]:
+    def _clean(self, group: Sequence[Segment], thinner: CleanerFilter) -> Iterator[Job | None]:
         """Write a group of segments anew as one, and put it in their place."""
         log = self.log
         if has_unfinished_swap(group):
@@ -384,7 +386,9 @@ class Compaction:
         finally:
             discard_cleaned(log.files, cleaned)
 
-    def _thin(self, segment: Segment, thinner: Thinner, cleaned: Segment | None) -> Iterator[Job | None]:
+    def _thin(
+        self, segment: Segment, thinner: CleanerFilter, cleaned: Segment | None
+    ) -> Iterator[Job | None]:
         def take(buffer: bytes, position: int) -> int:
             size, pieces, placed = thinner.thin(buffer, segment.path, position)
             if cleaned is not None and pieces:

@@ -1,8 +1,8 @@
 """The cleaner's work on chunks of usual batches, in columns: which keys are there, and what becomes of each batch.
 
 A batch is usual when its records are not compressed, all have keys, none of them very long, and no producer wrote it. A
-chunk with any other, with damage, or with offsets that do not rise, is left to the loops of `key_map` and `thinning`,
-whose answers are the same. Needs numpy (the extra `fast`).
+chunk with any other, with damage, or with offsets that do not rise, goes to the loops of `offset_map` and
+`cleaner_filter`, whose answers are the same. Needs numpy (the extra `fast`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class _Chunk(File):
         pass
 
 
-class Fates(NamedTuple):
+class BatchDecisions(NamedTuple):
     """What becomes of the batches of a chunk.
 
     size       bytes of the whole batches that this speaks of, from the first one on
@@ -114,7 +114,7 @@ def fates(
     upper_bound: int,
     *,
     verify: bool,
-) -> Fates | None:
+) -> BatchDecisions | None:
     """Say what becomes of the batches of a chunk; None when that is left to the loop.
 
     table        the last offsets of the keys of usual chunks
@@ -141,7 +141,7 @@ def fates(
     special |= (batches.record_count == 0) | (last_offsets + 1 == upper_bound)
     stays = np.flatnonzero((kept > 0) | special)
     untouched = (kept == batches.record_count) & ~special
-    return Fates(
+    return BatchDecisions(
         int(batches.position[-1] + batches.size[-1]),
         int(columns.offset.size),
         batches.position[stays].tolist(),

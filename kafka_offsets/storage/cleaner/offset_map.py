@@ -93,7 +93,7 @@ class AbortedTransaction:
         self.stable_offset = stable_offset
 
 
-class KeyMap:
+class OffsetMap:
     """The last offset of each key of the dirty part of a log, and its transactions and producers.
 
     first_dirty   keys of earlier records are not wanted

@@ -15,13 +15,13 @@ from kafka_offsets.storage.log.segment import (
     TRANSACTION_INDEX_SUFFIX,
     BatchAt,
     DamagedBatchError,
-    Known,
     Segment,
+    SegmentExpectations,
     walk,
 )
 from kafka_offsets.storage.repair.recover_valid import Damage, WholeBatch, salvage, scan
 
-_VERIFIED_WHOLLY = Known(verify_from=0)
+_VERIFIED_WHOLLY = SegmentExpectations(verify_from=0)
 
 
 class Swaps(NamedTuple):

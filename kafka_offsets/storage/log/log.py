@@ -27,9 +27,9 @@ from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
 from kafka_offsets.storage.log.opening import (
+    DurabilityHint,
     Loaded,
     Name,
-    Promise,
     load_segments,
     missing_at_end,
     restore_topic_id,
@@ -152,7 +152,7 @@ class Log:
     def _open(
         self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None, synced_offset: int
     ) -> None:
-        promise = Promise(clean_end_offset, synced_offset)
+        promise = DurabilityHint(clean_end_offset, synced_offset)
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
         has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
@@ -234,7 +234,7 @@ class Log:
                 self._files.remove(join(self.directory, name))
         return segments
 
-    def _summarized(self, names: Sequence[Name], promise: Promise) -> dict[int, Segment]:
+    def _summarized(self, names: Sequence[Name], promise: DurabilityHint) -> dict[int, Segment]:
         interval_bytes = self.config.index_interval_bytes
         return summarized_segments(self._files, self.directory, names, promise, interval_bytes)
 
@@ -242,7 +242,7 @@ class Log:
         """Read what a summary has spared `open`; StorageError as `open` raises it."""
         if not self.is_verified:
             read = Log(self._files, self.directory, self.config)
-            promise = Promise(self.log_end_offset, self.log_end_offset)
+            promise = DurabilityHint(self.log_end_offset, self.log_end_offset)
             read._load_segments([Name(segment.base_offset) for segment in self._segments], promise)
             read._check_end(promise, self.log_start_offset)
             ended = {segment.base_offset for segment in self._unsynced.ended}
@@ -251,7 +251,10 @@ class Log:
             self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
 
     def _load_segments(
-        self, names: Sequence[Name], promise: Promise, believed: Mapping[int, Segment] = MappingProxyType({})
+        self,
+        names: Sequence[Name],
+        promise: DurabilityHint,
+        believed: Mapping[int, Segment] = MappingProxyType({}),
     ) -> None:
         interval_bytes = self.config.index_interval_bytes
         self._segments, self.recovery, self.damages = load_segments(
@@ -278,7 +281,7 @@ class Log:
             self._files.sync_directory(self.directory)
             name_segments(self._files, self.directory, new)
 
-    def _check_end(self, promise: Promise, log_start_offset: int) -> None:
+    def _check_end(self, promise: DurabilityHint, log_start_offset: int) -> None:
         """Raise StorageError unless the log ends where it must.
 
         With `keep_valid` it goes on at that offset: no offset is given to a second record.

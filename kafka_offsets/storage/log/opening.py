@@ -15,7 +15,15 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.checkpoints import decode_partition_metadata, encode_partition_metadata
 from kafka_offsets.storage.files import Files, join
 from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
-from kafka_offsets.storage.log.segment import MAX_OFFSET, BatchAt, Known, Limit, Recovery, Segment, find_batch
+from kafka_offsets.storage.log.segment import (
+    MAX_OFFSET,
+    BatchAt,
+    Limit,
+    Recovery,
+    Segment,
+    SegmentExpectations,
+    find_batch,
+)
 from kafka_offsets.storage.repair.recover_valid import Damage, salvage
 
 PARTITION_METADATA = "partition.metadata"
@@ -31,7 +39,7 @@ class Name(NamedTuple):
     is_new: bool = False
 
 
-class Promise(NamedTuple):
+class DurabilityHint(NamedTuple):
     """What the files beside a log say of it.
 
     clean_end_offset  the log end offset of a clean stop, None after any other
@@ -69,7 +77,7 @@ def load_segments(
     directory: str,
     names: Sequence[Name],
     interval_bytes: int,
-    promise: Promise,
+    promise: DurabilityHint,
     *,
     keep_valid: bool,
     believed: Mapping[int, Segment] = MappingProxyType({}),
@@ -102,7 +110,7 @@ def load_segments(
             if not keep_valid:
                 raise StorageError(gap.reason, gap.path, gap.position)
             loaded.damages.append(gap)
-        known = Known(
+        known = SegmentExpectations(
             verify_from=MAX_OFFSET if is_clean and not keep_valid else promise.synced_offset,
             synced_offset=promise.synced_offset,
             limit=Limit(behind[0].base_offset, True) if behind else promise.limit,
@@ -142,7 +150,7 @@ def _is_at_least(base_offset: int, batch: BatchAt) -> bool:
     return batch.base_offset >= base_offset
 
 
-def _gap_before(segment: Segment, loaded: Loaded, directory: str, promise: Promise) -> Damage | None:
+def _gap_before(segment: Segment, loaded: Loaded, directory: str, promise: DurabilityHint) -> Damage | None:
     """Return what is missing before a segment if no crash can have taken it, else None."""
     before = loaded.segments[-1] if loaded.segments else None
     end_offset = 0 if before is None else before.end_offset
@@ -171,7 +179,7 @@ def _remove_behind_gap(files: Files, loaded: Loaded, segments: Sequence[Segment]
 
 
 def _load_what_is_valid(
-    files: Files, segment: Segment, last: bool, clean: bool, known: Known, damages: list[Damage]
+    files: Files, segment: Segment, last: bool, clean: bool, known: SegmentExpectations, damages: list[Damage]
 ) -> Recovery | None:
     """Load a segment; a damaged one is written again without the damage, which is added to `damages`."""
     known = known._replace(verify_from=0)
@@ -185,7 +193,7 @@ def _load_what_is_valid(
 
 
 def missing_at_end(
-    loaded: Loaded, directory: str, promise: Promise, log_start_offset: int
+    loaded: Loaded, directory: str, promise: DurabilityHint, log_start_offset: int
 ) -> tuple[Damage, int] | None:
     """Return what a log lacks, and where it must go on, unless it ends where its promise says.
 

@@ -105,7 +105,7 @@ class Limit(NamedTuple):
     is_certain: bool
 
 
-class Known(NamedTuple):
+class SegmentExpectations(NamedTuple):
     """What is known of a segment before it is read.
 
     verify_from     batches that reach this offset have their checksums looked at; those of a last segment always
@@ -126,7 +126,7 @@ class Known(NamedTuple):
     is_abandoned: Callable[[], bool] = lambda: False
 
 
-_UNKNOWN = Known()
+_UNKNOWN = SegmentExpectations()
 
 
 class IndexEntries(NamedTuple):
@@ -475,7 +475,9 @@ class Segment:
         self.size = position + size
         self.end_offset = last_offset + 1
 
-    def load(self, *, last: bool, clean: bool = False, known: Known = _UNKNOWN) -> Recovery | None:
+    def load(
+        self, *, last: bool, clean: bool = False, known: SegmentExpectations = _UNKNOWN
+    ) -> Recovery | None:
         """Read every header of the file, and the checksums that `known` asks for.
 
         last   what a crash has torn may stand at its end: all checksums are read
@@ -494,7 +496,7 @@ class Segment:
         finally:
             self.close()
 
-    def _load(self, last: bool, clean: bool, known: Known) -> Recovery | None:
+    def _load(self, last: bool, clean: bool, known: SegmentExpectations) -> Recovery | None:
         file = self.file
         stop = file.size
         before = self.base_offset, 0
@@ -539,7 +541,7 @@ class Segment:
         damage: DamagedBatchError,
         previous_end: int,
         previous_position: int,
-        known: Known,
+        known: SegmentExpectations,
     ) -> Recovery:
         """Cut the file at its first bad batch, unless what follows shows that it was whole once.
 

@@ -31,7 +31,7 @@ import google_crc32c
 
 from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.log.leader_epochs import EpochRun
-from kafka_offsets.storage.log.opening import Name, Promise
+from kafka_offsets.storage.log.opening import DurabilityHint, Name
 from kafka_offsets.storage.log.segment import DamagedBatchError, IndexEntries, Segment, SegmentSummary, walk
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def remove_summary(files: Files, directory: str) -> None:
 
 
 def summarized_segments(
-    files: Files, directory: str, names: Sequence[Name], promise: Promise, interval_bytes: int
+    files: Files, directory: str, names: Sequence[Name], promise: DurabilityHint, interval_bytes: int
 ) -> dict[int, Segment]:
     """Return, by base offset, those of the segments in `directory` whose content the summary there tells for certain.
 

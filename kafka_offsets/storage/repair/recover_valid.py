@@ -84,7 +84,7 @@ def scan(file: File, base_offset: int, limit: Limit | None = None) -> Iterator[W
     """Give everything in a segment file from its first byte to its last.
 
     base_offset  of the segment
-    limit        as in `Known`
+    limit        as in `SegmentExpectations`
     What is no batch, has a wrong checksum or an offset out of order is given as Damage, batch by batch where headers
     still tell where one begins. Raises StorageError when the file cannot be read or is of format 0 or 1.
     """
@@ -165,7 +165,7 @@ def salvage(
 ) -> list[Damage]:
     """Take what is damaged out of a segment file, keep it beside, and return what it was.
 
-    limit, least_epoch  as in `Known`
+    limit, least_epoch  as in `SegmentExpectations`
     A leader epoch that falls is reported and stays: it lies outside the checksum, and the records are as written.
     The bytes are on the disk in their new place before they leave the old one. The caller reads the segment again.
     Reads all of the file, and writes it where something has to go.

@@ -209,7 +209,7 @@ def test_keys_in_other_units_are_described_behind_the_one_that_counts_and_not_wi
 
 def test_the_page_of_topic_keys_is_printed_from_the_table(generated: GeneratedPart) -> None:
     rows = [
-        "| key | type | default | allowed | followed | broker's key | meaning |",
+        "| key | type | default | allowed | has an effect | broker's key | meaning |",
         "|---|---|---|---|---|---|---|",
     ]
     for key in PUBLIC:

@@ -86,29 +86,30 @@ class Config:
     profile: str = setting(
         Kind.STRING,
         "test",
-        "test: starts and rebalances at once. kafka: every default is Kafka's.",
+        "test: starts and rebalances immediately. kafka: every default is Kafka's.",
         choices=PROFILES,
         is_ours=True,
     )
 
     # The broker and its addresses.
-    node_id: int = setting(Kind.INT, 1, "The id of this broker; broker.id is taken for it too.", at_least=0)
+    node_id: int = setting(Kind.INT, 1, "The id of this broker; broker.id is a synonym.", at_least=0)
     listeners: tuple[str, ...] = setting(
         Kind.LIST,
         ("PLAINTEXT://127.0.0.1:9092",),
-        "Where `kafka-offsets serve` listens when neither --host nor --port is given; Kafka takes every interface.",
+        "Where `kafka-offsets serve` listens if neither --host nor --port is given; Kafka listens on every "
+        "interface.",
         check=_one_listener,
     )
     advertised_listeners: tuple[str, ...] | None = setting(
         Kind.LIST,
         None,
-        "The address that clients are told, when it is not the listener's.",
+        "The address that clients receive, if it is not the listener's.",
         check=_one_listener,
     )
     log_dirs: tuple[str, ...] | None = setting(
         Kind.LIST,
         None,
-        "The data directory, one, as --data-dir; log.dir is taken for it too. In memory when not given.",
+        "The data directory, exactly one, like --data-dir; log.dir is a synonym. If not set, data is in memory.",
         check=_one_directory,
     )
 
@@ -117,113 +118,120 @@ class Config:
         Kind.INT, 104_857_600, "The largest request; a larger one closes its connection.", at_least=1
     )
     connections_max_idle_ms: int = setting(
-        Kind.LONG, 600_000, "A connection silent for so long is closed; a negative value means never."
+        Kind.LONG, 600_000, "A connection that is idle for this long is closed; a negative value means never."
     )
-    max_connections: int = setting(Kind.INT, _INT_MAX, "How many connections may be open.", at_least=0)
+    max_connections: int = setting(Kind.INT, _INT_MAX, "The maximum number of open connections.", at_least=0)
     max_connections_per_ip: int = setting(
-        Kind.INT, _INT_MAX, "How many connections may be open from one address.", at_least=0
+        Kind.INT, _INT_MAX, "The maximum number of open connections from one address.", at_least=0
     )
     fetch_max_bytes: int = setting(
-        Kind.INT, 57_671_680, "The most bytes that one Fetch is answered.", at_least=1024
+        Kind.INT, 57_671_680, "The maximum number of bytes that one Fetch returns.", at_least=1024
     )
     max_incremental_fetch_session_cache_slots: int = setting(
-        Kind.INT, 1000, "How many incremental fetch sessions are kept.", at_least=0
+        Kind.INT, 1000, "The maximum number of incremental fetch sessions.", at_least=0
     )
 
     # Topics. What a topic can override is also in the table of topic configs.
     auto_create_topics_enable: bool = setting(
-        Kind.BOOLEAN, True, "Whether Metadata creates the topics that a client allows to be created."
+        Kind.BOOLEAN, True, "Whether Metadata creates missing topics, if the client allows it."
     )
-    delete_topic_enable: bool = setting(Kind.BOOLEAN, True, "Whether DeleteTopics deletes.")
+    delete_topic_enable: bool = setting(Kind.BOOLEAN, True, "Whether DeleteTopics may delete topics.")
     num_partitions: int = setting(
-        Kind.INT, 1, "Partitions of a topic that is created without their number.", at_least=1
+        Kind.INT, 1, "The number of partitions of a topic that is created without one.", at_least=1
     )
     default_replication_factor: int = setting(
         Kind.INT,
         1,
-        "Replicas of a topic that is created without their number; capped at the number of brokers.",
+        "The replication factor of a topic that is created without one; capped at the number of brokers.",
         at_least=1,
     )
     min_insync_replicas: int = setting(
-        Kind.INT, 1, "Replicas that acks=all waits for; capped at the number of brokers.", at_least=1
+        Kind.INT,
+        1,
+        "The number of replicas that acks=all waits for; capped at the number of brokers.",
+        at_least=1,
     )
     message_max_bytes: int = setting(
-        Kind.INT, 1_048_588, "The largest record batch that Produce takes.", at_least=0
+        Kind.INT, 1_048_588, "The largest record batch that Produce accepts.", at_least=0
     )
     log_message_timestamp_type: str = setting(
         Kind.STRING,
         "CreateTime",
-        "Whether records keep their producer's timestamp or get the time of their append.",
+        "Whether records keep the producer's timestamp or get the time of the append.",
         choices=("CreateTime", "LogAppendTime"),
     )
     log_message_timestamp_before_max_ms: int = setting(
-        Kind.LONG, _LONG_MAX, "How far a record's timestamp may lie in the past.", at_least=0
+        Kind.LONG, _LONG_MAX, "How far a record's timestamp may be in the past.", at_least=0
     )
     log_message_timestamp_after_max_ms: int = setting(
-        Kind.LONG, 3_600_000, "How far a record's timestamp may lie in the future.", at_least=0
+        Kind.LONG, 3_600_000, "How far a record's timestamp may be in the future.", at_least=0
     )
     compression_type: str = setting(
         Kind.STRING,
         "producer",
-        "The compression that batches are kept in; producer: as they came.",
+        "The compression of stored batches; producer: as the producer sent them.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     )
     log_segment_bytes: int = setting(
-        Kind.INT, 1_073_741_824, "The size at which a log goes on in a new segment.", at_least=1_048_576
+        Kind.INT, 1_073_741_824, "The size at which a log rolls to a new segment.", at_least=1_048_576
     )
     log_roll_ms: int | None = setting(
-        Kind.LONG, None, "The age at which a log goes on in a new segment; wins over log.roll.hours."
+        Kind.LONG, None, "The age at which a log rolls to a new segment; overrides log.roll.hours."
     )
     log_roll_hours: int = setting(
-        Kind.INT, 168, "The same in hours, for whoever gives no log.roll.ms.", at_least=1
+        Kind.INT, 168, "The same in hours; used if log.roll.ms is not set.", at_least=1
     )
     log_index_interval_bytes: int = setting(
-        Kind.INT, 4096, "About how many bytes of a log share an entry of its index.", at_least=0
+        Kind.INT, 4096, "About how many bytes of a log there are for each index entry.", at_least=0
     )
 
     # Retention and compaction, of which a topic can override most.
     log_cleanup_policy: tuple[str, ...] = setting(
         Kind.LIST,
         ("delete",),
-        "What happens to old records: delete, compact, both. With compact, Produce refuses records without a key.",
+        "What happens to old records: delete, compact or both. With compact, Produce refuses records without a "
+        "key.",
         choices=("compact", "delete"),
     )
-    log_retention_bytes: int = setting(Kind.LONG, -1, "The size beyond which old segments go; -1: any.")
+    log_retention_bytes: int = setting(
+        Kind.LONG, -1, "The size of a log beyond which old segments are deleted; -1: no limit."
+    )
     log_retention_ms: int | None = setting(
         Kind.LONG,
         None,
-        "The age beyond which old segments go, -1: any; wins over log.retention.minutes, and that over hours.",
+        "The age at which segments are deleted; -1: never. Overrides log.retention.minutes, which overrides "
+        "log.retention.hours.",
     )
     log_retention_minutes: int | None = setting(Kind.INT, None, "The same in minutes.")
     log_retention_hours: int = setting(
-        Kind.INT, 168, "The same in hours, for whoever gives neither of the others."
+        Kind.INT, 168, "The same in hours; used if neither of the others is set."
     )
     log_retention_check_interval_ms: int = setting(
-        Kind.LONG, 300_000, "How often segments are looked for that are too old or too many.", at_least=1
+        Kind.LONG, 300_000, "How often the broker looks for segments to delete by size or age.", at_least=1
     )
     log_cleaner_enable: bool = setting(
-        Kind.BOOLEAN, True, "Whether topics with the policy compact are compacted."
+        Kind.BOOLEAN, True, "Whether topics with cleanup.policy=compact are compacted."
     )
     log_cleaner_backoff_ms: int = setting(
-        Kind.LONG, 15_000, "How long the cleaner rests when no log is dirty enough.", at_least=0
+        Kind.LONG, 15_000, "How long the cleaner sleeps when no log is dirty enough.", at_least=0
     )
     log_cleaner_dedupe_buffer_size: int = setting(
         Kind.LONG,
         134_217_728,
-        "About how much memory the keys of one round of compaction take; what does not fit waits for the next.",
+        "About how much memory the keys of one pass of compaction may take; the rest waits for the next pass.",
     )
     log_cleaner_min_cleanable_ratio: float = setting(
         Kind.DOUBLE,
         0.5,
-        "The share of a log that must be new before it is compacted.",
+        "The share of a log that must be dirty before it is compacted.",
         at_least=0,
         at_most=1,
     )
     log_cleaner_min_compaction_lag_ms: int = setting(
-        Kind.LONG, 0, "How long a record is kept from compaction.", at_least=0
+        Kind.LONG, 0, "The minimum time for which a record remains uncompacted.", at_least=0
     )
     log_cleaner_max_compaction_lag_ms: int = setting(
-        Kind.LONG, _LONG_MAX, "How long a record may wait for compaction.", at_least=1
+        Kind.LONG, _LONG_MAX, "The maximum time for which a record remains uncompacted.", at_least=1
     )
     log_cleaner_delete_retention_ms: int = setting(
         Kind.LONG, 86_400_000, "How long compaction keeps a tombstone.", at_least=0
@@ -231,11 +239,12 @@ class Config:
     log_flush_offset_checkpoint_interval_ms: int = setting(
         Kind.INT,
         60_000,
-        "How often it is written down how far each log is on the disk: no crash can have torn what is before.",
+        "How often the recovery points are written: up to there a log is on the disk, and no crash can have torn "
+        "it.",
         at_least=0,
     )
     producer_id_expiration_ms: int = setting(
-        Kind.INT, 86_400_000, "How long compaction remembers an idle producer.", at_least=1
+        Kind.INT, 86_400_000, "How long compaction keeps the last batch of an idle producer.", at_least=1
     )
 
     # The offsets topic.
@@ -256,146 +265,178 @@ class Config:
         at_most=4,
     )
     offset_metadata_max_bytes: int = setting(
-        Kind.INT, 4096, "The longest metadata of a committed offset, in characters.", at_least=0
+        Kind.INT, 4096, "The maximum length of a committed offset's metadata, in characters.", at_least=0
     )
 
     # Groups.
     offsets_retention_minutes: int = setting(
         Kind.INT,
         10_080,
-        "How long an offset is kept that nobody uses: since its group emptied, since its commit where there is no such "
-        "time, or where the group's consumers do not read its topic.",
+        "How long an unused offset is kept: since its group became empty, or since its commit if that time is "
+        "unknown or the group's consumers do not read its topic.",
         at_least=1,
     )
     offsets_retention_check_interval_ms: int = setting(
-        Kind.LONG, 600_000, "How often offsets are looked for that are past their retention.", at_least=1
+        Kind.LONG, 600_000, "How often the broker looks for expired offsets.", at_least=1
     )
     group_min_session_timeout_ms: int = setting(
         Kind.INT,
         100,
-        "The shortest session timeout that a member may ask for.",
+        "The shortest session timeout that a member may request.",
         at_least=0,
         kafka_default=6000,
     )
     group_max_session_timeout_ms: int = setting(
-        Kind.INT, 1_800_000, "The longest session timeout that a member may ask for.", at_least=0
+        Kind.INT, 1_800_000, "The longest session timeout that a member may request.", at_least=0
     )
     group_initial_rebalance_delay_ms: int = setting(
-        Kind.INT, 0, "How long an empty group waits for more members.", at_least=0, kafka_default=3000
+        Kind.INT,
+        0,
+        "How long an empty group waits for more members before its first rebalance.",
+        at_least=0,
+        kafka_default=3000,
     )
-    group_max_size: int = setting(Kind.INT, _INT_MAX, "The most members of a classic group.", at_least=1)
+    group_max_size: int = setting(
+        Kind.INT, _INT_MAX, "The maximum number of members of a classic group.", at_least=1
+    )
     group_consumer_session_timeout_ms: int = setting(
-        Kind.INT, 45_000, "How long a member of a consumer group may be silent.", at_least=1
+        Kind.INT,
+        45_000,
+        "A member of a consumer group is removed if it sends no heartbeat for this long.",
+        at_least=1,
     )
     group_consumer_min_session_timeout_ms: int = setting(
-        Kind.INT, 100, "The shortest that this may be.", at_least=1, kafka_default=45_000
+        Kind.INT,
+        100,
+        "The shortest value of group.consumer.session.timeout.ms, also for a single group.",
+        at_least=1,
+        kafka_default=45_000,
     )
     group_consumer_max_session_timeout_ms: int = setting(
-        Kind.INT, 60_000, "The longest that this may be.", at_least=1
+        Kind.INT,
+        60_000,
+        "The longest value of group.consumer.session.timeout.ms, also for a single group.",
+        at_least=1,
     )
     group_consumer_heartbeat_interval_ms: int = setting(
         Kind.INT,
         500,
-        "How often members of consumer groups are told to send heartbeats, by which they see that something changed.",
+        "The heartbeat interval that members of consumer groups receive; a heartbeat also tells them of changes.",
         at_least=1,
         kafka_default=5000,
     )
     group_consumer_min_heartbeat_interval_ms: int = setting(
-        Kind.INT, 100, "The shortest that this may be.", at_least=1, kafka_default=5000
+        Kind.INT,
+        100,
+        "The shortest value of group.consumer.heartbeat.interval.ms, also for a single group.",
+        at_least=1,
+        kafka_default=5000,
     )
     group_consumer_max_heartbeat_interval_ms: int = setting(
-        Kind.INT, 15_000, "The longest that this may be.", at_least=1
+        Kind.INT,
+        15_000,
+        "The longest value of group.consumer.heartbeat.interval.ms, also for a single group.",
+        at_least=1,
     )
     group_consumer_max_size: int = setting(
-        Kind.INT, _INT_MAX, "The most members of a consumer group.", at_least=1
+        Kind.INT, _INT_MAX, "The maximum number of members of a consumer group.", at_least=1
     )
     group_consumer_assignors: tuple[str, ...] = setting(
         Kind.LIST,
         ("uniform", "range"),
-        "Assignors that members of consumer groups may choose from; the first one counts when none does.",
+        "The assignors that members of consumer groups may choose; the first one is the default.",
         check=_known_assignors,
     )
     group_consumer_migration_policy: str = setting(
         Kind.STRING,
         "bidirectional",
-        "Which groups with members change their kind when members of the other protocol come or the last ones go: "
-        "classic ones (upgrade), consumer groups (downgrade), both, or neither.",
+        "Which groups with members change their type when members of the other protocol join, or the last of "
+        "them leave: classic groups (upgrade), consumer groups (downgrade), both (bidirectional) or none "
+        "(disabled).",
         check=_known_policy,
     )
     group_consumer_assignment_interval_ms: int = setting(
         Kind.INT,
         0,
-        "How long after one assignment a consumer group waits until the next. One of 256 members or more waits for at "
-        "least a millisecond for each 8 members.",
+        "The minimum time between two assignments of a consumer group. With 256 members or more, it is at least a "
+        "millisecond for each 8 members.",
         at_least=0,
         kafka_default=1000,
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
         Kind.INT,
         600_000,
-        "How often at least the topics are looked for that regular expressions of consumer groups match; "
-        "when a topic was created, they are sooner.",
+        "The maximum time between two evaluations of the regular expressions of consumer groups; a new topic "
+        "causes one sooner.",
         at_least=10_000,
     )
 
     # Transactions.
     transaction_state_log_num_partitions: int = setting(
-        Kind.INT, 50, "Partitions of the topic of transactions; fixed once the topic exists.", at_least=1
+        Kind.INT, 50, "Partitions of the transaction topic; fixed once the topic exists.", at_least=1
     )
     transaction_state_log_replication_factor: int = setting(
-        Kind.SHORT, 3, "Replicas of that topic; capped at the number of brokers.", at_least=1
+        Kind.SHORT, 3, "Replicas of the transaction topic; capped at the number of brokers.", at_least=1
     )
     transaction_state_log_min_isr: int = setting(
-        Kind.INT, 2, "min.insync.replicas of that topic; capped at the number of brokers.", at_least=1
+        Kind.INT,
+        2,
+        "min.insync.replicas of the transaction topic; capped at the number of brokers.",
+        at_least=1,
     )
     transaction_state_log_segment_bytes: int = setting(
-        Kind.INT, 104_857_600, "segment.bytes of that topic.", at_least=1
+        Kind.INT, 104_857_600, "segment.bytes of the transaction topic.", at_least=1
     )
     transaction_max_timeout_ms: int = setting(
-        Kind.INT, 900_000, "The longest time-out that a producer may ask for its transactions.", at_least=1
+        Kind.INT, 900_000, "The longest transaction timeout that a producer may request.", at_least=1
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
-        Kind.INT, 10_000, "How often transactions are looked for that are past their time-out.", at_least=1
+        Kind.INT, 10_000, "How often the broker looks for transactions that have timed out.", at_least=1
     )
     transactional_id_expiration_ms: int = setting(
-        Kind.INT, 604_800_000, "How long a transactional id is kept that nobody uses.", at_least=1
+        Kind.INT, 604_800_000, "How long an unused transactional id is kept.", at_least=1
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
-        Kind.INT, 3_600_000, "How often such transactional ids are looked for.", at_least=1
+        Kind.INT, 3_600_000, "How often the broker looks for expired transactional ids.", at_least=1
     )
 
     # Ours.
     fsync: str = setting(
         Kind.STRING,
         "never",
-        "When appended records are forced to disk: never (as Kafka: the system does it in its own time), "
-        "every fsync.interval.ms, or before each commit is answered.",
+        "When appended records are synced to disk: never (as in Kafka, the operating system decides), every "
+        "fsync.interval.ms (interval), or before each commit is acknowledged (commit).",
         choices=("never", "interval", "commit"),
         is_ours=True,
     )
     fsync_interval_ms: int = setting(
-        Kind.LONG, 1000, "With fsync=interval: how long a record may wait for it.", at_least=1, is_ours=True
+        Kind.LONG,
+        1000,
+        "With fsync=interval: how long a record may wait for the sync.",
+        at_least=1,
+        is_ours=True,
     )
     recovery: str = setting(
         Kind.STRING,
         "strict",
-        "What becomes of a log with a damaged batch: strict refuses it, keep-valid sets the batch aside.",
+        "What happens to a log with a damaged batch: strict refuses the log, keep-valid moves the batch to a "
+        "separate file.",
         choices=("strict", "keep-valid"),
         is_ours=True,
     )
     offsets_snapshot_interval_bytes: int = setting(
         Kind.LONG,
         16_777_216,
-        "On disk: how much a partition of the offsets topic grows until a snapshot of it is taken, from which the "
-        "next start goes on. 0: no snapshots.",
+        "On disk: a snapshot of a partition of the offsets topic is taken each time it has grown by this much; a "
+        "start continues from the snapshot. 0: no snapshots.",
         at_least=0,
         is_ours=True,
     )
     group_consumer_regex_pause_ms: int = setting(
         Kind.INT,
         500,
-        "How long a consumer group waits after it looked for topics that its regular expressions match until it looks "
-        "again for new ones; in Kafka this cannot be set.",
+        "The minimum time between two evaluations of the regular expressions of a consumer group; in Kafka this "
+        "cannot be set.",
         at_least=0,
         kafka_default=10_000,
         is_ours=True,
@@ -403,52 +444,53 @@ class Config:
     group_rebalance_signal: str = setting(
         Kind.STRING,
         "heartbeat",
-        "How members of classic groups hear that a rebalance has begun: by REBALANCE_IN_PROGRESS in their next "
-        "heartbeat (as Kafka), or, with close, at once, by the end of their connection.",
+        "How members of classic groups learn that a rebalance has begun. heartbeat: REBALANCE_IN_PROGRESS in the next "
+        "heartbeat, as in Kafka. close: the broker closes their connection at once.",
         choices=("heartbeat", "close"),
         is_ours=True,
     )
     offsets_commit_owner_check: bool = setting(
         Kind.BOOLEAN,
         False,
-        "Whether a member commits only for partitions that it is assigned; others are TOPIC_AUTHORIZATION_FAILED (29).",
+        "Whether a member may commit only for its assigned partitions; others get TOPIC_AUTHORIZATION_FAILED "
+        "(29).",
         is_ours=True,
     )
     offsets_commit_unknown_topics: bool = setting(
         Kind.BOOLEAN,
         False,
-        "Whether offsets of topics and partitions that do not exist are committed; else they are "
+        "Whether offsets of topics and partitions that do not exist can be committed; otherwise they get "
         "UNKNOWN_TOPIC_OR_PARTITION (3).",
         is_ours=True,
     )
     offsets_commit_while_loading: bool = setting(
         Kind.BOOLEAN,
         False,
-        "Whether commits are taken while their group is loaded, from whomever, and beat what is loaded; else they are "
-        "COORDINATOR_LOAD_IN_PROGRESS (14), as in Kafka.",
+        "Whether commits are accepted while their group is loaded, from any client, and override the loaded "
+        "offsets; otherwise they get COORDINATOR_LOAD_IN_PROGRESS (14), as in Kafka.",
         is_ours=True,
     )
     offsets_load_before_listening_bytes: int = setting(
         Kind.LONG,
         67_108_864,
-        "So many bytes of logs of the offsets topic are loaded before the broker listens, whole partitions, the first "
-        "ones; the others are loaded behind it.",
+        "How many bytes of the offsets topic are loaded before the broker listens: whole partitions, in their "
+        "order. The others are loaded afterwards.",
         at_least=0,
         is_ours=True,
     )
     queued_max_response_bytes: int = setting(
         Kind.LONG,
         268_435_456,
-        "How much memory the responses to Fetch may take that clients have not read yet, all connections together. The "
-        "less of it is free, the less one Fetch returns; it always returns a batch.",
+        "The memory for Fetch responses that clients have not read yet, of all connections together. The less of "
+        "it is free, the less one Fetch returns, but always at least one batch.",
         at_least=0,
         is_ours=True,
     )
     auto_create_topics_delay_ms: int = setting(
         Kind.INT,
         0,
-        "How long a topic is not described that Metadata creates; so long it is UNKNOWN_TOPIC_OR_PARTITION (3), upon "
-        "which clients ask again. In Kafka that is the time that its controller takes.",
+        "How long a topic that Metadata creates is reported as UNKNOWN_TOPIC_OR_PARTITION (3), so that clients "
+        "retry. In Kafka this is the time that the controller needs.",
         at_least=0,
         kafka_default=100,
         is_ours=True,
@@ -456,8 +498,8 @@ class Config:
     coordinator_warm: bool = setting(
         Kind.BOOLEAN,
         True,
-        "Whether the first FindCoordinator is answered at once; a new Kafka broker answers it "
-        "COORDINATOR_NOT_AVAILABLE (15) while it creates the offsets topic.",
+        "Whether the first FindCoordinator succeeds; a new Kafka broker returns COORDINATOR_NOT_AVAILABLE (15) "
+        "while it creates the offsets topic.",
         kafka_default=False,
         is_ours=True,
     )
@@ -508,7 +550,7 @@ class Config:
 
     @property
     def roll_ms(self) -> int:
-        """The age at which a log goes on in a new segment, by log.roll.ms or else log.roll.hours."""
+        """The age at which a log rolls to a new segment, by log.roll.ms or else log.roll.hours."""
         return self.log_roll_hours * _HOUR_MS if self.log_roll_ms is None else self.log_roll_ms
 
     @property

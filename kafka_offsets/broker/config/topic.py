@@ -47,56 +47,61 @@ class TopicConfig:
     segment_bytes: int = setting(
         Kind.INT,
         1_073_741_824,
-        "The size at which a log goes on in a new segment.",
+        "The size at which a log rolls to a new segment.",
         at_least=1_048_576,
         broker_key="log.segment.bytes",
     )
     segment_ms: int = setting(
         Kind.LONG,
         604_800_000,
-        "The age at which a log goes on in a new segment.",
+        "The age at which a log rolls to a new segment.",
         at_least=1,
         broker_key="log.roll.ms",
     )
-    segment_jitter_ms: int = _stored(Kind.LONG, 0, "The most that segment.ms is shortened by.", at_least=0)
+    segment_jitter_ms: int = _stored(
+        Kind.LONG, 0, "The maximum by which segment.ms is shortened.", at_least=0
+    )
     segment_index_bytes: int = _stored(
         Kind.INT, 10_485_760, "The largest index file.", at_least=4, broker_key="log.index.size.max.bytes"
     )
     flush_messages: int = _stored(
         Kind.LONG,
         _LONG_MAX,
-        "After how many records a log is forced to disk; see the broker's fsync.",
+        "After how many records a log is synced to disk; see the broker's fsync.",
         at_least=1,
         broker_key="log.flush.interval.messages",
     )
     flush_ms: int = _stored(
         Kind.LONG,
         _LONG_MAX,
-        "After how long a log is forced to disk; see the broker's fsync.",
+        "After how long a log is synced to disk; see the broker's fsync.",
         at_least=0,
         broker_key="log.flush.interval.ms",
     )
     retention_bytes: int = setting(
-        Kind.LONG, -1, "The size beyond which old segments go; -1: any.", broker_key="log.retention.bytes"
+        Kind.LONG,
+        -1,
+        "The size of a log beyond which old segments are deleted; -1: no limit.",
+        broker_key="log.retention.bytes",
     )
     retention_ms: int = setting(
         Kind.LONG,
         604_800_000,
-        "The age beyond which old segments go; -1: any.",
+        "The age at which segments are deleted; -1: never.",
         at_least=-1,
         broker_key="log.retention.ms",
     )
     max_message_bytes: int = setting(
         Kind.INT,
         1_048_588,
-        "The largest record batch that Produce takes.",
+        "The largest record batch that Produce accepts.",
         at_least=0,
         broker_key="message.max.bytes",
     )
     index_interval_bytes: int = setting(
         Kind.INT,
         4096,
-        "About how many bytes of a log share an entry of its index.",
+        "About how many bytes of a log there are for each index entry.",
         at_least=0,
         broker_key="log.index.interval.bytes",
     )
@@ -110,14 +115,14 @@ class TopicConfig:
     min_compaction_lag_ms: int = setting(
         Kind.LONG,
         0,
-        "How long a record is kept from compaction.",
+        "The minimum time for which a record remains uncompacted.",
         at_least=0,
         broker_key="log.cleaner.min.compaction.lag.ms",
     )
     max_compaction_lag_ms: int = setting(
         Kind.LONG,
         _LONG_MAX,
-        "How long a record may wait for compaction.",
+        "The maximum time for which a record remains uncompacted.",
         at_least=1,
         broker_key="log.cleaner.max.compaction.lag.ms",
     )
@@ -131,7 +136,7 @@ class TopicConfig:
     min_cleanable_dirty_ratio: float = setting(
         Kind.DOUBLE,
         0.5,
-        "The share of a log that must be new before it is compacted.",
+        "The share of a log that must be dirty before it is compacted.",
         at_least=0,
         at_most=1,
         broker_key="log.cleaner.min.cleanable.ratio",
@@ -139,32 +144,37 @@ class TopicConfig:
     cleanup_policy: tuple[str, ...] = setting(
         Kind.LIST,
         ("delete",),
-        "What happens to old records: delete, compact, both. With compact, Produce refuses records without a key.",
+        "What happens to old records: delete, compact or both. With compact, Produce refuses records without a "
+        "key.",
         choices=("compact", "delete"),
         broker_key="log.cleanup.policy",
     )
     unclean_leader_election_enable: bool = _stored(
         Kind.BOOLEAN,
         False,
-        "Whether a replica that is behind may lead.",
+        "Whether a replica that is not in sync may become leader.",
         broker_key="unclean.leader.election.enable",
     )
     min_insync_replicas: int = setting(
         Kind.INT,
         1,
-        "Replicas that acks=all waits for; capped at the number of brokers.",
+        "The number of replicas that acks=all waits for; capped at the number of brokers.",
         at_least=1,
         broker_key="min.insync.replicas",
     )
     compression_type: str = setting(
         Kind.STRING,
         "producer",
-        "The compression that batches are kept in; producer: as they came.",
+        "The compression of stored batches; producer: as the producer sent them.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         broker_key="compression.type",
     )
     compression_gzip_level: int = _stored(
-        Kind.INT, -1, "1 to 9; -1: gzip's own.", check=_gzip_level, broker_key="compression.gzip.level"
+        Kind.INT,
+        -1,
+        "The level of gzip, 1 to 9; -1: the default of gzip.",
+        check=_gzip_level,
+        broker_key="compression.gzip.level",
     )
     compression_lz4_level: int = _stored(
         Kind.INT, 9, "The level of lz4.", at_least=1, at_most=17, broker_key="compression.lz4.level"
@@ -173,54 +183,54 @@ class TopicConfig:
         Kind.INT, 3, "The level of zstd.", at_least=-131_072, at_most=22, broker_key="compression.zstd.level"
     )
     preallocate: bool = _stored(
-        Kind.BOOLEAN, False, "Whether files get their full size at once.", broker_key="log.preallocate"
+        Kind.BOOLEAN, False, "Whether files are created with their full size.", broker_key="log.preallocate"
     )
     message_timestamp_type: str = setting(
         Kind.STRING,
         "CreateTime",
-        "Whether records keep their producer's timestamp or get the time of their append.",
+        "Whether records keep the producer's timestamp or get the time of the append.",
         choices=("CreateTime", "LogAppendTime"),
         broker_key="log.message.timestamp.type",
     )
     message_timestamp_before_max_ms: int = setting(
         Kind.LONG,
         _LONG_MAX,
-        "How far a record's timestamp may lie in the past.",
+        "How far a record's timestamp may be in the past.",
         at_least=0,
         broker_key="log.message.timestamp.before.max.ms",
     )
     message_timestamp_after_max_ms: int = setting(
         Kind.LONG,
         3_600_000,
-        "How far a record's timestamp may lie in the future.",
+        "How far a record's timestamp may be in the future.",
         at_least=0,
         broker_key="log.message.timestamp.after.max.ms",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = _stored(
         Kind.LIST,
         (),
-        "Replicas throttled where they lead.",
+        "Replicas that are throttled on the leader.",
         check=_throttled("leader.replication.throttled.replicas"),
     )
     follower_replication_throttled_replicas: tuple[str, ...] = _stored(
         Kind.LIST,
         (),
-        "Replicas throttled where they follow.",
+        "Replicas that are throttled on the follower.",
         check=_throttled("follower.replication.throttled.replicas"),
     )
     remote_storage_enable: bool = _stored(Kind.BOOLEAN, False, "Tiered storage; refused when true.")
     local_retention_ms: int = _stored(
-        Kind.LONG, -2, "Of tiered storage.", at_least=-2, broker_key="log.local.retention.ms"
+        Kind.LONG, -2, "For tiered storage.", at_least=-2, broker_key="log.local.retention.ms"
     )
     local_retention_bytes: int = _stored(
-        Kind.LONG, -2, "Of tiered storage.", at_least=-2, broker_key="log.local.retention.bytes"
+        Kind.LONG, -2, "For tiered storage.", at_least=-2, broker_key="log.local.retention.bytes"
     )
-    remote_log_copy_disable: bool = _stored(Kind.BOOLEAN, False, "Of tiered storage.")
-    remote_log_delete_on_disable: bool = _stored(Kind.BOOLEAN, False, "Of tiered storage.")
+    remote_log_copy_disable: bool = _stored(Kind.BOOLEAN, False, "For tiered storage.")
+    remote_log_delete_on_disable: bool = _stored(Kind.BOOLEAN, False, "For tiered storage.")
     internal_segment_bytes: int | None = setting(
         Kind.INT,
         None,
-        "Counts instead of segment.bytes, without its lower limit: for tests.",
+        "Overrides segment.bytes, without its lower limit: for tests.",
         is_internal=True,
     )
 

@@ -107,13 +107,13 @@ PROVOKED = [
     Provoked(
         "OffsetCommit",
         ErrorCode.OPERATION_NOT_ATTEMPTED,
-        "another partition of a request with conditions is refused",
+        "another partition of the same request with conditions is refused",
         commit(7, None),
     ),
     Provoked(
         "OffsetCommit",
         ErrorCode.INVALID_REQUEST,
-        "two conditions on one partition that differ",
+        "two conditions on the same partition differ",
         commit(42, 41, partitions=(0, 0)),
     ),
     Provoked(
@@ -125,7 +125,7 @@ PROVOKED = [
     Provoked(
         "OffsetCommit",
         ErrorCode.NOT_COORDINATOR,
-        "the log of the group takes no more writes, as the disk is full",
+        "the log of the group takes no more writes, because the disk is full",
         with_a_full_disk(commit()),
     ),
     Provoked("Produce", ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full", with_a_full_disk(produce)),

@@ -54,7 +54,7 @@ def test_keys_and_values_are_written(spark: "SparkSession", bootstrap, topics, t
     )
 
 
-def test_the_partition_of_a_row_is_obeyed(spark, bootstrap, topics, topic):
+def test_a_row_is_written_to_its_partition(spark, bootstrap, topics, topic):
     topics.create(topic)
     frame = spark.createDataFrame([(b"v%d" % n, n % 3) for n in range(9)], "value binary, partition int")
     write(frame, bootstrap, topic=topic)
@@ -89,7 +89,7 @@ def test_a_null_value_is_a_tombstone(spark, bootstrap, topics, topic):
     assert (record.key, record.value) == (b"k", None)
 
 
-def test_a_topic_is_made_by_the_first_write(spark, bootstrap, topic):
+def test_the_first_write_creates_the_topic(spark, bootstrap, topic):
     write(spark.createDataFrame([("v",)], ["value"]), bootstrap, topic=topic)
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     assert [bytes(row.value) for row in reader.option("subscribe", topic).load().collect()] == [b"v"]

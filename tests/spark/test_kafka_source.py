@@ -90,7 +90,7 @@ def test_offsets_bound_what_is_read(read, topics, topic):
     assert numbers(frame) == sorted([12, 15, 1, 4, 7, 29])
 
 
-def test_an_offset_behind_the_end_is_an_error(read, topics, topic):
+def test_an_offset_after_the_end_is_an_error(read, topics, topic):
     topics.create(topic, partitions=1)
     topics.produce(topic, range(3), partitions=1)
     with pytest.raises(Exception, match=r"(?i)offset|timeout"):
@@ -121,7 +121,7 @@ def test_a_timestamp_for_each_partition(read, topics, topic):
     assert numbers(frame) == sorted([*range(0, 30, 3), 25, 28, 29])
 
 
-def test_a_timestamp_behind_all_records_is_an_error_or_the_end(read, topics, topic):
+def test_a_timestamp_after_all_records_is_an_error_or_the_end(read, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(6))
     options = {"subscribe": topic, "startingTimestamp": FIRST_MS + 60_000}
@@ -160,7 +160,7 @@ def test_an_unknown_topic_is_an_error(read, topic):
         read({"subscribe": topic}).count()
 
 
-def test_offsets_found_by_a_consumer_group_as_before_spark_3_4(spark, read, topics, topic):
+def test_offsets_are_found_with_a_consumer_group_as_before_spark_3_4(spark, read, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(30))
     spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
@@ -170,7 +170,7 @@ def test_offsets_found_by_a_consumer_group_as_before_spark_3_4(spark, read, topi
         spark.conf.unset("spark.sql.streaming.kafka.useDeprecatedOffsetFetching")
 
 
-def test_deleted_records_are_data_loss_if_they_were_asked_for(read, topics, topic, bootstrap):
+def test_deleted_records_that_a_query_requests_are_data_loss(read, topics, topic, bootstrap):
     topics.create(topic, partitions=1)
     topics.produce(topic, range(10), partitions=1)
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
@@ -192,13 +192,13 @@ def test_two_queries_join_what_they_read(read, topics, topic):
     assert numbers(left.join(right, "key")) == list(range(10, 20))
 
 
-def test_a_read_of_many_small_polls_finds_all(read, topics, topic):
+def test_many_small_polls_read_all_records(read, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(3000), linger_ms=5)
     assert read({"subscribe": topic, "kafka.max.poll.records": 100}).count() == 3000
 
 
-def test_the_time_of_a_batch_read_is_that_of_its_records(read, topics, topic):
+def test_rows_have_the_log_append_time(read, topics, topic):
     topics.create(topic, message_timestamp_type="LogAppendTime")
     before = datetime.now(UTC)
     topics.produce(topic, range(3))
@@ -208,7 +208,7 @@ def test_the_time_of_a_batch_read_is_that_of_its_records(read, topics, topic):
 
 
 @pytest.mark.shows("Spark", "consume")
-def test_aborted_records_are_left_out_where_only_committed_ones_are_wanted(read, topics, topic):
+def test_a_read_committed_batch_skips_aborted_records(read, topics, topic):
     topics.create(topic, partitions=1)
     topics.produce_in_transactions(topic, [True, False] * 3)
     committed = {"subscribe": topic, "kafka.isolation.level": "read_committed"}

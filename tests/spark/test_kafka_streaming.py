@@ -67,14 +67,14 @@ def topics(bootstrap: str) -> Topics:
     return Topics(bootstrap)
 
 
-def test_what_is_there_is_read_once(streams, topics, topic):
+def test_existing_records_are_read_once(streams, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(30))
     assert streams.run(streams.source(subscribe=topic, startingOffsets="earliest")) == [list(range(30))]
 
 
 @pytest.mark.shows("Spark", "consume")
-def test_a_restart_goes_on_from_its_checkpoint(streams, topics, topic):
+def test_a_restart_continues_from_its_checkpoint(streams, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(10))
     source = streams.source(subscribe=topic, startingOffsets="earliest")
@@ -84,7 +84,7 @@ def test_a_restart_goes_on_from_its_checkpoint(streams, topics, topic):
     assert streams.run(source) == [list(range(10, 25))]
 
 
-def test_a_trigger_reads_no_more_offsets_than_it_may(streams, topics, topic):
+def test_a_trigger_respects_max_offsets_per_trigger(streams, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(90))
     batches = streams.run(
@@ -94,7 +94,7 @@ def test_a_trigger_reads_no_more_offsets_than_it_may(streams, topics, topic):
     assert sorted(number for batch in batches for number in batch) == list(range(90))
 
 
-def test_a_running_query_sees_what_is_produced(streams, topics, topic):
+def test_a_running_query_reads_new_records(streams, topics, topic):
     topics.create(topic)
     query = streams.collect(streams.source(subscribe=topic, startingOffsets="earliest"))
     for first in (0, 10, 20):
@@ -103,7 +103,7 @@ def test_a_running_query_sees_what_is_produced(streams, topics, topic):
     assert sorted(number for batch in streams.batches for number in batch) == list(range(30))
 
 
-def test_latest_begins_behind_what_is_there(streams, topics, topic):
+def test_latest_begins_after_existing_records(streams, topics, topic):
     topics.create(topic)
     topics.produce(topic, range(10))
     query = streams.collect(streams.source(subscribe=topic, startingOffsets="latest"))
@@ -202,7 +202,7 @@ def test_a_deleted_topic_is_data_loss(streams, topics, topic, bootstrap):
         query.awaitTermination(DEADLINE_S)
 
 
-def test_progress_tells_the_offsets_and_the_lag(streams, topics, topic):
+def test_progress_shows_offsets_and_lag(streams, topics, topic):
     topics.create(topic, partitions=2)
     topics.produce(topic, range(10), partitions=2)
     query = streams.collect(streams.source(subscribe=topic, startingOffsets="earliest"), availableNow=True)
@@ -228,7 +228,7 @@ def test_a_stream_is_joined_with_a_batch(spark, streams, topics, topic, bootstra
     assert streams.run(source) == [list(range(5, 10))]
 
 
-def test_a_stream_leaves_out_aborted_records_where_only_committed_ones_are_wanted(streams, topics, topic):
+def test_a_read_committed_stream_skips_aborted_records(streams, topics, topic):
     topics.create(topic, partitions=1)
     topics.produce_in_transactions(topic, [True, False] * 3)
     for level, numbers in (("committed", [0, 2, 4]), ("uncommitted", list(range(6)))):

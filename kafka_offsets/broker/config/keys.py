@@ -321,7 +321,7 @@ class Config:
     group_consumer_heartbeat_interval_ms: int = setting(
         Kind.INT,
         500,
-        "The heartbeat interval that members of consumer groups receive; a heartbeat also tells them of changes.",
+        "The heartbeat interval of members of consumer groups. They learn of changes in the response to a heartbeat.",
         at_least=1,
         kafka_default=5000,
     )

@@ -210,6 +210,7 @@ def test_after_a_crash_the_segments_before_the_recovery_point_are_not_read(
 
 def test_after_a_crash_no_segment_is_believed_that_ends_behind_the_recovery_point(rng: random.Random) -> None:
     files, log = killed(rng)
+    log.sync()  # takes the `.new` from the names of the last segments
     summarized = decode_summary(files.read_all(PATH))
     assert summarized is not None
     for number, summary in enumerate(summarized):

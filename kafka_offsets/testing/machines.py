@@ -37,9 +37,9 @@ from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.cluster.cluster import Cluster
 from kafka_offsets.testing.faults import partial_errors
+from kafka_offsets.testing.faults.call import Call
 from kafka_offsets.testing.faults.control import Faults
 from kafka_offsets.testing.faults.fault import Fault
-from kafka_offsets.testing.faults.interception import Call
 from kafka_offsets.testing.groups import GroupView
 
 _CONFIG = {"connections.max.idle.ms": -1, "log.retention.ms": -1}

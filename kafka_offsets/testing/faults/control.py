@@ -179,7 +179,7 @@ class Faults:
     def control(self, api: Names, function: Controls, **which: Any) -> Fault:
         """Ask a function about each request, in the broker's thread.
 
-        function  sees a :class:`kafka_offsets.testing.faults.interception.Call`, decoded in `.request`, and returns
+        function  sees a :class:`kafka_offsets.testing.faults.call.Call`, decoded in `.request`, and returns
                   None: the request goes on;
                   a response of `kafka_offsets.protocol.messages`: the answer;
                   an ErrorCode: put where the API puts it;

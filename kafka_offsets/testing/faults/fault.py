@@ -6,18 +6,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from kafka_offsets.broker.api.table import Api
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from kafka_offsets.testing.faults.interception import Call
+from kafka_offsets.testing.faults.call import Call
 
 _WAIT_SECONDS = 10.0
 
-Controls = Callable[["Call"], Any]
+Controls = Callable[[Call], Any]
 """What a function of `control` is: it sees the request, and returns what becomes of it."""
 
 

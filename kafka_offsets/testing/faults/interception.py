@@ -12,20 +12,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka_offsets.broker.api.table import Api, Route
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.testing.faults import partial_errors
-
-if TYPE_CHECKING:
-    from kafka_offsets.testing.faults.fault import Fault
+from kafka_offsets.testing.faults.call import Call
+from kafka_offsets.testing.faults.fault import Fault
 
 _FETCH, _PRODUCE = 1, 0
 
@@ -43,74 +41,6 @@ _OF_SESSIONS = (
 """Errors of a Fetch as a whole; all others stand at its partitions."""
 
 logger = new_logger(__name__)
-
-
-class Call:
-    """One request of a client, as a fault sees it.
-
-    api, version  such as "OffsetCommit" and 8
-    client_id     as the client calls itself, client_host its address
-    node          the broker that it came to
-    request       decoded
-    """
-
-    def __init__(self, core: BrokerCore, api: Api, context: RequestContext) -> None:
-        self.api = api.name
-        self.version = context.api_version
-        self.client_id = context.client_id
-        self.client_host = context.client_host.removeprefix("/")
-        self.request = context.request
-        self._core, self._row = core, api
-        owner = context.connection.owner
-        self.node = core.broker_ids[owner.listener] if isinstance(owner, Peer) else None
-
-    def __repr__(self) -> str:
-        return f"<{self.api} v{self.version} of {self.client_id!r}: {self.request}>"
-
-    @property
-    def groups(self) -> set[str]:
-        """The groups that the request names."""
-        one = getattr(self.request, "group_id", None)
-        if self.api == "FindCoordinator":
-            return set(self._coordinator_keys(0))
-        if self.api == "DescribeTransactions":
-            return set()
-        return {*partial_errors.keys(self._row, self.request), *([one] if one else [])}
-
-    @property
-    def transactional_ids(self) -> set[str]:
-        """The transactional ids that the request names."""
-        if self.api == "FindCoordinator":
-            return set(self._coordinator_keys(1))
-        request = self.request
-        if self.api == "DescribeTransactions":
-            return set(request.transactional_ids)
-        return partial_errors.transactional_ids(request)
-
-    @property
-    def places(self) -> set[tuple[str, int]]:
-        """The (topic, partition) that the request names, partition -1 where it names a topic alone."""
-        named = set(partial_errors.places(self._core, self.request))
-        if self.api == "Fetch":
-            named.update(self._core.fetch_sessions.places(self.request.session_id))
-        return named
-
-    @property
-    def names_all_topics(self) -> bool:
-        """Whether the request asks about every topic there is, or every offset of a group, and names none."""
-        request = self.request
-        if self.api == "Metadata":
-            return request.topics is None or (self.version == 0 and not request.topics)
-        if self.api == "OffsetFetch":
-            asking = request.groups or [request]
-            return any(each.topics is None for each in asking)
-        return False
-
-    def _coordinator_keys(self, key_type: int) -> list[str]:
-        request = self.request
-        if request.key_type != key_type:
-            return []
-        return list(request.coordinator_keys) or [request.key]
 
 
 class Interception:

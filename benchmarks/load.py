@@ -38,7 +38,7 @@ from kafka_offsets.coordinator.shard import GroupSettings, Shard
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment import segment_name
+from kafka_offsets.storage.log.segment_names import segment_name
 
 SEGMENT_BYTES = 100 << 20
 WAYS = {"columns": loading.replay_in_columns, "records": loading.replay}

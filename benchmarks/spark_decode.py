@@ -36,7 +36,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.spark import options
 from kafka_offsets.spark.reader import segments
-from kafka_offsets.storage.log.segment import segment_name
+from kafka_offsets.storage.log.segment_names import segment_name
 
 GROUPS, TOPICS, PARTITIONS = 2_000, 6, 12
 START_MS = 1_750_000_000_000

@@ -22,7 +22,7 @@ from kafka_offsets.storage.files import ReadOnlyFiles
 from kafka_offsets.storage.folder_facts import Facts, batch_before
 from kafka_offsets.storage.log.opening import PARTITION_METADATA
 from kafka_offsets.storage.log.producer_state import PRODUCER_STATE, decode_state
-from kafka_offsets.storage.log.segment import LOG_SUFFIX
+from kafka_offsets.storage.log.segment_names import LOG_SUFFIX
 from kafka_offsets.storage.repair.check import Checker, Finding, Kind
 
 

@@ -50,7 +50,7 @@ from kafka_offsets.storage.kept_file import KeptFile
 from kafka_offsets.storage.log.closing import close_logs
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.opening import PARTITION_METADATA
-from kafka_offsets.storage.log.segment import LOG_SUFFIX
+from kafka_offsets.storage.log.segment_names import LOG_SUFFIX
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"

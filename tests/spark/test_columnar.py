@@ -20,7 +20,7 @@ from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.reader import columnar, groups, latest, plain, segments
-from kafka_offsets.storage.log.segment import segment_name
+from kafka_offsets.storage.log.segment_names import segment_name
 from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
 from tests.spark import reference

@@ -14,33 +14,24 @@ Sources: LocalLog.replaceSegments and LogLoader of Kafka 4.3; Kafka renames the 
 removing them, for readers in other threads.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.segment import (
+from kafka_offsets.storage.log.log import Log
+from kafka_offsets.storage.log.segment import Segment
+from kafka_offsets.storage.log.segment_names import (
+    CLEANED_SUFFIX,
     LOG_SUFFIX,
-    NAME_DIGITS,
+    SWAP_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    Segment,
+    base_offset_of,
     segment_name,
 )
 
-if TYPE_CHECKING:
-    from kafka_offsets.storage.log.log import Log
-
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
-
 Job = Callable[[], None]
 """Something that waits for the disk: whoever must not wait has it done elsewhere before going on."""
-
-_OF_SEGMENT = re.compile(
-    rf"(\d{{{NAME_DIGITS}}})\.(log|index|timeindex|txnindex|snapshot)(\.cleaned|\.swap|\.deleted)?"
-)
 
 
 def create_cleaned(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:
@@ -61,7 +52,7 @@ def discard_cleaned(files: Files, segment: Segment) -> None:
             files.remove(segment.path)
 
 
-def swap_in(log: "Log", cleaned: Segment, old: Sequence[Segment], transactions: bytes) -> Iterator[Job]:
+def swap_in(log: Log, cleaned: Segment, old: Sequence[Segment], transactions: bytes) -> Iterator[Job]:
     """Let `cleaned` take the place of `old`, which follow each other in the log; yields jobs to be done on the way.
 
     transactions  the content of its .txnindex, Kafka's index of aborted transactions; empty for none
@@ -140,9 +131,3 @@ def _remove_segments(files: Files, directory: str, base_offsets: set[int]) -> No
     names = [name for name in files.list_directory(directory) if base_offset_of(name) in base_offsets]
     for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX)):
         files.remove(join(directory, name))
-
-
-def base_offset_of(name: str) -> int | None:
-    """Return the base offset of a segment by the name of one of its files, of any suffix; None for other files."""
-    match = _OF_SEGMENT.fullmatch(name)
-    return int(match[1]) if match else None

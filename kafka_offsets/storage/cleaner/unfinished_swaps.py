@@ -8,16 +8,14 @@ Source: LogLoader.removeTempFilesAndCollectSwapFiles of Kafka 4.3.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kafka_offsets.storage.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX, base_offset_of
 from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.segment import (
+from kafka_offsets.storage.log.segment import BatchAt, DamagedBatchError, Segment, SegmentExpectations, walk
+from kafka_offsets.storage.log.segment_names import (
+    CLEANED_SUFFIX,
     LOG_SUFFIX,
+    SWAP_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    BatchAt,
-    DamagedBatchError,
-    Segment,
-    SegmentExpectations,
-    walk,
+    base_offset_of,
 )
 from kafka_offsets.storage.repair.recover_valid import Damage, WholeBatch, salvage, scan
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.storage.assign_offsets import place
 from kafka_offsets.storage.checkpoints import decode_epochs, encode_epochs
-from kafka_offsets.storage.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
@@ -35,19 +34,18 @@ from kafka_offsets.storage.log.opening import (
     restore_topic_id,
     tell_missing,
 )
-from kafka_offsets.storage.log.segment import (
+from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, Recovery, Segment, walk
+from kafka_offsets.storage.log.segment_names import (
+    CLEANED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
     NAME_DIGITS,
     NEW_SUFFIX,
-    Recovery,
-    Segment,
-    walk,
+    SWAP_SUFFIX,
 )
 from kafka_offsets.storage.log.stored_batches import StoredBatch, batches_of, timestamps_of
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
-from kafka_offsets.storage.log.syncing import Unsynced, name_segments
+from kafka_offsets.storage.log.syncing import Unsynced, name_segments, try_write_index_files
 from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
 
 if TYPE_CHECKING:
@@ -76,7 +74,6 @@ class Log:
     log_start_offset  the first offset that may be read
     log_end_offset    the offset that the next record gets
     appended_bytes    since it was opened; `size` is less by what was deleted
-    recovery_point    every record before it is known to be on the disk
     recovery          the torn tail that opening cut off, or None
     damages           what opening took out of the log, with `keep_valid`
     is_verified       whether opening has read the segments, and not only a summary of some: see `verify`
@@ -93,16 +90,15 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.appended_bytes = 0
-        self.recovery_point = 0
         self.recovery: Recovery | None = None
         self.damages: list[Damage] = []
         self.is_verified = True
         self.topic_id: bytes | None = None
         self.files = self._files = files
-        self.summary = Summary(self)
+        self.summary = Summary(files, directory, self._summarizable, self.epoch_runs)
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs()
-        self._unsynced = Unsynced()
+        self._unsynced = Unsynced(files, directory)
         self._descriptors: list[Segment] = []
         self._keep_valid = False
         self._is_abandoned: Callable[[], bool] = lambda: False
@@ -153,6 +149,7 @@ class Log:
         self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None, synced_offset: int
     ) -> None:
         promise = DurabilityHint(clean_end_offset, synced_offset)
+        interval_bytes = self.config.index_interval_bytes
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
         has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
@@ -161,16 +158,17 @@ class Log:
             self.summary.resume()
         in_swaps: list[Damage] = []
         if has_swaps:
-            interval_bytes, keep_valid = self.config.index_interval_bytes, self._keep_valid
             in_swaps = complete_swaps(
-                self._files, self.directory, names, interval_bytes, keep_valid=keep_valid
+                self._files, self.directory, names, interval_bytes, keep_valid=self._keep_valid
             )
         if has_swaps or self._keep_valid:
             names = self._files.list_directory(self.directory)
         found = self._tidy(names)
         self.topic_id = restore_topic_id(self._files, self.directory, names, topic_id)
         if found:
-            believed = self._summarized(found, promise) if SEGMENTS_SUMMARY in names else {}
+            believed = {}
+            if SEGMENTS_SUMMARY in names:
+                believed = summarized_segments(self._files, self.directory, found, promise, interval_bytes)
             self._load_segments(found, promise, believed)
             self._name_segments()
         self.damages = in_swaps + self.damages
@@ -179,10 +177,16 @@ class Log:
             self._create_segment(log_start_offset)
         self._set_start(log_start_offset)
         synced = not found or clean_end_offset is not None
-        self.recovery_point = self.log_end_offset if synced else max(self.log_start_offset, synced_offset)
+        known_synced = self.log_end_offset if synced else max(self.log_start_offset, synced_offset)
+        self._unsynced.recovery_point = known_synced
         behind = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
         self._unsynced.ended = behind  # a dead process left them to the system
         self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
+
+    @property
+    def recovery_point(self) -> int:
+        """Every record before it is known to be on the disk."""
+        return self._unsynced.recovery_point
 
     @property
     def high_watermark(self) -> int:
@@ -233,10 +237,6 @@ class Log:
             if orphan or name.endswith(_LEFTOVERS):
                 self._files.remove(join(self.directory, name))
         return segments
-
-    def _summarized(self, names: Sequence[Name], promise: DurabilityHint) -> dict[int, Segment]:
-        interval_bytes = self.config.index_interval_bytes
-        return summarized_segments(self._files, self.directory, names, promise, interval_bytes)
 
     def verify(self) -> None:
         """Read what a summary has spared `open`; StorageError as `open` raises it."""
@@ -311,6 +311,12 @@ class Log:
             self._segments.clear()
             self._create_segment(log_start_offset)
         self.log_start_offset = max(log_start_offset, self._segments[0].base_offset)
+
+    def _summarizable(self, ended_only: bool) -> list[Segment]:
+        """Return the segments for a summary: all, or those that have ended and are on the disk."""
+        if not ended_only:
+            return list(self._segments)
+        return [segment for segment in self._segments[:-1] if segment.end_offset <= self.recovery_point]
 
     def epoch_runs(self, segment: Segment) -> list[EpochRun]:
         """Return which leader epochs wrote a segment of this log."""
@@ -483,10 +489,14 @@ class Log:
         if self._failure is not None:
             self._refuse()
         try:
-            self._unsynced.sync(self, ended_only=ended_only, sync_root=sync_root)
+            ended = self._unsynced.sync(self._segments, ended_only=ended_only, sync_root=sync_root)
         except StorageError as error:
             self._failure = self._failure or error
             raise
+        for segment in ended:
+            with self._file_lock:
+                if segment in self._segments and not self._closed:
+                    try_write_index_files(segment)
 
     def check_present(self) -> None:
         """Raise StorageError, which is final as one of `sync`, when somebody has removed the active segment.

@@ -30,7 +30,7 @@ from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.segment import NAME_DIGITS, TRANSACTION_INDEX_SUFFIX, segment_name
+from kafka_offsets.storage.log.segment_names import NAME_DIGITS, TRANSACTION_INDEX_SUFFIX, segment_name
 
 if TYPE_CHECKING:
     from kafka_offsets.storage.log.log import Log

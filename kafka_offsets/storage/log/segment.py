@@ -26,16 +26,8 @@ from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
 from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.log.index_files import encode_index, encode_time_index
 from kafka_offsets.storage.log.leader_epochs import NO_EPOCH, EpochRun
+from kafka_offsets.storage.log.segment_names import INDEX_SUFFIXES, NEW_SUFFIX, segment_name
 
-LOG_SUFFIX = ".log"
-NEW_SUFFIX = ".new"
-"""Behind the name of a segment as long as what stands before it in the log may not be on the disk; see `syncing`."""
-
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
-INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-NAME_DIGITS = 20
 NO_TIMESTAMP = -1
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -163,11 +155,6 @@ class DamagedBatchError(StorageError):
 
 class UnfinishedBatchError(DamagedBatchError):
     """The file ends before the batch that begins at its end does."""
-
-
-def segment_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
-    """Return the file name of a segment, or of its index."""
-    return f"{base_offset:0{NAME_DIGITS}d}{suffix}"
 
 
 def read_exactly(file: File, position: int, size: int) -> bytes:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import BatchHeader, read_batch_header, read_records, verify_crc
 from kafka_offsets.storage.files import File
-from kafka_offsets.storage.log.segment import BatchAt, Segment, segment_name, walk
+from kafka_offsets.storage.log.segment import BatchAt, Segment, walk
+from kafka_offsets.storage.log.segment_names import segment_name
 
 
 class StoredBatch(NamedTuple):

@@ -24,8 +24,7 @@ and the directory synced, before they do: no crash brings it back beside what it
 import struct
 import threading
 from array import array
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import google_crc32c
 
@@ -33,9 +32,6 @@ from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.log.leader_epochs import EpochRun
 from kafka_offsets.storage.log.opening import DurabilityHint, Name
 from kafka_offsets.storage.log.segment import DamagedBatchError, IndexEntries, Segment, SegmentSummary, walk
-
-if TYPE_CHECKING:
-    from kafka_offsets.storage.log.log import Log
 
 SEGMENTS_SUMMARY = "segments-summary"
 
@@ -89,10 +85,21 @@ def decode_summary(data: bytes) -> list[SegmentSummary] | None:
 
 
 class Summary:
-    """The summary beside an open log. Any thread may use it."""
+    """The summary beside an open log. Any thread may use it.
 
-    def __init__(self, log: "Log") -> None:
-        self._log = log
+    segments    of the log, oldest first; with an argument that is true those alone that have ended and are on the disk
+    epoch_runs  the leader epochs that wrote a segment
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        segments: Callable[[bool], list[Segment]],
+        epoch_runs: Callable[[Segment], list[EpochRun]],
+    ) -> None:
+        self._files, self._directory = files, directory
+        self._segments, self._epoch_runs = segments, epoch_runs
         self._lock = threading.Lock()
         self._is_changing = False
         self._left: list[tuple[int, int]] = []
@@ -104,24 +111,22 @@ class Summary:
                     which nothing is appended any more
         Does nothing when it is there already, and while the segments change. Raises StorageError.
         """
-        log = self._log
         with self._lock:
-            segments = list(log.segments)
-            if ended_only:
-                segments = [segment for segment in segments[:-1] if segment.end_offset <= log.recovery_point]
+            segments = self._segments(ended_only)
             known = [(segment.base_offset, segment.size) for segment in segments]
             if self._is_changing or known == self._left:
                 return
-            content = encode_summary([segment.summary(log.epoch_runs(segment)) for segment in segments])
-            log.files.replace_atomically(join(log.directory, SEGMENTS_SUMMARY), content, sync=False)
+            content = encode_summary([segment.summary(self._epoch_runs(segment)) for segment in segments])
+            path = join(self._directory, SEGMENTS_SUMMARY)
+            self._files.replace_atomically(path, content, sync=False)
             self._left = known
 
     def forget(self) -> None:
         """Let there be none, whatever the system does, until `resume`: segments are about to change on the disk."""
         with self._lock:
             self._is_changing, self._left = True, []
-            remove_summary(self._log.files, self._log.directory)
-        self._log.files.sync_directory(self._log.directory)
+            remove_summary(self._files, self._directory)
+        self._files.sync_directory(self._directory)
 
     def resume(self) -> None:
         """Let there be one again: a start after a crash will find the segments as they are in memory."""

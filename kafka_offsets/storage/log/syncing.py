@@ -20,16 +20,12 @@ wherever it is.
 """
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.log.segment import Segment
-
-if TYPE_CHECKING:
-    from kafka_offsets.storage.log.log import Log
-
 
 logger = new_logger(__name__)
 
@@ -37,12 +33,15 @@ logger = new_logger(__name__)
 class Unsynced:
     """The part of an open log that a power failure could take.
 
-    names  whether files were made, renamed or removed since the directory was synced
-    ended  segments to which nothing is appended any more, as long as nobody has synced them; oldest first
+    names           whether files were made, renamed or removed since the directory was synced
+    ended           segments to which nothing is appended any more, as long as nobody has synced them; oldest first
+    recovery_point  every record before it is known to be on the disk
     """
 
-    def __init__(self) -> None:
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files, self._directory = files, directory
         self.names = True
+        self.recovery_point = 0
         self.ended: list[Segment] = []
         self._one_at_a_time = threading.RLock()
         self._rolling = threading.Lock()  # never held while the disk is waited for
@@ -54,33 +53,36 @@ class Unsynced:
             segments.append(following)
             self.names = True
 
-    def sync(self, log: "Log", *, ended_only: bool = False, sync_root: bool = True) -> None:
-        """Return when the log up to its present end, or up to its active segment, is on the disk.
+    def sync(
+        self, segments: Sequence[Segment], *, ended_only: bool = False, sync_root: bool = True
+    ) -> list[Segment]:
+        """Return when a log is on the disk, up to its present end or its active segment; give what had ended.
 
+        segments   of the log; they may grow meanwhile
         sync_root  False leaves the name of the log's folder, which may be new, to the caller
-        The log's recovery point says so then. Any thread may call it while records are appended. Raises StorageError.
+        The recovery point says so then. Any thread may call it while records are appended. Raises StorageError.
         """
         with self._one_at_a_time:
             with self._rolling:
-                active = log.segments[-1]
-                end_offset = active.base_offset if ended_only else log.log_end_offset
+                active = segments[-1]
+                end_offset = active.base_offset if ended_only else active.end_offset
                 ended = list(self.ended)
-                if not ended and (ended_only or (log.recovery_point >= end_offset and not self.names)):
-                    return
+                if not ended and (ended_only or (self.recovery_point >= end_offset and not self.names)):
+                    return []
                 names, self.names = self.names, False
             for segment in ended:
                 segment.sync()
-            if not ended_only and log.recovery_point < end_offset:
+            if not ended_only and self.recovery_point < end_offset:
                 active.sync()
             if names:
-                log.files.sync_directory(log.directory)
+                self._files.sync_directory(self._directory)
                 if sync_root:
-                    log.files.sync_directory("")
-            name_segments(log.files, log.directory, [*ended, active])
-            log.recovery_point = max(log.recovery_point, end_offset)
+                    self._files.sync_directory("")
+            name_segments(self._files, self._directory, [*ended, active])
+            self.recovery_point = max(self.recovery_point, end_offset)
             with self._rolling:
                 self.ended = [segment for segment in self.ended if segment not in ended]
-            _write_index_files(log, ended)
+            return ended
 
 
 def name_segments(files: Files, directory: str, segments: list[Segment]) -> None:
@@ -92,11 +94,9 @@ def name_segments(files: Files, directory: str, segments: list[Segment]) -> None
         files.sync_directory(directory)
 
 
-def _write_index_files(log: "Log", segments: list[Segment]) -> None:
-    for segment in segments:
-        try:
-            with log.file_lock:
-                if segment in log.segments and not log.closed:
-                    segment.write_index_files()
-        except StorageError as error:  # the next opening makes them
-            logger.warning("the index of a segment is not written: %s", error)
+def try_write_index_files(segment: Segment) -> None:
+    """Write the index files of a segment; when the disk refuses, the next opening of the log makes them."""
+    try:
+        segment.write_index_files()
+    except StorageError as error:
+        logger.warning("the index of a segment is not written: %s", error)

@@ -24,7 +24,6 @@ from kafka_offsets.storage.checkpoints import (
     decode_partition_metadata,
     encode_uuid,
 )
-from kafka_offsets.storage.cleaner.swap import SWAP_SUFFIX
 from kafka_offsets.storage.cleaner.unfinished_swaps import Swaps, replaced, verified_end
 from kafka_offsets.storage.client_settings import (
     CREDENTIALS,
@@ -50,14 +49,15 @@ from kafka_offsets.storage.log.leader_epochs import NO_EPOCH, EpochRun, LeaderEp
 from kafka_offsets.storage.log.log import LEADER_EPOCH_CHECKPOINT
 from kafka_offsets.storage.log.opening import PARTITION_METADATA, Name
 from kafka_offsets.storage.log.producer_state import SNAPSHOT_SUFFIX, snapshot_problems
-from kafka_offsets.storage.log.segment import (
+from kafka_offsets.storage.log.segment import Limit
+from kafka_offsets.storage.log.segment_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     NAME_DIGITS,
     NEW_SUFFIX,
+    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    Limit,
     segment_name,
 )
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join, parent
 from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
 from kafka_offsets.storage.log.segment import (
-    NAME_DIGITS,
     WRONG_CHECKSUM,
     BatchAt,
     DamagedBatchError,
@@ -30,6 +29,7 @@ from kafka_offsets.storage.log.segment import (
     refuse_old_format,
     walk,
 )
+from kafka_offsets.storage.log.segment_names import NAME_DIGITS
 
 DAMAGED_SUFFIX = ".damaged"
 

@@ -1,0 +1,36 @@
+"""Names of the files of a segment: the log and its indexes, and what they are called until they count.
+
+    00000000000000000000.log          record batches; the name is the segment's base offset
+    00000000000000000030.log.new      what is before offset 30 may not be on the disk; see `syncing`
+    00000000000000000000.log.cleaned  the cleaner is writing it
+    00000000000000000000.log.swap     counts, and replaces segments; see `cleaner/swap.py`
+
+Source: LogFileUtils of Kafka 4.3; `.new` is ours.
+"""
+
+import re
+
+LOG_SUFFIX = ".log"
+NEW_SUFFIX = ".new"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+NAME_DIGITS = 20
+
+_OF_SEGMENT = re.compile(
+    rf"(\d{{{NAME_DIGITS}}})\.(log|index|timeindex|txnindex|snapshot)(\.cleaned|\.swap|\.deleted)?"
+)
+
+
+def segment_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
+    """Return the file name of a segment, or of its index."""
+    return f"{base_offset:0{NAME_DIGITS}d}{suffix}"
+
+
+def base_offset_of(name: str) -> int | None:
+    """Return the base offset of a segment by the name of one of its files, of any suffix; None for other files."""
+    match = _OF_SEGMENT.fullmatch(name)
+    return int(match[1]) if match else None

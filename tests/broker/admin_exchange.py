@@ -1,10 +1,16 @@
-"""Messages to and from JSON, for tables of answers: fields by name, topic ids by their topic's name."""
+"""Requests of administrators and their answers as plain values: fields by name, topic ids by their topic's name."""
 
 from typing import Any
 
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Struct
-from tests.broker.admin_situations import KEYS
+from tests.broker.admin_situations import KEYS, Situation
+from tests.differential.brokers import Broker
+from tests.differential.play import Event
+from tests.differential.stories import STORIES, Stories
+
+SETTLE_MS = 250
+"""Time for what a controller has decided to reach the broker that is asked next."""
 
 _RESULTS = ("topics", "responses", "results", "brokers", "api_keys")
 _SORTED_BY = ("name", "resource_type", "resource_name", "topic_id", "broker_id")
@@ -70,6 +76,8 @@ def shown(response: Any, version: int, ids: TopicIds) -> dict[str, Any]:
             printed[name].sort(key=lambda item: [str(item[key]) for key in _SORTED_BY if key in item])
     if "cluster_id" in printed:
         printed["cluster_id"] = "CLUSTER"
+    if printed.get("finalized_features_epoch", -1) != -1:
+        printed["finalized_features_epoch"] = "EPOCH"
     for broker in printed.get("brokers", ()):
         broker["port"] = 0
     for result in printed.get("results", ()):
@@ -125,3 +133,32 @@ def read_response(api: str, version: int, frame: bytes) -> tuple[Any, int]:
     response, end = messages.decode(cls, frame, version, 5 if flexible else 4)
     assert end == len(frame), f"{api} v{version}: {len(frame) - end} bytes too many"
     return response, version
+
+
+def name_of(situation: Situation, version: int) -> str:
+    """Return the name of an exchange in tests/stories."""
+    return f"{situation.api}: {situation.sentence} (v{version})"
+
+
+def stored(scenario: str) -> Stories:
+    """Return what Kafka answered in a scenario."""
+    return Stories([(STORIES / f"admin_{scenario}.txt").read_text(encoding="utf-8")])
+
+
+def exchanged(broker: Broker, situations: list[Situation]) -> dict[str, list[Event]]:
+    """Ask everything of one scenario, each on a connection of its own; return the exchanges by name."""
+    ids, found = TopicIds(), {}
+    for situation in situations:
+        for version in situation.versions:
+            broker.pause(SETTLE_MS)
+            line = broker.connect()
+            line.send(
+                request_frame(
+                    situation.api, version, build(f"{situation.api}Request", situation.request, ids)
+                )
+            )
+            frame = line.receive()
+            answer = shown(*read_response(situation.api, version, frame), ids) if frame else "closed"
+            asked = ["admin", f"{situation.api} v{version}", situation.request]
+            found[name_of(situation, version)] = [asked, ["admin", answer]]
+    return found

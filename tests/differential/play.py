@@ -315,10 +315,10 @@ class Client:
         elif api == "ListTransactions":
             states = response.transaction_states
             states[:] = [s for s in states if s.transactional_id.startswith(self.play.slug)]
-        shown = printed(response, version, self.play.names)
-        if api == "ApiVersions":
-            shown = {name: value for name, value in shown.items() if "feature" not in name}
-        return shown
+        elif api == "ApiVersions":
+            for name in ("supported_features", "finalized_features_epoch", "finalized_features"):
+                setattr(response, name, getattr(type(response)(), name))
+        return printed(response, version, self.play.names)
 
     # -- offsets
 

@@ -5,7 +5,7 @@
 
 Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one, and
 writes its answers to tests/stories, in the form that stories.py describes. With `--only`, the other situations stay as
-they are. Nothing else writes these files.
+they are; `--only admin` records tests/broker/admin_situations.py. Nothing else writes these files.
 """
 
 import argparse
@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.broker.api.table import SERVED
+from tests.broker.admin_exchange import exchanged
+from tests.broker.admin_situations import SCENARIOS
+from tests.broker.admin_situations import SETTINGS as SCENARIO_SETTINGS
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.stories import STORIES, file_of, stored
@@ -54,11 +57,11 @@ def play(broker: Any, situation: Situation) -> list[Event]:
 
 
 @contextmanager
-def kafka(setting: str, port: int) -> Iterator[None]:
+def kafka(settings: dict[str, str], port: int) -> Iterator[None]:
     """A new Kafka."""
     with tempfile.TemporaryDirectory() as directory:
         extra = Path(directory, "extra.properties")
-        lines = [f"{key}={value}\n" for key, value in SETTINGS[setting].items()]
+        lines = [f"{key}={value}\n" for key, value in settings.items()]
         extra.write_text("".join(lines), encoding="utf-8")
         subprocess.run(["bash", str(KAFKA), "start", str(port), directory, str(extra)], check=True)
         try:
@@ -96,7 +99,7 @@ def record(port: int, only: str) -> None:
         chosen = [s for s in table.values() if s.setting == setting and only in f"{s.part} {s.name}"]
         if not chosen:
             continue
-        with kafka(setting, port):
+        with kafka(SETTINGS[setting], port):
             make_ready("127.0.0.1", port)
             for situation in chosen:
                 answers[situation.name] = events = play_remote("127.0.0.1", port, situation)
@@ -106,6 +109,16 @@ def record(port: int, only: str) -> None:
         own = {name: answers[name] for name in table if table[name].part == part and name in answers}
         (STORIES / f"{part}.txt").write_text(file_of(own), encoding="utf-8")
     print(f"{len(answers)} situations, {sum(map(len, answers.values()))} events")
+
+
+def record_administration(port: int) -> None:
+    """Record what administrators are answered, each scenario by a Kafka of its own."""
+    for scenario, asked in SCENARIOS.items():
+        with kafka(SCENARIO_SETTINGS[scenario], port):
+            broker = RemoteBroker("127.0.0.1", port)
+            found = exchanged(broker, asked)
+            broker.close()
+        (STORIES / f"admin_{scenario}.txt").write_text(file_of(found), encoding="utf-8")
 
 
 def compare(address: str, shown: bool) -> None:
@@ -190,6 +203,8 @@ def main() -> None:
         compare(given.compare, not given.quiet)
     else:
         record(given.port, given.only)
+        if given.only in ("", "admin"):
+            record_administration(given.port)
 
 
 if __name__ == "__main__":

@@ -90,12 +90,8 @@ def words_of(situation: str) -> Words:
 
 
 def fields_of(struct: Struct, version: int) -> Iterator[Field]:
-    """Yield the fields of a version; the features of a cluster are not compared."""
-    for field in struct.fields:
-        if version in field.versions and not (
-            struct.name == "ApiVersionsResponse" and "feature" in field.name
-        ):
-            yield field
+    """Return the fields of a version."""
+    return (field for field in struct.fields if version in field.versions)
 
 
 def _naming(struct: Struct, version: int) -> str | None:
@@ -181,7 +177,7 @@ def _value(value: Any, field: Field, version: int, words: Words) -> str:
         texts = batches.texts_of(value.encode("latin-1"))
         each = [t if isinstance(t, str) else _string(t.decode("latin-1"), words) for t in texts]
         return "+".join(each) or _atom(value, words)
-    if value is None or field.struct is None:
+    if value is None or field.struct is None or isinstance(value, str):
         return _atom(value, words)
     if field.array:
         return f"[{', '.join(_fields(each, field.struct, version, words, item=True) for each in value)}]"
@@ -193,7 +189,7 @@ def _fields(values: dict[str, Any], struct: Struct, version: int, words: Words, 
     error = _error(struct, version)
     first, shown = [], []
     for field in fields_of(struct, version):
-        value = values[field.name]
+        value = values.get(field.name, _default(field, version))
         if field.name == naming:
             first.insert(0, _atom(value, words))
         elif field.name == error:
@@ -209,7 +205,7 @@ def _broken(text: str, indent: int) -> list[str]:
     """Break a text that is too long around the items of its longest list."""
     if indent + len(text) <= WIDTH or (found := _longest_list(text)) is None:
         return [" " * indent + text]
-    lines = [" " * indent + text[: found[0]]]
+    lines = _broken(text[: found[0]], indent)
     for start, end in pairwise(found):
         lines += _broken(text[start:end].strip(), indent + 2)
     return lines + _broken(text[found[-1] :], indent)
@@ -364,7 +360,7 @@ class _Reader:
     def value(self, field: Field, version: int) -> Any:
         if field.name.endswith("error_code"):
             return ErrorCode[self.tokens.pop()].value
-        if field.struct is None or self.next() == "null":
+        if field.struct is None or self.next() not in ("[", "{"):
             return self.atom()
         if self.take("{"):
             value = self.struct(field.struct, version)

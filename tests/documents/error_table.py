@@ -1,11 +1,9 @@
-"""Which API is answered which error code in which situations, from the answers of Apache Kafka in tests/data.
+"""Which API is answered which error code in which situations, from the answers of Apache Kafka in tests/stories.
 
 The recordings are those that tests/differential and tests/broker/test_admin_answers.py compare with this broker's
 answers, so that what is told of Kafka is told of it too; where the two differ, nothing is told.
 """
 
-import gzip
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,8 +11,10 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.errors import error_code_of
+from tests.broker.admin_exchange import name_of
+from tests.broker.admin_exchange import stored as stored_administration
 from tests.broker.admin_situations import DIFFERENT as DIFFERENT_ADMINISTRATION
-from tests.conftest import DATA
+from tests.broker.admin_situations import SCENARIOS
 from tests.differential.stories import stored
 from tests.differential.test_differential import DIFFERENT
 
@@ -67,14 +67,15 @@ def seen() -> Iterator[Seen]:
 
 
 def _seen_by_administrators() -> Iterator[Seen]:
-    with gzip.open(DATA / "admin_answers.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            each = json.loads(line)
-            if (each["api"], each["sentence"]) in DIFFERENT_ADMINISTRATION:
+    for scenario, situations in SCENARIOS.items():
+        kafkas = stored_administration(scenario)
+        for situation in situations:
+            if (situation.api, situation.sentence) in DIFFERENT_ADMINISTRATION:
                 continue
-            found = [None] if each["answer"] is None else codes(each["answer"])
-            for code in dict.fromkeys(found):
-                yield Seen(each["api"], each["version"], code, each["sentence"])
+            for version in situation.versions:
+                answer = kafkas[name_of(situation, version)][-1][-1]
+                for code in dict.fromkeys([None] if answer == CLOSED else codes(answer)):
+                    yield Seen(situation.api, version, code, situation.sentence)
 
 
 def _seen_by_clients() -> Iterator[Seen]:

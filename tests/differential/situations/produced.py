@@ -116,7 +116,7 @@ def old_zstd(w: Play, version: int) -> None:
     produce(a, name, made("x" * 100, compression=Compression.ZSTD), version)
 
 
-@situation("timestamps out of range", VERSIONS)
+@situation("Produce of timestamps in the far future, within the bounds of the topic", VERSIONS)
 def out_of_range(w: Play, version: int) -> None:
     a = w.client("a")
     name = configured(w, message_timestamp_before_max_ms="0", message_timestamp_after_max_ms="9000000000000")

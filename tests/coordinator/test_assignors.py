@@ -86,7 +86,7 @@ def test_a_group_without_members_is_assigned_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "retiring", "coming", "winner"),
+    ("votes", "leaving", "coming", "winner"),
     [
         ("", None, None, None),
         ("", None, "range", "range"),

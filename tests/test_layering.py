@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,6 +111,22 @@ def test_a_module_imports_only_what_stands_below_it() -> None:
         if part not in MAY_IMPORT[found.part]:
             offending.append(found)
     assert not offending, report(offending)
+
+
+def module_of(found: Import) -> tuple[str, ...]:
+    """Return the module of this package that is imported, or the package of a room."""
+    names = tuple(found.name.split(".")[1:])
+    while names and not PACKAGE.joinpath(*names).with_suffix(".py").is_file():
+        names = names[:-1]
+    return names
+
+
+def test_the_modules_of_the_coordinator_import_each_other_in_one_direction() -> None:
+    graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for found in IMPORTS:
+        if found.part == imported_part(found) == "coordinator":
+            graph.setdefault(found.module, set()).add(module_of(found))
+    TopologicalSorter(graph).prepare()  # CycleError names the circle
 
 
 def test_every_logger_escapes_what_clients_choose() -> None:

@@ -33,7 +33,7 @@ from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.dense_ids import StringIds, WordIds
 from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.stored_columns import OffsetColumns
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.messages import GroupMetadataValue
@@ -524,7 +524,7 @@ class BulkReplay:
 
     # ---- into the shard ----------------------------------------------------------------------------------------
 
-    def finish(self, shard: Shard) -> None:
+    def finish(self, shard: ShardState) -> None:
         """Put groups, offsets, open transactions and counters into a shard that has none yet."""
         group_names = list(self._group_ids)
         self._fill_table(shard.offsets, group_names)
@@ -581,7 +581,7 @@ class BulkReplay:
             entry = _entry(columns, key, self._texts.get(key, ""), int(columns.last[key]))
             table.put(group_names[group_of[which]], topics[which], partitions[row], entry)
 
-    def _fill_pending(self, shard: Shard, group_names: list[str]) -> None:
+    def _fill_pending(self, shard: ShardState, group_names: list[str]) -> None:
         operations = self._carried
         for producer_id, rows in self._open.items():
             assert operations is not None

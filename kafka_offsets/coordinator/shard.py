@@ -1,12 +1,8 @@
-"""One partition of the offsets topic: its groups, its offsets, its timers.
+"""One partition of the offsets topic: which decision a record, a timer or the end of loading calls.
 
 Durable state changes in :meth:`Shard.replay` alone, the same call when a record has just become durable and when a
 log is loaded. The shard knows no log: it hands out records in Results and is handed them back.
 """
-
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Protocol
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
@@ -16,134 +12,16 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.meters import Meters
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.result import Record, Reply, Result
-from kafka_offsets.coordinator.timers import Timer, Timers
+from kafka_offsets.coordinator.result import Record, Result
+from kafka_offsets.coordinator.state import REPLY_TIMER, ShardState
+from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.logs import new_logger
-
-_TELL_TIMER = "tell"
-"""The kind of the timer that lets answers go which a decision that was taken back has left over."""
-
-Group = ClassicGroup | ConsumerGroup
 
 logger = new_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """The configuration keys that decisions depend on, by Kafka's names and in Kafka's units."""
-
-    group_min_session_timeout_ms: int = 6000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_initial_rebalance_delay_ms: int = 3000
-    group_max_size: int = 2_147_483_647
-    offset_metadata_max_bytes: int = 4096
-    new_member_join_timeout_ms: int = 300_000
-    group_rebalance_closes: bool = False
-    offsets_commit_owner_check: bool = False
-    offsets_commit_unknown_topics: bool = False
-    consumer_session_timeout_ms: int = 45_000
-    consumer_heartbeat_interval_ms: int = 5000
-    consumer_max_size: int = 2_147_483_647
-    consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    consumer_migration_policy: str = "bidirectional"
-    consumer_assignment_interval_ms: int = 1000
-    consumer_regex_refresh_interval_ms: int = 600_000
-    consumer_regex_pause_ms: int = 10_000
-
-
-class TopicView(Protocol):
-    """What decisions ask about topics."""
-
-    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
-        """Return a topic's id and number of partitions; 16 zero bytes and 0 when there is no such topic."""
-        ...
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id, or None."""
-        ...
-
-    def names(self) -> Collection[str]:
-        """Return the names of all topics."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """A number that grows whenever a topic comes, goes or gets more partitions."""
-        ...
-
-    @property
-    def created_version(self) -> int:
-        """The version at which a topic came last."""
-        ...
-
-
-class Shard:
-    """Groups and offsets whose group ids hash to one partition of the offsets topic.
-
-    partition      number of that partition
-    new_member_id  prefix -> a member id that nobody has, `prefix-UUID`
-    topics         the topics of the cluster
-    latest_record  key -> the last record of it that is decided and has not taken effect, None when there is none;
-                   set by whoever appends the records
-    group_settings  by group, of those that have settings of their own; set by whoever makes the shard
-    meters         what is counted, of all shards together
-    retiring       groups that are deleted or have changed their kind, as far as readers still see them
-    resolving      consumer groups whose regular expressions are being resolved, in the order of their turns
-    pending        producer id -> the offsets of its open transaction
-    ended          producer id -> what to call when its open transaction has taken effect or was dropped; once
-    is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
-    early_deletions  how many records of this run deleted a group while offsets of it stood: what came of the group
-                     then depends on the order of records with different keys
-    """
-
-    def __init__(
-        self,
-        partition: int,
-        settings: GroupSettings,
-        new_member_id: Callable[[str], str],
-        topics: TopicView,
-        meters: Meters | None = None,
-    ) -> None:
-        self.partition = partition
-        self.settings = settings
-        self.new_member_id = new_member_id
-        self.topics = topics
-        self.group_settings: Mapping[str, GroupSettings] = {}
-        self.latest_record: Callable[[bytes], Record | None] = lambda key: None
-        self.meters = Meters() if meters is None else meters
-        self.groups: dict[str, Group] = {}
-        self.retiring: dict[str, Group] = {}
-        self.resolving: dict[str, None] = {}
-        self.offsets = OffsetTable()
-        self.timers = Timers()
-        self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
-        self.ended: dict[int, list[Callable[[], None]]] = {}
-        self.unknown_records = 0
-        self._left_over: list[Reply] = []
-        self.early_deletions = 0
-        self.is_loading = True
-
-    def settings_of(self, group_id: str) -> GroupSettings:
-        """Return the settings of a group."""
-        return self.group_settings.get(group_id, self.settings)
-
-    def readable(self, group_id: str) -> Group | None:
-        """Return the group that readers see, the one that the log knows; None when it knows none.
-
-        A decision sees what was decided before it, a reader what cannot be taken back any more. Source:
-        GroupMetadataManager.group(groupId, committedOffset).
-        """
-        group = self.groups.get(group_id)
-        if group is not None and group.is_known:
-            return group
-        return self.retiring.get(group_id)
-
-    def retire(self, group: Group) -> None:
-        """Note that a group goes, or gives way to one of the other kind: readers see it until the log says so."""
-        if group.is_known:
-            self.retiring[group.group_id] = group
+class Shard(ShardState):
+    """A shard: its state, and the calls that carry on with it."""
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -176,19 +54,13 @@ class Shard:
             return []
 
     def _on_timer(self, timer: Timer, now: Now) -> Result:
-        if timer.kind == _TELL_TIMER:
-            replies, self._left_over = tuple(self._left_over), []
+        if timer.kind == REPLY_TIMER:
+            replies, self.late_replies = tuple(self.late_replies), []
             return Result(replies=replies)
         group = self.groups.get(timer.group_id)
         if isinstance(group, ConsumerGroup):
             return consumer_heartbeat.on_timer(self, group, timer, now)
         return rebalance.on_timer(self, timer, now)
-
-    def reply_later(self, replies: list[Reply]) -> None:
-        """Let answers go with the next tick, which is due at once."""
-        if replies:
-            self._left_over += replies
-            self.timers.schedule(0, _TELL_TIMER, "")
 
     def replay(self, key: bytes, value: bytes | None, log_offset: int, producer_id: int = -1) -> None:
         """Apply one durable record. Records of unknown types are counted and skipped.
@@ -309,17 +181,6 @@ class Shard:
         if self.ended:
             for callback in self.ended.pop(producer_id, ()):
                 callback()
-
-    def has_pending_offset(self, group: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has committed an offset of this partition."""
-        if not self.pending:
-            return False
-        key = stored.OffsetKey(group, topic, partition)
-        return any(key in offsets for offsets in self.pending.values())
-
-    def has_open_transaction(self, group: str) -> bool:
-        """Whether an open transaction has committed an offset of the group; looks at all that such ones have."""
-        return any(key.group == group for offsets in self.pending.values() for key in offsets)
 
     def finish_loading(self, now: Now) -> list[Result]:
         """Bring loaded groups to life: each member gets a fresh session; call once, behind the last replay."""

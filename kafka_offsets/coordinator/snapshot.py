@@ -52,7 +52,7 @@ from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets.pages import ROW_BYTES, StoredPage
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.shard import Group, Shard
+from kafka_offsets.coordinator.state import Group, ShardState
 from kafka_offsets.coordinator.stored import OffsetKey, parse_key
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
@@ -131,7 +131,7 @@ class SnapshotWriter:
     A step is as long as one group's record takes to encode when that is longer, 10 µs a member.
     """
 
-    def __init__(self, shard: Shard, head: SnapshotHead) -> None:
+    def __init__(self, shard: ShardState, head: SnapshotHead) -> None:
         self._shard = shard
         self._early_deletions = shard.early_deletions
         self._crc = 0
@@ -374,7 +374,7 @@ class Snapshot:
         cursor.expect_end()
         return SnapshotTail(end_offset, base_offset, crc, leader_epoch), groups, entries
 
-    def restore(self, shard: Shard) -> None:
+    def restore(self, shard: ShardState) -> None:
         """Put everything into a shard that holds nothing and is loading.
 
         UnusableSnapshotError when the content is none; the shard is then as before.

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kafka_offsets.broker.coordination import loading
 from kafka_offsets.coordinator import dense_ids, stored
-from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, rewrite_batch
 from kafka_offsets.storage import columnar

@@ -14,7 +14,8 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition import log_cleaner
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch

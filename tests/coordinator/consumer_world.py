@@ -3,7 +3,8 @@
 from typing import Any
 
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import Asked, World
 

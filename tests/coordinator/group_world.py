@@ -9,7 +9,8 @@ from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
-from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 

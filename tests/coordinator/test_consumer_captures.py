@@ -16,7 +16,8 @@ from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
-from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 

@@ -12,8 +12,9 @@ from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup, GroupState
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
-from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.snapshot import Snapshot, SnapshotHead, SnapshotTail, SnapshotWriter
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import subscription
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafka_offsets.coordinator import snapshot, stored
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.shard import GroupSettings, Shard
+from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.snapshot import (
     Snapshot,
     SnapshotHead,
@@ -22,6 +22,7 @@ from kafka_offsets.coordinator.snapshot import (
     SnapshotWriter,
     UnusableSnapshotError,
 )
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.protocol import messages
 
 TOPIC_ID = bytes(range(16))

@@ -14,7 +14,7 @@ from typing import Any
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.types import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
 from kafka_offsets.broker.coordination.runtime import group_settings
-from kafka_offsets.coordinator.shard import GroupSettings
+from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.storage.data_directory import DataDirectory
 

@@ -18,7 +18,8 @@ from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.result import Record, RequestContext, Result, TransactionalResult
-from kafka_offsets.coordinator.shard import GroupSettings, Shard, TopicView
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import GroupSettings, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
@@ -19,9 +19,6 @@ from kafka_offsets.coordinator.result import Record, RequestContext
 from kafka_offsets.coordinator.timers import Timers
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.shard import Shard
 
 CONSUMER = "consumer"
 """The protocol type of consumers: its metadata names the topics that a member subscribes to."""
@@ -288,12 +285,12 @@ class ClassicGroup:
 
     # Sessions
 
-    def on_commit(self, member_id: str, now: Now, shard: Shard) -> None:
+    def on_commit(self, member_id: str, now: Now, timers: Timers) -> None:
         """Take a commit for a sign of life."""
         if self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             member = self.members.get(member_id)
             if member is not None:
-                self.arm(member, shard.timers, now)
+                self.arm(member, timers, now)
 
     def arm(self, member: Member, timers: Timers, now: Now, timeout_ms: int | None = None) -> None:
         """Start a member's session anew: it ends after `timeout_ms`, by default its session timeout."""

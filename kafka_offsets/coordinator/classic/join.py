@@ -12,7 +12,7 @@ from kafka_offsets.coordinator.classic.rebalance import Draft, join_error, joine
 from kafka_offsets.coordinator.consumer import classic_members
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext, Result
-from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -38,7 +38,7 @@ class _Joining:
     """A join that is being decided."""
 
     def __init__(
-        self, shard: Shard, request: messages.JoinGroupRequest, context: RequestContext, now: Now
+        self, shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now
     ) -> None:
         self.draft = Draft(shard, now)
         self.shard = shard
@@ -62,7 +62,7 @@ class _Joining:
         rebalance.park_join(self.draft, group, member, self.context)
 
 
-def join(shard: Shard, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
+def join(shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
     """Let a member join, or join again. It is answered when the group's next generation is made, or with an error."""
     joining = _Joining(shard, request, context, now)
     error = _check_request(shard, request, context)
@@ -88,7 +88,9 @@ def fail_join(
     return join_error(error, request.member_id, api_version)
 
 
-def _check_request(shard: Shard, request: messages.JoinGroupRequest, context: RequestContext) -> ErrorCode:
+def _check_request(
+    shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext
+) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     settings = shard.settings

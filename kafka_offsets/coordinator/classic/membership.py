@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.consumer import classic_members
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.group import GroupState as ConsumerState
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.shard import Group, Shard
+from kafka_offsets.coordinator.state import Group, ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -27,14 +27,16 @@ _DESCRIBE_MISSING_SINCE = 6
 """From this version of DescribeGroups on a missing group is an error (KIP-1043)."""
 
 
-def heartbeat(shard: Shard, request: messages.HeartbeatRequest, context: RequestContext, now: Now) -> Result:
+def heartbeat(
+    shard: ShardState, request: messages.HeartbeatRequest, context: RequestContext, now: Now
+) -> Result:
     """Keep a member's session alive; REBALANCE_IN_PROGRESS tells it to join again."""
     error = _heartbeat(shard, request, context, now)
     return reply_with(context, messages.HeartbeatResponse(error_code=error))
 
 
 def _heartbeat(
-    shard: Shard, request: messages.HeartbeatRequest, context: RequestContext, now: Now
+    shard: ShardState, request: messages.HeartbeatRequest, context: RequestContext, now: Now
 ) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -67,7 +69,9 @@ def fail_heartbeat(
     return messages.HeartbeatResponse(error_code=error)
 
 
-def leave(shard: Shard, request: messages.LeaveGroupRequest, context: RequestContext, now: Now) -> Result:
+def leave(
+    shard: ShardState, request: messages.LeaveGroupRequest, context: RequestContext, now: Now
+) -> Result:
     """Let members leave, each answered for itself; those that stay rebalance."""
     answer = messages.LeaveGroupResponse
     draft = Draft(shard, now)
@@ -122,7 +126,9 @@ def fail_leave(
     return messages.LeaveGroupResponse(error_code=error)
 
 
-def describe(shard: Shard, group_id: str, api_version: int) -> messages.DescribeGroupsResponse.DescribedGroup:
+def describe(
+    shard: ShardState, group_id: str, api_version: int
+) -> messages.DescribeGroupsResponse.DescribedGroup:
     """Describe a group: its members with their client's metadata only while it is Stable."""
     answer = messages.DescribeGroupsResponse
     group = shard.readable(group_id)
@@ -154,7 +160,7 @@ def describe(shard: Shard, group_id: str, api_version: int) -> messages.Describe
 
 
 def list_groups(
-    shard: Shard, states_filter: list[str], types_filter: list[str]
+    shard: ShardState, states_filter: list[str], types_filter: list[str]
 ) -> list[messages.ListGroupsResponse.ListedGroup]:
     """List the groups in one of the states and of one of the types, whatever their case; no filter is every one."""
     states = {state.strip().lower() for state in states_filter}
@@ -176,7 +182,7 @@ def list_groups(
     return listed
 
 
-def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now) -> Result:
+def delete_group(shard: ShardState, group_id: str, context: RequestContext, now: Now) -> Result:
     """Delete a group that has no members, with its offsets, those of open transactions included.
 
     The group is gone at once, so that whoever joins meanwhile starts afresh behind the tombstones.
@@ -192,7 +198,7 @@ def delete_group(shard: Shard, group_id: str, context: RequestContext, now: Now)
     return Result((*records, *group.tombstones()), (reply,), undo)
 
 
-def take_out(shard: Shard, group: Group) -> Callable[[], None]:
+def take_out(shard: ShardState, group: Group) -> Callable[[], None]:
     """Let a group without members be gone at once; return what brings it back when the log refuses its tombstones."""
     group_id = group.group_id
     shard.retire(group)
@@ -218,7 +224,7 @@ def _check_deletion(group: Group | None) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _partitions(shard: Shard, group_id: str) -> Collection[tuple[str, int]]:
+def _partitions(shard: ShardState, group_id: str) -> Collection[tuple[str, int]]:
     """Return what a group has offsets of, those of open transactions included."""
     partitions = {(topic, partition): None for topic, partition, _ in shard.offsets.items(group_id)}
     for offsets in shard.pending.values():

@@ -9,7 +9,7 @@ Source: GroupMetadataManager of Kafka 4.3, the part for classic groups.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic.group import (
@@ -23,12 +23,10 @@ from kafka_offsets.coordinator.classic.group import (
 )
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import Closing, Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.shard import Shard
 
 _NULL_PROTOCOL_SINCE = 7
 """From this version of JoinGroup on an absent protocol name is null rather than empty (KIP-559)."""
@@ -39,7 +37,7 @@ _NEVER = -1
 class Draft:
     """A decision in the making: where, when, and what it asks for so far."""
 
-    def __init__(self, shard: Shard, now: Now) -> None:
+    def __init__(self, shard: ShardState, now: Now) -> None:
         self.shard = shard
         self.now = now
         self.records: list[Record] = []
@@ -295,7 +293,7 @@ def remove_member(draft: Draft, group: ClassicGroup, member: Member) -> None:
 # Timers
 
 
-def on_timer(shard: Shard, timer: Timer, now: Now) -> Result:
+def on_timer(shard: ShardState, timer: Timer, now: Now) -> Result:
     """Carry out a timer that fell due, unless its group or member wants it at another time or no more."""
     group = shard.groups.get(timer.group_id)
     draft = Draft(shard, now)
@@ -359,7 +357,7 @@ def _on_sync_timer(draft: Draft, group: ClassicGroup) -> None:
 # Loading and unloading
 
 
-def finish_loading(shard: Shard, now: Now) -> list[Result]:
+def finish_loading(shard: ShardState, now: Now) -> list[Result]:
     """Bring loaded classic groups to life, each member with a fresh session; those over the size limit rebalance."""
     results = []
     for group in shard.groups.values():
@@ -375,7 +373,7 @@ def finish_loading(shard: Shard, now: Now) -> list[Result]:
     return results
 
 
-def unload(shard: Shard) -> Result:
+def unload(shard: ShardState) -> Result:
     """Give all groups up, when this broker coordinates them no more: whoever is parked hears NOT_COORDINATOR."""
     draft = Draft(shard, Now(-1, -1))
     for group in shard.groups.values():
@@ -390,7 +388,7 @@ def unload(shard: Shard) -> Result:
     return draft.result()
 
 
-def replay(shard: Shard, group_id: str, value: messages.GroupMetadataValue | None) -> None:
+def replay(shard: ShardState, group_id: str, value: messages.GroupMetadataValue | None) -> None:
     """Note what the log says of a group; None is a tombstone.
 
     While loading the log decides which groups there are. Afterwards the decisions have done so before their records

@@ -12,7 +12,7 @@ from kafka_offsets.coordinator.classic.rebalance import Draft
 from kafka_offsets.coordinator.consumer import classic_members
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
-from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -20,7 +20,7 @@ _PROTOCOL_REQUIRED_SINCE = 5
 """From this version on a member says which protocol it takes the generation to have (KIP-559)."""
 
 
-def sync(shard: Shard, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
+def sync(shard: ShardState, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
     """Answer a member its assignment, as soon as the leader has handed it in."""
     found = shard.groups.get(request.group_id)
     group = None if isinstance(found, ConsumerGroup) else found

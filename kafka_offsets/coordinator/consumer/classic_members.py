@@ -9,7 +9,7 @@ Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and its kin of Kafk
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic.rebalance import join_error
@@ -24,11 +24,9 @@ from kafka_offsets.coordinator.consumer.group import (
 from kafka_offsets.coordinator.consumer.heartbeat import check_room, new_member_id
 from kafka_offsets.coordinator.consumer.records import ClassicMember, MemberState, Subscription
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.shard import Shard
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _LEAVE_SEVERAL_SINCE = 3
@@ -46,7 +44,7 @@ class _OwnedTopic(NamedTuple):
 
 
 def join(
-    shard: Shard,
+    shard: ShardState,
     group: ConsumerGroup,
     request: messages.JoinGroupRequest,
     context: RequestContext,
@@ -60,7 +58,7 @@ def join(
 
 
 def _join(
-    shard: Shard,
+    shard: ShardState,
     group: ConsumerGroup,
     request: messages.JoinGroupRequest,
     context: RequestContext,
@@ -143,7 +141,7 @@ def _subscription(
     )
 
 
-def _owned(shard: Shard, said: messages.ConsumerProtocolSubscription) -> list[_OwnedTopic]:
+def _owned(shard: ShardState, said: messages.ConsumerProtocolSubscription) -> list[_OwnedTopic]:
     owned = []
     for topic in said.owned_partitions:
         topic_id, count = shard.topics.id_and_partition_count(topic.topic)
@@ -196,7 +194,7 @@ def _downgrade(
 
 
 def sync(
-    shard: Shard,
+    shard: ShardState,
     group: ConsumerGroup,
     request: messages.SyncGroupRequest,
     context: RequestContext,
@@ -224,7 +222,7 @@ def sync(
 
 
 def heartbeat(
-    shard: Shard,
+    shard: ShardState,
     group: ConsumerGroup,
     request: messages.HeartbeatRequest,
     now: Now,
@@ -272,7 +270,7 @@ def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     )
 
 
-def _await_join(shard: Shard, group: ConsumerGroup, member: Member, now: Now) -> None:
+def _await_join(shard: ShardState, group: ConsumerGroup, member: Member, now: Now) -> None:
     """Give a member its rebalance timeout to join again, unless that runs already."""
     if (CLASSIC_JOIN_TIMER, member.member_id) not in group.deadlines:
         timeout_ms = member.subscription.rebalance_timeout_ms
@@ -280,7 +278,7 @@ def _await_join(shard: Shard, group: ConsumerGroup, member: Member, now: Now) ->
 
 
 def leave(
-    shard: Shard,
+    shard: ShardState,
     group: ConsumerGroup,
     request: messages.LeaveGroupRequest,
     context: RequestContext,

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import records
 from kafka_offsets.coordinator.consumer.assignors import ASSIGNORS, GroupSpec, Subscriber
 from kafka_offsets.coordinator.consumer.group import (
@@ -40,11 +41,8 @@ from kafka_offsets.coordinator.consumer.records import (
 )
 from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
 from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.classic.group import ClassicGroup
-    from kafka_offsets.coordinator.shard import Shard
 
 _LARGE_GROUP = 256
 _MEMBERS_A_MS = 8
@@ -87,7 +85,7 @@ class ConsumerDraft:
     afterwards  what is to be done with timers once the decision stands
     """
 
-    def __init__(self, shard: Shard, group: ConsumerGroup, now: Now) -> None:
+    def __init__(self, shard: ShardState, group: ConsumerGroup, now: Now) -> None:
         self.shard = shard
         self.group = group
         self.now = now
@@ -434,14 +432,12 @@ class ConsumerDraft:
 
 
 def restore(
-    shard: Shard, group: ConsumerGroup, previous: ClassicGroup | ConsumerGroup | None, now: Now
+    shard: ShardState, group: ConsumerGroup, previous: ClassicGroup | ConsumerGroup | None, now: Now
 ) -> None:
     """Let a group go on from where it was before a decision that could not be written.
 
     previous  what stood in its place then; `group` when it was there
     """
-    from kafka_offsets.coordinator.classic.group import ClassicGroup
-
     group.seen_version = group.resolved_version = None
     if previous is group:
         if group.is_resolving:

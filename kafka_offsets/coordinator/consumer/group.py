@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer import records
@@ -32,9 +32,6 @@ from kafka_offsets.coordinator.consumer.topic_resolution import Resolution
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.timers import Timers
 from kafka_offsets.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.shard import Shard
 
 SESSION_TIMER, REBALANCE_TIMER = "consumer session", "consumer rebalance"
 CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER = "consumer join", "consumer sync"
@@ -447,7 +444,7 @@ class ConsumerGroup:
         """Say whether offsets may be deleted: those of topics that nobody subscribes to, always."""
         return ErrorCode.GROUP_ID_NOT_FOUND if self.is_dead else ErrorCode.NONE
 
-    def on_commit(self, member_id: str, now: Now, shard: Shard) -> None:
+    def on_commit(self, member_id: str, now: Now, timers: Timers) -> None:
         """Do not take a commit for a sign of life: only heartbeats are."""
 
     # ---- timers --------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ Source: GroupMetadataManager.consumerGroupHeartbeat and below, GroupCoordinatorS
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer import migration, records
@@ -39,12 +38,10 @@ from kafka_offsets.coordinator.consumer.records import (
 )
 from kafka_offsets.coordinator.consumer.topic_resolution import Resolution
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.shard import Shard
 
 _OWN_MEMBER_ID_SINCE = 1
 """From this version on members choose their own member ids (KIP-1082)."""
@@ -61,7 +58,7 @@ _MESSAGES = {
 
 
 def heartbeat(
-    shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
+    shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
 ) -> Result:
     """Take a heartbeat of a member: it joins, goes on, or leaves."""
     others: list[Reply] = []
@@ -84,7 +81,9 @@ def fail_heartbeat(
     return messages.ConsumerGroupHeartbeatResponse(error_code=error, error_message=_MESSAGES.get(error))
 
 
-def _check_request(shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, api_version: int) -> None:
+def _check_request(
+    shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, api_version: int
+) -> None:
     epoch = request.member_epoch
     if api_version >= _OWN_MEMBER_ID_SINCE or epoch > 0 or epoch == LEFT_EPOCH:
         _require(request.member_id.strip(), "MemberId can't be empty.")
@@ -126,7 +125,7 @@ def _require(condition: object, message: str) -> None:
 
 
 def _beat(
-    shard: Shard,
+    shard: ShardState,
     request: messages.ConsumerGroupHeartbeatRequest,
     context: RequestContext,
     now: Now,
@@ -164,12 +163,12 @@ def _beat(
     return draft.reply(context, answer).result()
 
 
-def new_member_id(shard: Shard) -> str:
+def new_member_id(shard: ShardState) -> str:
     """Return an id for a member that brings none: a UUID without a name in front."""
     return shard.new_member_id("").removeprefix("-")
 
 
-def _draft(shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, now: Now) -> ConsumerDraft:
+def _draft(shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, now: Now) -> ConsumerDraft:
     """Begin a decision on a group that must be there."""
     group = shard.groups.get(request.group_id)
     if group is None:
@@ -179,7 +178,7 @@ def _draft(shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, now: N
     return ConsumerDraft(shard, group, now)
 
 
-def check_room(shard: Shard, group: ConsumerGroup, member_id: str) -> None:
+def check_room(shard: ShardState, group: ConsumerGroup, member_id: str) -> None:
     """Refuse one that is no member when the group is full."""
     most = shard.settings.consumer_max_size
     if len(group) >= most and member_id not in group.subscriptions:
@@ -263,7 +262,7 @@ def _answered(assigned: Assignment) -> messages.ConsumerGroupHeartbeatResponse.A
 
 
 def _leave(
-    shard: Shard, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
+    shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
 ) -> Result:
     """Let a member go: for good, or, a static one, until it comes back or its session ends."""
     group = shard.groups.get(request.group_id)
@@ -291,10 +290,10 @@ def _leave(
 # ---- timers ---------------------------------------------------------------------------------------------------
 
 
-def on_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
+def on_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
     """Carry out a timer that fell due, unless it is wanted at another time or no more."""
     if timer.kind == REGEX_TIMER:
-        group.resolution = Resolution(group.regex_members, shard.topics)
+        group.resolution = Resolution(group.regex_members, shard.topics.names(), shard.topics.created_version)
         return resolve(shard, group, now)
     if timer.kind == SESSION_TIMER:
         return _on_session_timer(shard, group, timer, now)
@@ -310,7 +309,7 @@ def on_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now) -> Resu
     return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
 
 
-def _on_session_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
+def _on_session_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
     session = group.sessions.get(timer.member_id)
     if session is None or session.scheduled_ms != timer.due_ms:
         return Result()
@@ -327,7 +326,7 @@ def _on_session_timer(shard: Shard, group: ConsumerGroup, timer: Timer, now: Now
     return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
 
 
-def resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
+def resolve(shard: ShardState, group: ConsumerGroup, now: Now) -> Result:
     """Take a step in finding the topics that the group's regular expressions match.
 
     After the last one the group counts on if those have changed.
@@ -343,7 +342,7 @@ def resolve(shard: Shard, group: ConsumerGroup, now: Now) -> Result:
     return _note_resolved(shard, group, resolution, now)
 
 
-def _note_resolved(shard: Shard, group: ConsumerGroup, resolution: Resolution, now: Now) -> Result:
+def _note_resolved(shard: ShardState, group: ConsumerGroup, resolution: Resolution, now: Now) -> Result:
     draft = ConsumerDraft(shard, group, now)
     topics = dict(group.topics)
     changed = False
@@ -373,7 +372,7 @@ def _note_resolved(shard: Shard, group: ConsumerGroup, resolution: Resolution, n
     return draft.result()
 
 
-def finish_loading(shard: Shard, group: ConsumerGroup, now: Now) -> None:
+def finish_loading(shard: ShardState, group: ConsumerGroup, now: Now) -> None:
     """Bring a loaded group to life: each member gets a fresh session, and time to give up what it must."""
     group.restore()
     timeout_ms = shard.settings_of(group.group_id).consumer_session_timeout_ms
@@ -389,7 +388,7 @@ def finish_loading(shard: Shard, group: ConsumerGroup, now: Now) -> None:
 # ---- looking at groups ----------------------------------------------------------------------------------------
 
 
-def describe(shard: Shard, group_id: str) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
+def describe(shard: ShardState, group_id: str) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
     """Describe a consumer group as far as the log says it."""
     answer = messages.ConsumerGroupDescribeResponse
     if not group_id:
@@ -414,7 +413,7 @@ def describe(shard: Shard, group_id: str) -> messages.ConsumerGroupDescribeRespo
 
 
 def _described(
-    shard: Shard, group: ConsumerGroup, member: Member
+    shard: ShardState, group: ConsumerGroup, member: Member
 ) -> messages.ConsumerGroupDescribeResponse.Member:
     subscription, current = member.subscription, member.current
     has: dict[bytes, set[int]] = {}
@@ -440,7 +439,7 @@ def _described(
 
 
 def _described_assignment(
-    shard: Shard, partitions: dict[bytes, set[int]]
+    shard: ShardState, partitions: dict[bytes, set[int]]
 ) -> messages.ConsumerGroupDescribeResponse.Assignment:
     answer = messages.ConsumerGroupDescribeResponse
     topics = []

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
@@ -33,11 +32,9 @@ from kafka_offsets.coordinator.consumer.records import (
     TargetEpoch,
 )
 from kafka_offsets.coordinator.result import Reply, Result
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.shard import Shard
 
 BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED = "bidirectional", "upgrade", "downgrade", "disabled"
 """Values of group.consumer.migration.policy: which way groups with members may change their kind."""
@@ -48,7 +45,7 @@ _VERSION = struct.Struct(">h")
 # ---- members that go ------------------------------------------------------------------------------------------
 
 
-def remove_members(shard: Shard, draft: ConsumerDraft, members: Collection[Member]) -> Result:
+def remove_members(shard: ShardState, draft: ConsumerDraft, members: Collection[Member]) -> Result:
     """Let members go for good, and the group be a classic one if those that stay all speak the classic protocol."""
     group = draft.group
     if not members:
@@ -74,7 +71,7 @@ def remove_members(shard: Shard, draft: ConsumerDraft, members: Collection[Membe
 # ---- from classic to consumer ---------------------------------------------------------------------------------
 
 
-def group_for_joining(shard: Shard, group_id: str, now: Now, others: list[Reply]) -> ConsumerDraft:
+def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[Reply]) -> ConsumerDraft:
     """Begin the decision about a member that joins: on its group, a new one, or one made of a classic group.
 
     others  takes the answers to those that wait in the classic group: they leave even if the member is refused
@@ -96,7 +93,7 @@ def group_for_joining(shard: Shard, group_id: str, now: Now, others: list[Reply]
     return draft
 
 
-def _upgrade(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> None:
+def _upgrade(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -> None:
     """Make a consumer group of a classic one with members, which all go on with what they have."""
     group, generation = draft.group, old.generation
     members = [(member, _to_consumer(shard, old, member)) for member in old.members.values()]
@@ -121,7 +118,7 @@ def _upgrade(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> None:
     draft.undone.append(lambda: resume(shard, old, draft.now))
 
 
-def _check_upgrade(shard: Shard, old: ClassicGroup) -> None:
+def _check_upgrade(shard: ShardState, old: ClassicGroup) -> None:
     settings = shard.settings
     reason = None
     if settings.consumer_migration_policy not in (BIDIRECTIONAL, UPGRADE):
@@ -139,7 +136,7 @@ def _cannot_upgrade(old: ClassicGroup, reason: str) -> RefusalError:
     return RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def _to_consumer(shard: Shard, old: ClassicGroup, member: classic.Member) -> tuple[Subscription, Target]:
+def _to_consumer(shard: ShardState, old: ClassicGroup, member: classic.Member) -> tuple[Subscription, Target]:
     """Return what a member of a classic group says of itself in a consumer group, and what it has."""
     if old.protocol is None:  # nobody has chosen one yet; real Kafka trips over it
         raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "No value present")
@@ -180,7 +177,7 @@ def _read_version(data: bytes) -> int:
     return int(version)
 
 
-def _read_assignment(shard: Shard, old: ClassicGroup, data: bytes) -> Target:
+def _read_assignment(shard: ShardState, old: ClassicGroup, data: bytes) -> Target:
     if not data:
         return {}
     cls = messages.ConsumerProtocolAssignment
@@ -200,7 +197,7 @@ def _read_assignment(shard: Shard, old: ClassicGroup, data: bytes) -> Target:
     return target
 
 
-def _leave_classic(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> None:
+def _leave_classic(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -> None:
     """Let the sessions of a classic group's members go on in the new group."""
     old.drop_timers(shard.timers)
     for member in old.members.values():
@@ -209,7 +206,7 @@ def _leave_classic(shard: Shard, draft: ConsumerDraft, old: ClassicGroup) -> Non
         draft.group.arm(member.member_id, shard.timers, draft.now, member.session_timeout_ms)
 
 
-def _refuse_waiting(shard: Shard, old: ClassicGroup, now: Now) -> list[Reply]:
+def _refuse_waiting(shard: ShardState, old: ClassicGroup, now: Now) -> list[Reply]:
     """Return the answers to the joins and syncs that wait in a classic group: its members are to join again.
 
     Sessions do not begin anew: as in Kafka, one whose timer was due in the meantime has none until the next answer.
@@ -221,7 +218,7 @@ def _refuse_waiting(shard: Shard, old: ClassicGroup, now: Now) -> list[Reply]:
     return told.replies
 
 
-def resume(shard: Shard, old: ClassicGroup, now: Now) -> None:
+def resume(shard: ShardState, old: ClassicGroup, now: Now) -> None:
     """Let a classic group go on that was to become a consumer group: a rebalance under way begins anew."""
     for member in old.members.values():
         old.arm(member, shard.timers, now)
@@ -236,7 +233,7 @@ def resume(shard: Shard, old: ClassicGroup, now: Now) -> None:
 
 
 def may_downgrade(
-    shard: Shard, group: ConsumerGroup, leaving: Collection[Member], *, replaced: bool = False
+    shard: ShardState, group: ConsumerGroup, leaving: Collection[Member], *, replaced: bool = False
 ) -> bool:
     """Whether the group is to be a classic one once these are gone, or, if `replaced`, speak the classic protocol."""
     settings = shard.settings
@@ -253,7 +250,7 @@ def may_downgrade(
 
 
 def downgrade(
-    shard: Shard,
+    shard: ShardState,
     draft: ConsumerDraft,
     leaving: Collection[Member],
     joining: Member | None = None,
@@ -302,7 +299,7 @@ def downgrade(
     return result.result()
 
 
-def _give_up(shard: Shard, group: ClassicGroup) -> None:
+def _give_up(shard: ShardState, group: ClassicGroup) -> None:
     """Let go of a classic group that could not be written; whoever has joined it meanwhile hears so at once."""
     told = Draft(shard, Now(-1, -1))
     group.drop_timers(shard.timers)
@@ -328,7 +325,7 @@ def _to_classic(member: Member) -> classic.Member:
     )
 
 
-def write_assignment(shard: Shard, assignment: Target | Assignment, metadata: bytes) -> bytes:
+def write_assignment(shard: ShardState, assignment: Target | Assignment, metadata: bytes) -> bytes:
     """Return an assignment as consumers exchange it, in the version of a member's metadata."""
     cls = messages.ConsumerProtocolAssignment
     try:

@@ -8,12 +8,8 @@ resolveRegularExpressions of Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
-from typing import TYPE_CHECKING
 
 from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
-
-if TYPE_CHECKING:
-    from kafka_offsets.coordinator.shard import TopicView
 
 _STEP_COST = 10_000
 """What a step may cost, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
@@ -22,14 +18,15 @@ _STEP_COST = 10_000
 class Resolution:
     """Expressions that are being resolved.
 
-    version  `TopicView.created_version` of the topics that they are compared with
+    topics   the names of the topics that they are compared with
+    version  `TopicView.created_version` of these topics
     found    expression -> the topics that it matches; of all expressions when the last step is done
     """
 
-    def __init__(self, expressions: Collection[str], topics: TopicView) -> None:
-        self.version = topics.created_version
+    def __init__(self, expressions: Collection[str], topics: Collection[str], version: int) -> None:
+        self.version = version
         self.found: dict[str, frozenset[str]] = {}
-        self._steps = self._resolve(list(expressions), list(topics.names()))
+        self._steps = self._resolve(list(expressions), list(topics))
 
     def advance(self) -> bool:
         """Take a step; return whether it was the last one."""

@@ -28,7 +28,7 @@ from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, Result
-from kafka_offsets.coordinator.shard import Group, Shard
+from kafka_offsets.coordinator.state import Group, ShardState
 
 _STEP = 400
 """What a step may cost until it ends: 1 for an offset that is looked at, 2 more when it goes, a page as a whole."""
@@ -64,7 +64,7 @@ Steps = Iterator[Step]
 class _Draft:
     """A step in the making."""
 
-    shard: Shard
+    shard: ShardState
     under_way: UnderWay
     records: list[Record] = field(default_factory=list)
     undos: list[Callable[[], None]] = field(default_factory=list)
@@ -90,7 +90,7 @@ class _Draft:
 # -- retention
 
 
-def expire(shard: Shard, now: Now, retention_ms: int, under_way: Callable[[], UnderWay]) -> Steps:
+def expire(shard: ShardState, now: Now, retention_ms: int, under_way: Callable[[], UnderWay]) -> Steps:
     """Look at every offset and group once, and let go of what has expired at `now`.
 
     retention_ms  offsets.retention.minutes
@@ -117,7 +117,7 @@ def _counted(draft: _Draft) -> Step:
     return step
 
 
-def _pages(shard: Shard, group_id: str) -> Iterator[tuple[str, int]]:
+def _pages(shard: ShardState, group_id: str) -> Iterator[tuple[str, int]]:
     """Give topic and number of the pages that a group has; the table may change meanwhile."""
     for topic in shard.offsets.topics(group_id):
         for number in shard.offsets.page_numbers(group_id, topic):
@@ -166,7 +166,7 @@ def _expire_group(draft: _Draft, group_id: str) -> None:
 
 
 def forget_topic(
-    shard: Shard, topic: str, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
+    shard: ShardState, topic: str, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
 ) -> Steps:
     """Let go of all offsets of a topic that has just been deleted.
 
@@ -200,7 +200,7 @@ def forget_topic(
 
 
 def forget_left(
-    shard: Shard, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
+    shard: ShardState, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
 ) -> Steps:
     """Look again at what `forget_topic` has left; what cannot go yet is in `left` again when the steps end."""
     keys = list(left)
@@ -214,7 +214,7 @@ def forget_left(
     yield draft.step()
 
 
-def waits_for(shard: Shard, left: Collection[stored.OffsetKey]) -> set[int]:
+def waits_for(shard: ShardState, left: Collection[stored.OffsetKey]) -> set[int]:
     """Return the producers whose open transactions have offsets of these partitions."""
     return {
         producer_id for producer_id, offsets in shard.pending.items() if any(key in offsets for key in left)

@@ -15,7 +15,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.shard import Group, Shard
+from kafka_offsets.coordinator.state import Group, ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 
@@ -47,7 +47,9 @@ class FetchedTopic(NamedTuple):
     partitions: list[FetchedPartition]
 
 
-def commit(shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
+def commit(
+    shard: ShardState, request: messages.OffsetCommitRequest, context: RequestContext, now: Now
+) -> Result:
     """Commit offsets for a group: one record for each partition that is accepted, one reply for all."""
     group_id, retention, wall_ms = request.group_id, request.retention_time_ms, now.wall_ms
     expires = _NO_RETENTION if retention == _NO_RETENTION else wall_ms + retention
@@ -87,7 +89,7 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
     if request.member_id and group_error is _NONE:
         group = shard.groups.get(group_id)
         if group is not None:
-            group.on_commit(request.member_id, now, shard)
+            group.on_commit(request.member_id, now, shard.timers)
             if shard.settings.offsets_commit_owner_check:
                 records = _refuse_others(shard, group, request, records, refused)
     shard.meters.offset_commits += len(records)
@@ -97,14 +99,14 @@ def commit(shard: Shard, request: messages.OffsetCommitRequest, context: Request
     return reply_with(context, response, records)
 
 
-def _takes_unknown(shard: Shard, index: int, error: ErrorCode) -> bool:
+def _takes_unknown(shard: ShardState, index: int, error: ErrorCode) -> bool:
     """Whether an offset is committed for a partition that does not exist, or whose topic does not."""
     is_named = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # an unknown id names no topic to commit for
     return is_named and index >= 0 and shard.settings.offsets_commit_unknown_topics
 
 
 def _refuse_others(
-    shard: Shard,
+    shard: ShardState,
     group: Group,
     request: messages.OffsetCommitRequest,
     records: list[Record],
@@ -134,7 +136,7 @@ def _refuse_others(
 
 
 def _commit_if(
-    shard: Shard, request: messages.OffsetCommitRequest, context: RequestContext, now: Now
+    shard: ShardState, request: messages.OffsetCommitRequest, context: RequestContext, now: Now
 ) -> Result:
     """Commit if each condition holds and nothing else stands against it, all partitions or none.
 
@@ -175,7 +177,7 @@ def _commit_if(
     return reply_with(context, response)
 
 
-def _latest_offset(shard: Shard, group: str, topic: str, partition: int) -> int:
+def _latest_offset(shard: ShardState, group: str, topic: str, partition: int) -> int:
     """Return the offset that will be committed when all that is decided has taken effect; -1 for none."""
     record = shard.latest_record(stored.offset_key(group, topic, partition))
     if record is None:
@@ -188,7 +190,7 @@ def _latest_offset(shard: Shard, group: str, topic: str, partition: int) -> int:
 
 
 def _commit_response(
-    shard: Shard, request: messages.OffsetCommitRequest, refused: dict[int, ErrorCode], api_version: int
+    shard: ShardState, request: messages.OffsetCommitRequest, refused: dict[int, ErrorCode], api_version: int
 ) -> messages.OffsetCommitResponse:
     """Answer each partition in Kafka's order: first those that do not exist, each topic with the rest of its own.
 
@@ -216,7 +218,7 @@ def _commit_response(
 
 
 def _resolve(
-    shard: Shard, topic: messages.OffsetCommitRequest.Topic, api_version: int
+    shard: ShardState, topic: messages.OffsetCommitRequest.Topic, api_version: int
 ) -> tuple[str, bytes, int, ErrorCode]:
     """Return a topic's name, id and number of partitions, and the error of a partition that it has not."""
     if api_version < _TOPIC_IDS_SINCE:
@@ -229,7 +231,7 @@ def _resolve(
     return name, topic.topic_id, count, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_version: int) -> ErrorCode:
+def _check_group(shard: ShardState, request: messages.OffsetCommitRequest, api_version: int) -> ErrorCode:
     """Decide whether the sender may commit for the group at all."""
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
@@ -248,7 +250,7 @@ def _check_group(shard: Shard, request: messages.OffsetCommitRequest, api_versio
 
 
 def _check_each(
-    shard: Shard,
+    shard: ShardState,
     request: messages.OffsetCommitRequest,
     check: Callable[[bytes, int], ErrorCode],
     api_version: int,
@@ -288,7 +290,7 @@ def fail_commit(
 
 
 def fetch(
-    shard: Shard,
+    shard: ShardState,
     group_id: str,
     topics: list[tuple[str, bytes, list[int]]] | None,
     api_version: int,
@@ -315,14 +317,14 @@ def fetch(
 
 
 def _look_up(
-    shard: Shard, group_id: str, topic: str, partition: int, require_stable: bool
+    shard: ShardState, group_id: str, topic: str, partition: int, require_stable: bool
 ) -> FetchedPartition:
     if require_stable and shard.has_pending_offset(group_id, topic, partition):
         return FetchedPartition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     return FetchedPartition(partition, shard.offsets.get(group_id, topic, partition), _NONE)
 
 
-def all_topics(shard: Shard, group_id: str, api_version: int) -> list[tuple[str, bytes, list[int]]]:
+def all_topics(shard: ShardState, group_id: str, api_version: int) -> list[tuple[str, bytes, list[int]]]:
     """Return all that a group has committed offsets of, as `fetch` is asked for it: (name, id, partitions)."""
     topics = []
     for name in shard.offsets.topics(group_id):
@@ -333,7 +335,9 @@ def all_topics(shard: Shard, group_id: str, api_version: int) -> list[tuple[str,
     return topics
 
 
-def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now) -> Result:
+def delete(
+    shard: ShardState, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now
+) -> Result:
     """Delete offsets of a group, unless it is subscribed to their topic (KIP-496).
 
     What is wrong with the group is said of the group, whatever was asked for.
@@ -366,7 +370,7 @@ def delete(shard: Shard, request: messages.OffsetDeleteRequest, context: Request
     return reply_with(context, response(topics=[response.Topic(*item) for item in merged.items()]), records)
 
 
-def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:
+def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     group = shard.groups.get(group_id)
@@ -376,7 +380,7 @@ def _check_deletion(shard: Shard, group_id: str) -> ErrorCode:
 
 
 def _delete(
-    shard: Shard, group_id: str, topic: str, indexes: list[int], records: list[Record]
+    shard: ShardState, group_id: str, topic: str, indexes: list[int], records: list[Record]
 ) -> list[messages.OffsetDeleteResponse.Partition]:
     """Delete offsets of one topic: add their tombstones to `records`, return the answers."""
     answered = messages.OffsetDeleteResponse.Partition

@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.offsets.requests import is_too_long
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, Reply, RequestContext, TransactionalResult
-from kafka_offsets.coordinator.shard import Shard, TopicView
+from kafka_offsets.coordinator.state import ShardState, TopicView
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -38,7 +38,7 @@ def known_partitions(topics: TopicView, request: messages.TxnOffsetCommitRequest
 
 
 def commit(
-    shard: Shard,
+    shard: ShardState,
     request: messages.TxnOffsetCommitRequest,
     known: Collection[_Partition],
     context: RequestContext,
@@ -79,7 +79,7 @@ def commit(
     return TransactionalResult(*producer, records=records, replies=(Reply(context, response),))
 
 
-def check_group(shard: Shard, request: messages.TxnOffsetCommitRequest) -> ErrorCode:
+def check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest) -> ErrorCode:
     """Say whether these may commit for the group: the members that they say to be, or nobody in particular."""
     member_id, instance_id = request.member_id, request.group_instance_id
     generation = request.generation_id

@@ -32,6 +32,7 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+LONG = settings.get_current_profile_name() == "long"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

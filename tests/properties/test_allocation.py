@@ -18,7 +18,8 @@ import pytest
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Struct
-from tests.properties.every_message import LONG, NAMES, versions
+from tests.conftest import LONG
+from tests.properties.every_message import NAMES, versions
 
 REFUSED_TIMES = 8
 ACCEPTED_TIMES = 64

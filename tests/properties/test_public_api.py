@@ -9,7 +9,6 @@ Run with HYPOTHESIS_PROFILE=long for the long form.
 """
 
 import contextlib
-import os
 import shutil
 import struct
 import tempfile
@@ -22,11 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kafka_offsets import Broker, CommitRefusedError, ErrorCode
 from kafka_offsets.protocol.records import batch_spans, read_batch_header, read_records
-from tests.conftest import IN_CI
+from tests.conftest import IN_CI, LONG
 from tests.interop.wire import Connection, array, offset_commit, offset_commit_errors, text
 from tests.simulation.observed import read_key
 
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 EXAMPLES, STEPS = (2000, 100) if LONG else (200, 50)
 MEMORY = Path("/dev/shm")
 DELETE_TOPICS, DELETE_GROUPS, OFFSET_DELETE = 20, 42, 47

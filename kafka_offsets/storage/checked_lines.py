@@ -15,7 +15,7 @@ import google_crc32c
 from kafka_offsets.errors import StorageError
 
 VERSION = 1
-"""Of each of these files, in its first line."""
+"""Of these files, in the first line, but for the catalogue."""
 
 _LINE = re.compile(rb"(\{.*\}) ([0-9a-f]{8})")
 
@@ -28,10 +28,13 @@ def encode_line(row: Row) -> bytes:
     return b"%s %08x\n" % (line, google_crc32c.value(line))
 
 
-def decode_lines(data: bytes, path: str, counted: str) -> tuple[Row, list[Row]]:
+def decode_lines(
+    data: bytes, path: str, counted: str, versions: tuple[int, ...] = (VERSION,)
+) -> tuple[Row, list[Row]]:
     """Read the first line and the others; StorageError with the position of the line that is not as it was written.
 
-    counted  under which name the first line says how many others there are
+    counted   under which name the first line says how many others there are
+    versions  that are known
     """
     rows: list[Row] = []
     position = 0
@@ -45,6 +48,7 @@ def decode_lines(data: bytes, path: str, counted: str) -> tuple[Row, list[Row]]:
     if lines[-1] or not rows:
         raise StorageError("the file ends within a line", path, position)
     head = rows.pop(0)
-    if head.get("version") != VERSION or head.get(counted) != len(rows):
-        raise StorageError(f"{head} does not head {len(rows)} {counted} of version {VERSION}", path, 0)
+    if head.get("version") not in versions or head.get(counted) != len(rows):
+        named = " or ".join(map(str, versions))
+        raise StorageError(f"{head} does not head {len(rows)} {counted} of version {named}", path, 0)
     return head, rows

@@ -7,6 +7,7 @@
     log-start-offset-checkpoint        to be read from here on,
     replication-offset-checkpoint      replicated up to here (the high watermark),
     cleaner-offset-checkpoint          compacted up to here
+    starts                             how often it was started, from the second time on: starts.py
     scram-credentials, client-quotas   what was set for users and clients: client_settings.py
     .kafka_cleanshutdown               there only after a clean stop
     topic-0/ topic-1/ …                one log each
@@ -14,8 +15,8 @@
 
 The catalogue has one line for itself and one for each topic, as `checked_lines` writes them. It is replaced atomically.
 
-    {"version": 1, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
-    {"name": "orders", "topic_id": "3FSw2U76Rd-kQKX3H5vUAg", "partition_count": 3, "configs": {}} 8a2f09d1
+    {"version": 2, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
+    {"name": "orders", "topic_id": "3FSw2U76Rd-kQKX3H5vUAg", "partition_count": 3, "configs": {}, …} 8a2f09d1
 
 Where single groups are configured, "groups" is in the first line as well: {"group": {"key": "value"}}.
 
@@ -28,11 +29,13 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage import starts
 from kafka_offsets.storage.checked_lines import VERSION, decode_lines, encode_line
 from kafka_offsets.storage.checkpoints import (
     decode_offsets,
@@ -48,6 +51,7 @@ from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS, ClientSet
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.kept_file import KeptFile
 from kafka_offsets.storage.log.closing import close_logs
+from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.opening import PARTITION_METADATA
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX
@@ -70,6 +74,7 @@ _REPLACED = (
     CLEANER_CHECKPOINT,
     CREDENTIALS,
     QUOTAS,
+    starts.STARTS,
 )
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -81,6 +86,7 @@ FIRST_PRODUCER_ID = 1 << 40
 LONGEST_TOPIC_NAME = 249
 """Characters of a topic name: with a partition and `.UUID-delete` it still makes the name of a folder."""
 
+_CATALOGUE_VERSION = 2
 _DELETE_SUFFIX = "-delete"
 _MAX_NAME_BYTES = 255
 _NAME = rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}"
@@ -95,13 +101,21 @@ class Topic(NamedTuple):
     """What the catalogue knows about a topic.
 
     topic_id  16 bytes
-    configs   only what was set for this topic, by Kafka's keys
+    configs       only what was set for this topic, by Kafka's keys
+    counted_from  from which starts on the leader epochs of its partitions count
     """
 
     name: str
     topic_id: bytes
     partition_count: int
     configs: Mapping[str, str] = MappingProxyType({})
+    counted_from: starts.CountedFrom = ()
+
+    def begun(self, first: int, start: int) -> "Topic":
+        """Return the topic with epochs from partition `first` on that count from a start."""
+        if start == (self.counted_from[-1][1] if self.counted_from else 0):
+            return self
+        return self._replace(counted_from=(*self.counted_from, (first, start)))
 
 
 class NewTopic(NamedTuple):
@@ -199,6 +213,7 @@ class DataDirectory:
             self.files.sync_directory("")  # it must not come back after a crash that follows new records
         self._catalogue_file = KeptFile(self.files, CATALOGUE, exists=CATALOGUE in names)
         stored = self._catalogue_file.content
+        self._start = starts.count_start(self.files, names, is_used=stored is not None)
         self._catalogue = Catalogue() if stored is None else decode_catalogue(stored, CATALOGUE)
         self.clients = ClientSettings(self.files, names)
         self._finish_deletions(names)
@@ -261,7 +276,8 @@ class DataDirectory:
             if new.partition_count < 1:
                 raise ValueError(f"a topic needs a partition: {new.name}")
             topic_id = new.topic_id or self._new_id()
-            created.append(Topic(new.name, topic_id, new.partition_count, dict(new.configs)))
+            topic = Topic(new.name, topic_id, new.partition_count, dict(new.configs))
+            created.append(topic.begun(0, self._start))
             topics[new.name] = created[-1]
         if self._catalogue.deleting:  # the disk refused: nothing new may meet what is left of the old
             self._finish_deletions(self.files.list_directory(""))
@@ -287,7 +303,8 @@ class DataDirectory:
                 or known.partition_count > topic.partition_count
             ):
                 raise ValueError(f"{topic} cannot replace {known}")
-            topics[topic.name] = topic
+            is_larger = topic.partition_count > known.partition_count
+            topics[topic.name] = topic.begun(known.partition_count, self._start) if is_larger else topic
         self._store_topics(topics)
 
     def delete_topic(self, name: str) -> None:
@@ -363,10 +380,15 @@ class DataDirectory:
         """Enter the folders that the catalogue does not know; a topic has as many partitions as folders show."""
         counts: dict[str, int] = {}
         ids: dict[str, bytes] = {}
+        epochs: dict[str, int] = {}
         for topic, partition, directory in partition_folders(names):
             if not self._holds_log(directory):
                 continue  # a folder of the operator's, such as backup-2024
             counts[topic] = max(counts.get(topic, 0), partition + 1)
+            if topic in self.topics and partition < self.topics[topic].partition_count:
+                continue
+            with suppress(StorageError):  # as the log, which then takes them from its batches
+                epochs[topic] = max(epochs.get(topic, NO_EPOCH), starts.stored_epoch(self.files, directory))
             if topic in self.topics:
                 continue
             found = self._topic_id(directory)
@@ -380,8 +402,11 @@ class DataDirectory:
             known = topics.get(name)
             if known is None:
                 configs = dict(self._adopted_configs(name))
-                known = Topic(name, ids.get(name) or self._new_id(), count, configs)
-            topics[name] = known._replace(partition_count=max(known.partition_count, count))
+                known = Topic(name, ids.get(name) or self._new_id(), 0, configs)
+            if count > known.partition_count:
+                origin = starts.origin_after(self._start, epochs.get(name, NO_EPOCH))
+                known = known.begun(known.partition_count, origin)._replace(partition_count=count)
+            topics[name] = known
         if topics != self.topics:
             self._store_topics(topics)
 
@@ -491,6 +516,10 @@ class DataDirectory:
         assert self._logs.get((topic, partition), log) is log
         self._logs[topic, partition] = log
 
+    def leader_epoch(self, topic: str, partition: int, stored: int) -> int:
+        """Return the epoch in which this start leads a partition; `stored` is the last that its log has, -1 none."""
+        return starts.leader_epoch(self._start, self.topics[topic].counted_from, partition, stored)
+
     def unopened(self) -> list[tuple[str, int]]:
         """Return topic and partition of each folder that may hold a log, in the catalogue, that is not open."""
         found = partition_folders(self.files.list_directory(""))
@@ -520,8 +549,8 @@ class DataDirectory:
             self._log_starts[key] = log.log_start_offset
         # As Kafka: only where the first segment does not say it.
         first = {key: log.segments[0].base_offset for key, log in self._logs.items()}
-        starts = {key: start for key, start in self._log_starts.items() if start > first.get(key, 0)}
-        self._write_checkpoint(LOG_START_CHECKPOINT, starts)
+        later = {key: start for key, start in self._log_starts.items() if start > first.get(key, 0)}
+        self._write_checkpoint(LOG_START_CHECKPOINT, later)
 
     def cleaned_to(self, topic: str, partition: int) -> int | None:
         """Return the offset up to which a partition has been compacted, None when it never was."""
@@ -634,7 +663,7 @@ def _encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[Topic, bytes]
     known  lines of topics that were encoded before; brought up to date, so that one change encodes one topic
     """
     head: dict[str, Any] = {
-        "version": VERSION,
+        "version": _CATALOGUE_VERSION,
         "topics": len(catalogue.topics),
         "next_producer_id": catalogue.next_producer_id,
         "deleting": [[name, encode_uuid(topic_id)] for name, topic_id in catalogue.deleting],
@@ -653,11 +682,15 @@ def _encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[Topic, bytes]
     return b"".join(lines)
 
 
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    return {"topic_id": decode_uuid(row["topic_id"]), "counted_from": starts.decode_counted_from(row)}
+
+
 def decode_catalogue(data: bytes, path: str) -> Catalogue:
     """Read a catalogue; StorageError with the position of the line that is not as it was written."""
-    head, rows = decode_lines(data, path, "topics")
+    head, rows = decode_lines(data, path, "topics", (VERSION, _CATALOGUE_VERSION))
     try:
-        topics = [Topic(**(row | {"topic_id": decode_uuid(row["topic_id"])})) for row in rows]
+        topics = [Topic(**(row | _decoded(row))) for row in rows]
         deleting = tuple((name, decode_uuid(topic_id)) for name, topic_id in head["deleting"])
         by_name = {topic.name: topic for topic in topics}
         groups = {str(group): dict(configs) for group, configs in head.get("groups", {}).items()}

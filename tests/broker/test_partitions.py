@@ -169,7 +169,7 @@ def test_a_change_that_the_disk_refuses_has_not_happened() -> None:
     assert (topics.names(), topic.partition_count, topic.configs) == (["a"], 1, {})
 
 
-def test_an_empty_log_has_epoch_zero_and_a_later_one_keeps_its_own() -> None:
+def test_an_empty_log_has_epoch_zero_and_the_next_start_a_later_one_than_the_log() -> None:
     core = PartitionCore()
     core.topics.create("t", 1)
     partition = core.topics.partition("t", 0)
@@ -180,5 +180,5 @@ def test_an_empty_log_has_epoch_zero_and_a_later_one_keeps_its_own() -> None:
     core = core.restart()
     again = core.topics.partition("t", 0)
     assert again is not None
-    assert again.leader_epoch == 7
+    assert again.leader_epoch == 8
     assert core.produce("t", batch()).base_offset == 1

@@ -199,15 +199,15 @@ def test_leader_epochs_of_logs_that_nobody_used_are_read_from_their_file() -> No
         files.make_directory(f"t-{partition}")
         files.replace_atomically(f"t-{partition}/leader-epoch-checkpoint", content)
     (topic,) = metadata(client, "t")
-    assert [partition.leader_epoch for partition in topic.partitions] == [7, -1, 0]
+    assert [partition.leader_epoch for partition in topic.partitions] == [8, -1, 0]
     assert not core.directory.logs, "no log was opened"
     files.make_directory("t-2")
     files.replace_atomically("t-2/leader-epoch-checkpoint", b"rubbish")
     (topic,) = metadata(client, "t")
-    assert [partition.leader_epoch for partition in topic.partitions] == [7, -1, 0], "each was read once"
+    assert [partition.leader_epoch for partition in topic.partitions] == [8, -1, 0], "each was read once"
     core.topics.partition("t", 1)
     (topic,) = metadata(client, "t")
-    assert [partition.leader_epoch for partition in topic.partitions] == [7, 0, 0]
+    assert [partition.leader_epoch for partition in topic.partitions] == [8, 0, 0]
 
 
 def test_a_page_of_partitions_reads_no_more_than_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:

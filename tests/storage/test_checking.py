@@ -153,6 +153,7 @@ def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
         "one-0/partition.metadata",
         "scram-credentials",
         "client-quotas",
+        "starts",
     ):
         files = MemoryFiles()
         for other, data in everything(store).items():

@@ -147,7 +147,7 @@ def test_folders_without_an_entry_are_adopted(files: Files) -> None:
     write(files, "backup-2025/readme", b"")
     directory = DataDirectory(files, new_id=ids())
     assert set(directory.topics) == {"a-b", "old"}
-    assert directory.topics["a-b"] == Topic("a-b", topic_id, 5, {})
+    assert directory.topics["a-b"] == Topic("a-b", topic_id, 5, {}, ((0, -1),))
     assert directory.topics["old"].partition_count == 2
     assert len(content(directory.open_log("a-b", 4, SMALL))) == 3
     assert directory.open_log("old", 1, SMALL).topic_id == directory.topics["old"].topic_id
@@ -244,7 +244,7 @@ def test_what_a_crash_left_of_a_deletion_is_removed_at_start() -> None:
     directory.close()
     again = DataDirectory(files)
     assert [name for name in files.list_directory("") if name.startswith("t-")] == ["t-2"]
-    assert again.topics == {"t": Topic("t", bytes(16), 3, {})}
+    assert again.topics == {"t": Topic("t", bytes(16), 3, {}, ((0, 1),))}
     assert not files.exists("topics.tmp")
 
 

@@ -30,6 +30,7 @@ AT_THE_TOP = (
     "log-start-offset-checkpoint",
     "scram-credentials",
     "client-quotas",
+    "starts",
     "t-0/partition.metadata",
 )
 BESIDE_A_LOG = (

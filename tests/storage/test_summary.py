@@ -168,6 +168,21 @@ def test_a_flip_of_any_byte_of_a_summary_costs_the_summary(rng: random.Random) -
     assert opened(files, end).is_verified
 
 
+def test_an_epoch_that_began_without_an_append_outlives_verify(rng: random.Random) -> None:
+    files = MemoryFiles()
+    end = stopped(files, rng)
+    log = opened(files, end)
+    assert not log.is_verified
+    later = log.leader_epoch + 4
+    log.start_epoch(later, at_once=False)
+    log.verify()
+    assert log.leader_epoch == later
+    log.append(batch([b"v"]))
+    assert log.epoch_at(end) == later
+    log.close()
+    assert opened(files, end + 1).leader_epoch == later
+
+
 def test_damage_that_a_summary_passes_over_is_found_by_verify(rng: random.Random) -> None:
     files = MemoryFiles()
     end = stopped(files, rng)

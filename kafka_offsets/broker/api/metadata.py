@@ -21,10 +21,8 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.checkpoints import decode_epochs
-from kafka_offsets.storage.data_directory import NewTopic
-from kafka_offsets.storage.files import join
-from kafka_offsets.storage.log.log import LEADER_EPOCH_CHECKPOINT
+from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
+from kafka_offsets.storage.starts import stored_epoch
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.core import BrokerCore
@@ -235,8 +233,8 @@ def _unknown_topic_error(name: str) -> ErrorCode:
 def leader_epochs(core: BrokerCore, topic: Topic, start: int = 0, stop: int | None = None) -> list[int]:
     """Return the leader epoch of partitions of a topic, without opening logs that nobody has used yet.
 
-    An unopened log has its epoch in a file, which is read once; a new one begins with 0. -1 when the file is
-    damaged: whoever opens the log then says so.
+    An unopened log has its last epoch in a file, which is read once. -1 when the file is damaged: whoever opens the
+    log then says so.
     """
     known = topic.epochs
     epochs = []
@@ -246,19 +244,16 @@ def leader_epochs(core: BrokerCore, topic: Topic, start: int = 0, stop: int | No
             continue
         epoch = known.get(index)
         if epoch is None:
-            epoch = known[index] = _stored_epoch(core, f"{topic.name}-{index}")
+            epoch = known[index] = _counted_epoch(core.directory, topic.name, index)
         epochs.append(epoch)
     return epochs
 
 
-def _stored_epoch(core: BrokerCore, directory: str) -> int:
-    path = join(directory, LEADER_EPOCH_CHECKPOINT)
-    files = core.directory.files
+def _counted_epoch(directory: DataDirectory, topic: str, index: int) -> int:
     try:
-        entries = decode_epochs(files.read_all(path), path) if files.exists(path) else []
+        return directory.leader_epoch(topic, index, stored_epoch(directory.files, f"{topic}-{index}"))
     except StorageError:
         return _UNKNOWN_EPOCH
-    return entries[-1].epoch if entries else 0
 
 
 def fail_metadata(

@@ -101,13 +101,14 @@ class Partition:
         log: Log,
         known: Known | None = None,
         read_later: Callable[["Partition"], bool] = lambda partition: False,
+        leader_epoch: int = 0,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        if log.leader_epoch < 0:
-            log.start_epoch(0)  # as a Kafka leader does before its first record: an empty log has epoch 0
+        # As a Kafka leader does before its first record: an empty log has an epoch.
+        log.start_epoch(max(leader_epoch, log.leader_epoch), at_once=False)
         self.leader_epoch = log.leader_epoch
         self.parked: dict[ParkedFetch, int] = {}
         self.told_bytes = 0
@@ -412,8 +413,9 @@ class Topics:
             )
         for damage in log.damages:
             logger.error("damaged: %s", damage)
+        epoch = self.directory.leader_epoch(topic.name, index, log.leader_epoch)
         partition = topic.partitions[index] = Partition(
-            topic.name, topic.topic_id, index, log, opened.known, self._read_later
+            topic.name, topic.topic_id, index, log, opened.known, self._read_later, epoch
         )
         self._reported.pop((topic.name, index), None)
         return partition

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from kafka_offsets.storage.checkpoints import EpochEntry
 
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+"""The file of a log that has its epochs."""
+
 NO_EPOCH = -1
 NO_OFFSET = -1
 
@@ -35,6 +38,18 @@ class LeaderEpochs:
         epochs = cls()
         for run in runs:
             epochs.assign(run.epoch, run.first_offset)
+        return epochs
+
+    @classmethod
+    def restored(
+        cls, entries: Iterable[EpochEntry], runs: list[EpochRun], log_start_offset: int, log_end_offset: int
+    ) -> "LeaderEpochs":
+        """Return the epochs of a log as stored, if the batches agree with them, else as the batches have them."""
+        epochs = cls(entries)
+        epochs.truncate_end(log_end_offset + 1)
+        if not epochs.agrees_with(runs):
+            epochs = cls.of_runs(runs)
+        epochs.trim_start(log_start_offset)
         return epochs
 
     @property

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.storage.assign_offsets import place
-from kafka_offsets.storage.checkpoints import decode_epochs, encode_epochs
+from kafka_offsets.storage.checkpoints import EpochEntry, decode_epochs, encode_epochs
 from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
-from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochRun, LeaderEpochs
 from kafka_offsets.storage.log.opening import (
     DurabilityHint,
     Loaded,
@@ -50,8 +50,6 @@ from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
 
 if TYPE_CHECKING:
     from kafka_offsets.storage.columnar import RecordColumns
-
-LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)({re.escape(NEW_SUFFIX)})?")
 _LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
@@ -97,7 +95,7 @@ class Log:
         self.files = self._files = files
         self.summary = Summary(files, directory, self._summarizable, self.epoch_runs)
         self._segments: list[Segment] = []
-        self._epochs = LeaderEpochs()
+        self._epochs, self._has_new_epoch = LeaderEpochs(), False
         self._unsynced = Unsynced(files, directory)
         self._descriptors: list[Segment] = []
         self._keep_valid = False
@@ -248,7 +246,9 @@ class Log:
             ended = {segment.base_offset for segment in self._unsynced.ended}
             self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
             self._segments, self.is_verified = read._segments, True
+            latest = self.leader_epoch
             self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
+            self.start_epoch(latest, at_once=False)
 
     def _load_segments(
         self,
@@ -329,25 +329,22 @@ class Log:
         a sync, so after a power failure it may be anything: damaged, it is as good as absent.
         """
         path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
-        stored = b""
-        runs = [run for segment in self._segments for run in segment.epoch_runs]
+        stored, entries = b"", list[EpochEntry]()
         try:
             stored = self._files.read_all(path) if exists else b""
-            self._epochs = LeaderEpochs(decode_epochs(stored, path))
+            entries = decode_epochs(stored, path)
         except StorageError as error:
             if error.position is None:
                 raise
-            self._epochs = LeaderEpochs()
-        self._epochs.truncate_end(self.log_end_offset + 1)
-        if not self._epochs.agrees_with(runs):
-            self._epochs = LeaderEpochs.of_runs(runs)
-        self._epochs.trim_start(self.log_start_offset)
+        runs = [run for segment in self._segments for run in segment.epoch_runs]
+        self._epochs = LeaderEpochs.restored(entries, runs, self.log_start_offset, self.log_end_offset)
         if stored != encode_epochs(self._epochs.entries) and (exists or self._epochs.entries):
             self._write_epochs()
 
     def _write_epochs(self) -> None:
         path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
         self._files.replace_atomically(path, encode_epochs(self._epochs.entries), sync=False)
+        self._has_new_epoch = False
 
     def set_aside(self) -> list[tuple[int, bytes]]:
         """Return the damaged bytes that any opening took out, each with the first offset that they may hold."""
@@ -394,6 +391,8 @@ class Log:
 
     def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
         """Write behind the last batch, in a new segment if it is time for one; the caller notes what it was."""
+        if self._has_new_epoch:
+            self._write_epochs()
         size = len(data)
         active = self._segments[-1]
         if (
@@ -428,19 +427,20 @@ class Log:
             segment.close()
         self._descriptors = []
 
-    def start_epoch(self, leader_epoch: int) -> None:
-        """Let a new leader epoch begin at the log end; the current one again does nothing.
+    def start_epoch(self, leader_epoch: int, *, at_once: bool = True) -> None:
+        """Let a new leader epoch begin at the log end, and write it `at_once`, or else with the next append.
 
         ValueError for an epoch that has gone by. StorageError if the checkpoint cannot be written.
         """
         if leader_epoch < self._epochs.latest:
             raise ValueError(f"leader epoch {leader_epoch} after {self._epochs.latest} in {self.directory}")
-        before = list(self._epochs.entries)
-        if self._epochs.assign(leader_epoch, self.log_end_offset):
+        before = list(self._epochs.entries), self._has_new_epoch
+        self._has_new_epoch |= self._epochs.assign(leader_epoch, self.log_end_offset)
+        if at_once and self._has_new_epoch:
             try:
                 self._write_epochs()
             except StorageError:
-                self._epochs.entries = before
+                self._epochs.entries, self._has_new_epoch = before
                 raise
 
     def roll(self) -> None:

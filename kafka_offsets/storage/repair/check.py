@@ -45,8 +45,12 @@ from kafka_offsets.storage.data_directory import (
 )
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.folder_facts import Facts, FileCheck, check_summary
-from kafka_offsets.storage.log.leader_epochs import NO_EPOCH, EpochRun, LeaderEpochs
-from kafka_offsets.storage.log.log import LEADER_EPOCH_CHECKPOINT
+from kafka_offsets.storage.log.leader_epochs import (
+    LEADER_EPOCH_CHECKPOINT,
+    NO_EPOCH,
+    EpochRun,
+    LeaderEpochs,
+)
 from kafka_offsets.storage.log.opening import PARTITION_METADATA, Name
 from kafka_offsets.storage.log.producer_state import SNAPSHOT_SUFFIX, snapshot_problems
 from kafka_offsets.storage.log.segment import Limit
@@ -63,6 +67,7 @@ from kafka_offsets.storage.log.segment_names import (
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY
 from kafka_offsets.storage.repair.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
 from kafka_offsets.storage.repair.recover_valid import DAMAGED_SUFFIX, Damage, WholeBatch, scan
+from kafka_offsets.storage.starts import STARTS, decode_starts
 
 _CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
@@ -172,6 +177,7 @@ class Checker:
         topics = self._parsed(CATALOGUE, names, _topics, found) or {}
         self._parsed(CREDENTIALS, names, decode_credentials, found)
         self._parsed(QUOTAS, names, decode_quotas, found)
+        self._parsed(STARTS, names, decode_starts, found)
         yield from found
         clean = CLEAN_SHUTDOWN in names
         folders = {(topic, partition): name for topic, partition, name in partition_folders(names)}

@@ -1,0 +1,75 @@
+"""Starts of a data directory, by which the leader epochs of its partitions count up.
+
+    starts    {"version": 1, "lines": 0, "starts": 3} 60e0ab7d
+
+A Kafka of one node elects the leader of each partition twice from one start to the next: as it stops, or is found to
+have died, and as it comes back. So each epoch is greater by 2 after each start, clean or not, whether the partition was
+written to or not. Here the starts are counted, in one file, and no partition is written to for that.
+Sources: KIP-101, KIP-320; asked of Kafka 4.3.1.
+"""
+
+from collections.abc import Container
+
+from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.checked_lines import VERSION, Row, decode_lines, encode_line
+from kafka_offsets.storage.checkpoints import decode_epochs
+from kafka_offsets.storage.files import Files, join
+from kafka_offsets.storage.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, NO_EPOCH
+
+STARTS = "starts"
+
+_EPOCHS_A_START = 2
+
+CountedFrom = tuple[tuple[int, int], ...]
+"""From which start on the epochs of a topic's partitions count: (first partition, start), of which the last counts
+that is not after the partition. None: from start 0, which makes the directory."""
+
+
+def count_start(files: Files, names: Container[str], *, is_used: bool) -> int:
+    """Return the number of this start, 0 in a new directory, once it is on the disk.
+
+    is_used  whether something tells that there was a start before: the first one leaves no file
+    StorageError when the file is damaged or cannot be written.
+    """
+    if STARTS in names:
+        number = decode_starts(files.read_all(STARTS), STARTS) + 1
+    elif is_used:
+        number = 1
+    else:
+        return 0
+    row = {"version": VERSION, "lines": 0, "starts": number}
+    files.replace_atomically(STARTS, encode_line(row))
+    return number
+
+
+def decode_starts(data: bytes, path: str) -> int:
+    """Return the number of the latest start; StorageError when the file is not as it was written."""
+    head, _ = decode_lines(data, path, "lines")
+    number = head.get("starts")
+    if not isinstance(number, int) or number < 0:
+        raise StorageError(f"{number!r} is no number of starts", path, 0)
+    return number
+
+
+def decode_counted_from(row: Row) -> CountedFrom:
+    """Read what a line of the catalogue says of it; one of version 1 says nothing."""
+    pairs = row.get("counted_from")
+    return tuple((int(first), int(start)) for first, start in pairs) if pairs else ()
+
+
+def leader_epoch(start: int, counted_from: CountedFrom, partition: int, stored: int) -> int:
+    """Return the leader epoch of a partition in a start: later than `stored`, the last that its log has, -1 none."""
+    origin = max((each for each in counted_from if each[0] <= partition), default=(0, 0))[1]
+    return max(_EPOCHS_A_START * (start - origin), stored + 1)
+
+
+def origin_after(start: int, stored: int) -> int:
+    """Return from which start to count so that the epoch of `start` is later than `stored`."""
+    return start - (stored + _EPOCHS_A_START) // _EPOCHS_A_START
+
+
+def stored_epoch(files: Files, directory: str) -> int:
+    """Return the last epoch in the checkpoint of a log, -1 when there is none. StorageError when it is damaged."""
+    path = join(directory, LEADER_EPOCH_CHECKPOINT)
+    entries = decode_epochs(files.read_all(path), path) if files.exists(path) else []
+    return entries[-1].epoch if entries else NO_EPOCH

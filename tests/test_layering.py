@@ -1,8 +1,10 @@
 """Which module may import which. A module imports only what stands below it, so each layer can be read alone."""
 
 import ast
+import io
+import re
+import tokenize
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,22 +115,6 @@ def test_a_module_imports_only_what_stands_below_it() -> None:
     assert not offending, report(offending)
 
 
-def module_of(found: Import) -> tuple[str, ...]:
-    """Return the module of this package that is imported, or the package of a room."""
-    names = tuple(found.name.split(".")[1:])
-    while names and not PACKAGE.joinpath(*names).with_suffix(".py").is_file():
-        names = names[:-1]
-    return names
-
-
-def test_the_modules_of_the_coordinator_import_each_other_in_one_direction() -> None:
-    graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for found in IMPORTS:
-        if found.part == imported_part(found) == "coordinator":
-            graph.setdefault(found.module, set()).add(module_of(found))
-    TopologicalSorter(graph).prepare()  # CycleError names the circle
-
-
 def test_every_logger_escapes_what_clients_choose() -> None:
     making = [
         f"{path.relative_to(REPOSITORY)}:{node.lineno}"
@@ -222,3 +208,186 @@ def test_every_form_of_import_is_seen(tmp_path: Path, source: str, name: str) ->
     path.parent.mkdir()
     path.write_text(source, encoding="utf-8")
     assert [found.name for found in imports_of(path, tmp_path)] == [name]
+
+
+# --- import circles
+
+
+KNOWN_CIRCLES = {
+    frozenset(
+        {
+            "broker/api/cluster_admin",
+            "broker/api/config_admin",
+            "broker/api/credentials",
+            "broker/api/fetch",
+            "broker/api/groups",
+            "broker/api/log_offsets",
+            "broker/api/metadata",
+            "broker/api/produce",
+            "broker/api/quotas",
+            "broker/api/replicas",
+            "broker/api/table",
+            "broker/api/topic_admin",
+            "broker/api/transaction_admin",
+            "broker/api/transactions",
+            "broker/connection",
+            "broker/coordination/expiry",
+            "broker/coordination/shard_loader",
+            "broker/coordination/shard_work",
+            "broker/coordination/snapshots",
+            "broker/coordination/transactions",
+            "broker/core",
+            "broker/durability",
+            "broker/idle_connections",
+            "broker/incremental",
+            "broker/metrics",
+            "broker/partition/log_cleaner",
+            "broker/partition/log_opener",
+            "broker/partition/partitions",
+            "broker/partition/recovery_points",
+            "broker/response_budget",
+        }
+    ),
+}
+"""Circles of imports that still exist. The list may only shrink."""
+
+
+def module_of(name: str) -> str | None:
+    """Return the file of this package that has a name such as `kafka_offsets.errors.ErrorCode`, without `.py`."""
+    parts = name.split(".")
+    if parts.pop(0) != "kafka_offsets":
+        return None
+    while parts:
+        module = "/".join(parts)
+        if (PACKAGE / f"{module}.py").is_file():
+            return module
+        if (PACKAGE / module / "__init__.py").is_file():
+            return f"{module}/__init__"
+        parts.pop()
+    return "__init__"
+
+
+def circles_of(imported: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Return the sets of modules in which each imports each other one, directly or not."""
+
+    def reached(module: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [module]
+        while waiting:
+            new = imported.get(waiting.pop(), set()) - found
+            found |= new
+            waiting += new
+        return found
+
+    reachable = {module: reached(module) for module in imported}
+    return {
+        frozenset(other for other in reachable[module] if module in reachable.get(other, ()))
+        for module in imported
+        if module in reachable[module]
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    imported: dict[str, set[str]] = {}
+    for found in IMPORTS:
+        module, target = "/".join(found.module), module_of(found.name)
+        if target not in (None, module):
+            imported.setdefault(module, set()).add(str(target))
+    circles = circles_of(imported)
+    new = [
+        f"{module} imports {sorted(imported[module] & circle)}, in a circle of {len(circle)}"
+        for circle in circles
+        if not any(circle <= known for known in KNOWN_CIRCLES)
+        for module in sorted(circle)
+    ]
+    assert not new, "\n".join(new)
+    gone = [sorted(known) for known in KNOWN_CIRCLES if not any(circle <= known for circle in circles)]
+    assert not gone, f"these circles no longer exist, take them off the list: {gone}"
+
+
+@pytest.mark.parametrize(
+    ("imported", "circles"),
+    [
+        ({"a": {"b"}, "b": {"c"}}, set()),
+        ({"a": {"b"}, "b": {"a", "c"}}, {"ab"}),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}}, {"abc", "de"}),
+    ],
+)
+def test_circles_are_found(imported: dict[str, set[str]], circles: set[str]) -> None:
+    assert circles_of(imported) == {frozenset(circle) for circle in circles}
+
+
+# --- rooms
+
+MOST_MODULES = 16
+
+
+def test_a_folder_has_few_modules_and_says_what_it_is_about() -> None:
+    wrong = []
+    for folder in sorted({path.parent for path in PACKAGE.rglob("*.py")}):
+        modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        if len(modules) > MOST_MODULES:
+            wrong.append(
+                f"{folder.relative_to(REPOSITORY)} has {len(modules)} modules, {MOST_MODULES} at most"
+            )
+        text = (folder / "__init__.py").read_text(encoding="utf-8")
+        if not ast.get_docstring(ast.parse(text)):
+            wrong.append(f"{folder.relative_to(REPOSITORY)}/__init__.py has no docstring")
+    assert not wrong, "\n".join(wrong)
+
+
+# --- paths in texts
+
+ROOTS = ("benchmarks", "docs", "examples", "kafka_offsets", "pyspark_kafka_offsets", "schemas", "tests")
+PAGES = ("README.md", "CONTRIBUTING.md", "Makefile", "setup.cfg")
+ABOUT_OTHER_PROJECTS = "docs/suites.md"
+NAMED = re.compile(r"(?<![\w./<>*{}$~…-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:py|pyi|md|schema))(?![\w/*-])")
+"""A path, or the name of a file; what begins with a pattern such as `*` or `<name>` is none."""
+
+
+def files_of_the_repository() -> set[str]:
+    """Return the paths of all files that a text may name."""
+    found = {path for root in ROOTS for path in (REPOSITORY / root).rglob("*") if path.is_file()}
+    found |= {path for path in REPOSITORY.iterdir() if path.is_file()}
+    return {path.relative_to(REPOSITORY).as_posix() for path in found}
+
+
+def prose_of(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of the comments and docstrings of a module, with their numbers."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield from enumerate(text.splitlines(), node.lineno)
+
+
+def named_files(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of every file that the prose of a file names."""
+    text = (REPOSITORY / path).read_text(encoding="utf-8")
+    if NAMED.search(text):
+        lines = prose_of(text) if path.endswith(".py") else enumerate(text.splitlines(), 1)
+        for number, line in lines:
+            for match in NAMED.finditer(line):
+                yield number, match[1]
+
+
+def test_every_file_that_a_text_names_exists() -> None:
+    files = files_of_the_repository()
+    ends = {"/".join(parts[at:]) for parts in (file.split("/") for file in files) for at in range(len(parts))}
+    texts = [
+        file
+        for file in sorted(files)
+        if file.endswith((".py", ".schema"))
+        or file in PAGES
+        or (file.startswith("docs/") and file.endswith(".md"))
+    ]
+    wrong = [
+        f"{text}:{number} names {name}, which does not exist"
+        for text in texts
+        if text != ABOUT_OTHER_PROJECTS
+        for number, name in named_files(text)
+        if name not in ends
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -2,7 +2,7 @@
 
 A group is the last value of each of its records. `put` gives a key another value, at once when that is decided and, to
 take a decision back, the value of before; everything else here is counted along. What of it the log says already is
-kept beside it, in bytes. Who decides what is written in consumer_heartbeat.py and consumer_migration.py.
+kept beside it, in bytes. Who decides what is written in heartbeat.py and migration.py.
 Source: ConsumerGroup and ModernGroup of Kafka 4.3.
 """
 

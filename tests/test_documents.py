@@ -112,7 +112,7 @@ def test_make_help_lists_every_target() -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     printed = subprocess.run(
-        ["make", "help"], capture_output=True, text=True, check=True, cwd=REPOSITORY
+        ["make", "--no-print-directory", "help"], capture_output=True, text=True, check=True, cwd=REPOSITORY
     ).stdout
     listed = [line.split()[0] for line in printed.splitlines() if line and not line.startswith(" ")]
     assert sorted(listed) == sorted(phony.split())

@@ -81,7 +81,18 @@ class KafkaPeer:
         self._directory.mkdir(exist_ok=True)
         extra = self._directory / "extra.properties"
         extra.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        port = two_free_ports()
+        while True:
+            port = two_free_ports()
+            try:
+                self._start(port, extra)
+            except AssertionError:
+                # Another process may take a free port before Kafka does, as the port of a connection to somebody else.
+                if "Address already in use" not in self.log_text():
+                    raise
+            else:
+                return "127.0.0.1", port
+
+    def _start(self, port: int, extra: Path) -> None:
         (self._directory / "pid").unlink(missing_ok=True)
         try:
             self._run("start", port, self._directory, extra)
@@ -90,7 +101,6 @@ class KafkaPeer:
                 self._run("stop", self._directory)
             raise
         self._runs = True
-        return "127.0.0.1", port
 
     def stop(self) -> None:
         """Stop it well; twice does nothing."""
@@ -100,7 +110,8 @@ class KafkaPeer:
 
     def log_text(self) -> str:
         """What it has said since it was started."""
-        return (self._directory / "kafka.log").read_text(errors="replace")
+        log = self._directory / "kafka.log"
+        return log.read_text(errors="replace") if log.exists() else ""
 
     def _run(self, *words: object) -> None:
         done = subprocess.run(

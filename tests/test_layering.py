@@ -115,6 +115,12 @@ def test_a_module_imports_only_what_stands_below_it() -> None:
     assert not offending, report(offending)
 
 
+def test_classic_groups_know_nothing_of_consumer_groups() -> None:
+    classic = [found for found in IMPORTS if found.module[:2] == ("coordinator", "classic")]
+    offending = [found for found in classic if found.name.startswith("kafka_offsets.coordinator.consumer")]
+    assert classic and not offending, report(offending)
+
+
 def test_every_logger_escapes_what_clients_choose() -> None:
     making = [
         f"{path.relative_to(REPOSITORY)}:{node.lineno}"

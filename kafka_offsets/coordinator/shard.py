@@ -189,3 +189,11 @@ class Shard(ShardState):
             if isinstance(group, ConsumerGroup):
                 consumer_heartbeat.finish_loading(self, group, now)
         return rebalance.finish_loading(self, now)
+
+    def unload(self) -> Result:
+        """Give all groups up, when this broker no longer coordinates them."""
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.give_up()
+        self.timers.clear()
+        return rebalance.unload(self)

@@ -121,6 +121,16 @@ class ShardState:
         """Return the settings of a group."""
         return self.group_settings.get(group_id, self.settings)
 
+    def classic_group(self, group_id: str) -> ClassicGroup | None:
+        """Return the classic group with this id, or None."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Return the consumer group with this id, or None; none has the empty id, which no request may use."""
+        group = self.groups.get(group_id) if group_id else None
+        return group if isinstance(group, ConsumerGroup) else None
+
     def readable(self, group_id: str) -> Group | None:
         """Return the group that readers see, the one that the log knows; None when it knows none.
 

@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership, sync
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
@@ -196,7 +197,7 @@ class World:
         request = messages.JoinGroupRequest(
             group, session_ms, rebalance_ms, member_id, instance, protocol_type, offered
         )
-        return self.ask(11, join.join, request, version, client_id)
+        return self.ask(11, group_requests.join, request, version, client_id)
 
     def enter(self, **options: Any) -> Asked:
         """Join with the member id that the group requires."""
@@ -220,7 +221,7 @@ class World:
         request = messages.SyncGroupRequest(
             group, generation, member_id, instance, protocol_type, protocol, given
         )
-        return self.ask(14, sync.sync, request, version)
+        return self.ask(14, group_requests.sync, request, version)
 
     def beat(
         self,
@@ -232,7 +233,7 @@ class World:
         group: str = "g",
     ) -> int:
         request = messages.HeartbeatRequest(group, generation, member_id, instance)
-        return self.ask(12, membership.heartbeat, request, version).error
+        return self.ask(12, group_requests.heartbeat, request, version).error
 
     def leave(self, *members: tuple[str, str | None] | str, version: int = 5, group: str = "g") -> Any:
         if version < 3:
@@ -241,11 +242,11 @@ class World:
             identity = messages.LeaveGroupRequest.MemberIdentity
             given = [identity(m) if isinstance(m, str) else identity(*m) for m in members]
             request = messages.LeaveGroupRequest(group, members=given)
-        return self.ask(13, membership.leave, request, version).answer
+        return self.ask(13, group_requests.leave, request, version).answer
 
     def leave_later(self, *members: messages.LeaveGroupRequest.MemberIdentity, group: str = "g") -> Asked:
         """Leave while the log may be slow."""
-        return self.ask(13, membership.leave, messages.LeaveGroupRequest(group, members=[*members]), 5)
+        return self.ask(13, group_requests.leave, messages.LeaveGroupRequest(group, members=[*members]), 5)
 
     def commit(
         self,
@@ -289,13 +290,16 @@ class World:
         self, states: tuple[str, ...] = (), types: tuple[str, ...] = (), version: int = 5
     ) -> list[Any]:
         answer = messages.ListGroupsResponse
-        listed = answer(groups=membership.list_groups(self.shard, [*states], [*types]))
+        listed = answer(groups=group_requests.list_groups(self.shard, [*states], [*types]))
         return messages.decode(answer, messages.encode(listed, version), version)[0].groups
 
     def delete(self, group: str = "g") -> Asked:
         request = messages.DeleteGroupsRequest([group])
         return self.ask(
-            42, lambda shard, _, context, now: membership.delete_group(shard, group, context, now), request, 2
+            42,
+            lambda shard, _, context, now: group_requests.delete_group(shard, group, context, now),
+            request,
+            2,
         )
 
     # What tests begin with

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator import group_requests, stored
+from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
@@ -157,10 +157,10 @@ class Broker:
         shard, request, now = self.shard, frame.message, self.clock.now()
         handlers: dict[int, Callable[..., Result]] = {
             8: offsets.commit,
-            11: join.join,
-            12: membership.heartbeat,
-            13: membership.leave,
-            14: sync.sync,
+            11: group_requests.join,
+            12: group_requests.heartbeat,
+            13: group_requests.leave,
+            14: group_requests.sync,
             47: offsets.delete,
             68: consumer_heartbeat.heartbeat,
         }
@@ -178,13 +178,13 @@ class Broker:
                 found = [membership.describe(shard, group, frame.version) for group in request.groups]
                 return messages.DescribeGroupsResponse(groups=found)
             case 16:
-                listed = membership.list_groups(shard, request.states_filter, request.types_filter)
+                listed = group_requests.list_groups(shard, request.states_filter, request.types_filter)
                 return messages.ListGroupsResponse(groups=listed)
             case 42:
                 results = []
                 for group in request.groups_names:
                     context = RequestContext(0, 42, 2, 0, "", "")
-                    deleted = membership.delete_group(shard, group, context, self.clock.now())
+                    deleted = group_requests.delete_group(shard, group, context, self.clock.now())
                     self.take(Result(deleted.records))
                     results.append(deleted.replies[0].response)
                 return messages.DeleteGroupsResponse(results=results)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup, GroupState
@@ -174,7 +174,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def join_classic(self, name: str, topics: set[str]) -> None:
         protocols = [messages.JoinGroupRequest.Protocol("range", subscription(*sorted(topics)))]
         request = messages.JoinGroupRequest("g", 8000, 4000, "", f"static-{name}", "consumer", protocols)
-        self.ask(11, join.join, request, 9, name)
+        self.ask(11, group_requests.join, request, 9, name)
 
     @rule(name=st.sampled_from(("x", "y")))
     def go_on_classic(self, name: str) -> None:
@@ -183,10 +183,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if not member:
             return
         request = messages.HeartbeatRequest("g", member.current.epoch, member.member_id, f"static-{name}")
-        self.ask(12, membership.heartbeat, request, 4, name)
+        self.ask(12, group_requests.heartbeat, request, 4, name)
         asked = messages.SyncGroupRequest("g", member.current.epoch, member.member_id, f"static-{name}")
         asked.protocol_type, asked.protocol_name = "consumer", "range"
-        self.ask(14, sync.sync, asked, 5, name)
+        self.ask(14, group_requests.sync, asked, 5, name)
 
     # what happens to them
 

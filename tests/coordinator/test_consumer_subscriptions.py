@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.classic import join, sync
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext, Result
@@ -53,7 +53,9 @@ class Coordinator:
         self, member: str, instance: str | None, *topics: str, protocols: tuple[str, ...] = ("range",)
     ) -> Any:
         offered = [Join.Protocol(protocol, subscription(*topics)) for protocol in protocols]
-        return self.ask(join.join, Join("g", 60_000, 60_000, member, instance, "consumer", offered), 3)
+        return self.ask(
+            group_requests.join, Join("g", 60_000, 60_000, member, instance, "consumer", offered), 3
+        )
 
     @property
     def group(self) -> ConsumerGroup:
@@ -133,7 +135,7 @@ def test_partitions_that_a_topic_has_no_more_do_not_keep_a_group_from_the_consum
     asked = messages.SyncGroupRequest(
         "g", 1, member, None, None, None, [messages.SyncGroupRequest.Assignment(member, data)]
     )
-    assert world.ask(sync.sync, asked, 0).error_code == 0
+    assert world.ask(group_requests.sync, asked, 0).error_code == 0
     assert world.beat("m1", subscribed_topic_names=["a", "b"]).error_code == 0
     (topic,) = world.group.currents[member].assigned.values()
     assert topic.keys() == {0, 1, 2}

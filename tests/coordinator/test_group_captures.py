@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator import group_requests, stored
+from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
@@ -139,22 +139,22 @@ class Broker:
                 found = [membership.describe(shard, group, frame.version) for group in request.groups]
                 result = Result(replies=(Reply(context, messages.DescribeGroupsResponse(groups=found)),))
             case 16:
-                listed = membership.list_groups(shard, request.states_filter, request.types_filter)
+                listed = group_requests.list_groups(shard, request.states_filter, request.types_filter)
                 result = Result(replies=(Reply(context, messages.ListGroupsResponse(groups=listed)),))
             case 42:
                 results = []
                 for group in request.groups_names:
-                    deleted = membership.delete_group(shard, group, context, now)
+                    deleted = group_requests.delete_group(shard, group, context, now)
                     self.take(Result(deleted.records))
                     results.append(deleted.replies[0].response)
                 result = Result(replies=(Reply(context, messages.DeleteGroupsResponse(results=results)),))
             case key:
                 handle = {
                     8: offsets.commit,
-                    11: join.join,
-                    12: membership.heartbeat,
-                    13: membership.leave,
-                    14: sync.sync,
+                    11: group_requests.join,
+                    12: group_requests.heartbeat,
+                    13: group_requests.leave,
+                    14: group_requests.sync,
                     47: offsets.delete,
                 }[key]
                 result = handle(shard, request, context, now)

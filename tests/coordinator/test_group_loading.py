@@ -107,7 +107,7 @@ def test_a_shard_that_is_given_up_answers_everybody() -> None:
     world = World()
     leader, follower = world.stable(2)
     joining = world.join(leader)
-    world.take(rebalance.unload(world.shard))
+    world.take(world.shard.unload())
     assert joining.error == E.NOT_COORDINATOR
     assert world.shard.next_deadline_ms is None
     unavailable = E.COORDINATOR_NOT_AVAILABLE

@@ -6,7 +6,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
-from kafka_offsets.coordinator.classic.rebalance import unload
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import Asked, World, subscription
 
@@ -275,7 +274,7 @@ class GroupMachine(RuleBasedStateMachine):
         """Everybody is answered in the end."""
         self.world.hold = False
         self.world.sync_log()
-        self.world.take(unload(self.world.shard))
+        self.world.take(self.world.shard.unload())
         assert all(len(asked.answers) == 1 for asked in self.world.asked.values())
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator import group_requests, stored
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
@@ -179,7 +179,7 @@ def test_a_leave_that_is_refused_by_the_log_has_happened_all_the_same() -> None:
     (member,) = world.stable()
     world.hold = True
     request = messages.LeaveGroupRequest("g", members=[messages.LeaveGroupRequest.MemberIdentity(member)])
-    asked = world.ask(13, membership.leave, request, 5)
+    asked = world.ask(13, group_requests.leave, request, 5)
     world.fail_log()
     assert asked.error == E.NOT_COORDINATOR
     assert world.describe().group_state == "Empty"
@@ -412,7 +412,7 @@ def test_records_in_flight_do_not_bring_a_deleted_group_back() -> None:
     (member,) = world.stable()
     world.hold = True
     request = messages.LeaveGroupRequest("g", members=[messages.LeaveGroupRequest.MemberIdentity(member)])
-    world.ask(13, membership.leave, request, 5)
+    world.ask(13, group_requests.leave, request, 5)
     world.delete()
     world.held, later = world.held[:1], world.held[1:]
     world.sync_log()  # the leave is durable, the deletion not yet

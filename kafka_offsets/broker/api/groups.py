@@ -14,6 +14,7 @@ from kafka_offsets.broker.coordination.runtime import HostedShard
 from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
@@ -384,7 +385,7 @@ def _listed_groups(
             continue  # as Kafka skips the shards that it does not coordinate
         if hosted.is_loading:
             return fail_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
-        groups += membership.list_groups(hosted.shard, request.states_filter, request.types_filter)
+        groups += group_requests.list_groups(hosted.shard, request.states_filter, request.types_filter)
         if budget.spend(_LISTED_US * len(hosted.shard.groups)):
             yield
     return messages.ListGroupsResponse(groups=groups)
@@ -430,7 +431,9 @@ def _deletions(
     for hosted, indexes in by_shard.items():
         for index in indexes:
             decided_at = core.clock.now()
-            result = membership.delete_group(hosted.shard, names[index], aggregator.part(index), decided_at)
+            result = group_requests.delete_group(
+                hosted.shard, names[index], aggregator.part(index), decided_at
+            )
             core.decide(hosted, result)
             if budget.spend(_DELETION_US + _TOMBSTONE_US * len(result.records)):
                 yield

@@ -23,6 +23,7 @@ from kafka_offsets.broker.api import quotas as admin_quotas
 from kafka_offsets.broker.api import replicas as admin_replicas
 from kafka_offsets.broker.api import transaction_admin as txn_admin
 from kafka_offsets.broker.api import transactions as txns
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership, sync
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import requests as offsets
@@ -161,10 +162,10 @@ SERVED = Apis((
     Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True, echoed=True),
     Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.fail_offset_fetch),
     Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
-    Api(11, "JoinGroup", (0, 9), GROUP, join.join, join.fail_join),
-    Api(12, "Heartbeat", (0, 4), GROUP, membership.heartbeat, membership.fail_heartbeat),
-    Api(13, "LeaveGroup", (0, 5), GROUP, membership.leave, membership.fail_leave),
-    Api(14, "SyncGroup", (0, 5), GROUP, sync.sync, sync.fail_sync),
+    Api(11, "JoinGroup", (0, 9), GROUP, group_requests.join, join.fail_join),
+    Api(12, "Heartbeat", (0, 4), GROUP, group_requests.heartbeat, membership.fail_heartbeat),
+    Api(13, "LeaveGroup", (0, 5), GROUP, group_requests.leave, membership.fail_leave),
+    Api(14, "SyncGroup", (0, 5), GROUP, group_requests.sync, sync.fail_sync),
     Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, groups.fail_describe_groups),
     Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups, groups.fail_list_groups),
     Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, metadata.fail_api_versions),

@@ -14,7 +14,6 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading, repair
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.result import Record, RequestContext, Result, TransactionalResult
@@ -426,7 +425,7 @@ class HostedShard:
         self._appended.clear()
         self._decided.clear()
         self._refuse(lost, error)
-        for context, response in rebalance.unload(self.shard).replies:
+        for context, response in self.shard.unload().replies:
             self._replies.reply(context, response)
 
     def _refuse(self, decided: Sequence[_Decided], error: ErrorCode) -> None:

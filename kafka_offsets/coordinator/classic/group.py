@@ -186,6 +186,15 @@ class ClassicGroup:
         """Whether nobody is a member, so that the group may be deleted."""
         return self.state is GroupState.EMPTY
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether this broker coordinates the group no more."""
+        return self.state is GroupState.DEAD
+
+    def committed(self) -> ClassicGroup:
+        """Return the group that readers see: a classic group changes when it decides, as in Kafka."""
+        return self
+
     def retention_start_ms(self, commit_timestamp: int) -> int | None:
         """Say from when on the retention of an offset counts, in wall time; None: it does not expire as things are.
 

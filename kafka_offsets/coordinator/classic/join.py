@@ -9,8 +9,6 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.classic.group import PENDING_TIMER, ClassicGroup, GroupState, Member
 from kafka_offsets.coordinator.classic.rebalance import Draft, join_error, joined
-from kafka_offsets.coordinator.consumer import classic_members
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
@@ -65,15 +63,13 @@ class _Joining:
 def join(shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
     """Let a member join, or join again. It is answered when the group's next generation is made, or with an error."""
     joining = _Joining(shard, request, context, now)
-    error = _check_request(shard, request, context)
+    error = check_request(shard, request, context)
     if error is not ErrorCode.NONE:
         joining.refuse(error, request.member_id)
         return joining.draft.result()
     group = shard.groups.get(request.group_id)
     if isinstance(group, ClassicGroup):
         _decide(joining, group)
-    elif group is not None and not group.is_empty:
-        return classic_members.join(shard, group, request, context, now)
     elif request.member_id != _UNKNOWN_MEMBER:
         joining.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     else:
@@ -88,9 +84,10 @@ def fail_join(
     return join_error(error, request.member_id, api_version)
 
 
-def _check_request(
+def check_request(
     shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext
 ) -> ErrorCode:
+    """Say what is wrong with a request, for a group of either kind."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     settings = shard.settings
@@ -123,7 +120,8 @@ def _create_group(joining: _Joining) -> None:
     """Make a group for its first member. It exists, and is stored, even if that join is refused."""
     shard, group_id = joining.shard, joining.request.group_id
     previous = shard.groups.get(group_id)
-    if isinstance(previous, ConsumerGroup):  # it is empty, and gives way
+    if previous is not None:  # an empty group of the other kind gives way
+        assert previous.is_empty
         joining.draft.records += previous.tombstones()
         previous.drop_timers(shard.timers)
         shard.retire(previous)

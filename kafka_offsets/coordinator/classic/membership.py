@@ -1,22 +1,16 @@
-"""Being in a classic group: Heartbeat and LeaveGroup; and looking at groups: Describe-, List- and DeleteGroups.
+"""Membership of classic groups: Heartbeat, LeaveGroup and DescribeGroups.
 
 Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
 from kafka_offsets.coordinator.classic.rebalance import Draft
-from kafka_offsets.coordinator.consumer import classic_members
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.group import GroupState as ConsumerState
-from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import Group, ShardState
+from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -40,11 +34,9 @@ def _heartbeat(
 ) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    group = shard.groups.get(request.group_id)
+    group = shard.classic_group(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if isinstance(group, ConsumerGroup):
-        return classic_members.heartbeat(shard, group, request, now)
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(request.member_id, request.group_instance_id)
@@ -75,11 +67,9 @@ def leave(
     """Let members leave, each answered for itself; those that stay rebalance."""
     answer = messages.LeaveGroupResponse
     draft = Draft(shard, now)
-    group = shard.groups.get(request.group_id)
+    group = shard.classic_group(request.group_id)
     if not request.group_id:
         return draft.reply(context, answer(error_code=ErrorCode.INVALID_GROUP_ID)).result()
-    if isinstance(group, ConsumerGroup):
-        return classic_members.leave(shard, group, request, context, now)
     if group is not None and group.state is GroupState.DEAD:
         return draft.reply(context, answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)).result()
     if context.api_version < _LEAVE_SEVERAL_SINCE:
@@ -157,76 +147,3 @@ def describe(
             for member in group.members.values()
         ],
     )
-
-
-def list_groups(
-    shard: ShardState, states_filter: list[str], types_filter: list[str]
-) -> list[messages.ListGroupsResponse.ListedGroup]:
-    """List the groups in one of the states and of one of the types, whatever their case; no filter is every one."""
-    states = {state.strip().lower() for state in states_filter}
-    types = {type_.lower() for type_ in types_filter}
-    listed = []
-    readable = [group for group in shard.groups.values() if group.is_known]
-    if shard.retiring:
-        known = {group.group_id for group in readable}
-        readable += [group for group_id, group in shard.retiring.items() if group_id not in known]
-    for group in readable:
-        seen = group.committed() if isinstance(group, ConsumerGroup) else group
-        type_, state = group.type_name, seen.state.value
-        if (not types or type_ in types) and (not states or state.lower() in states):
-            listed.append(
-                messages.ListGroupsResponse.ListedGroup(
-                    group.group_id, group.protocol_type or "", state, type_
-                )
-            )
-    return listed
-
-
-def delete_group(shard: ShardState, group_id: str, context: RequestContext, now: Now) -> Result:
-    """Delete a group that has no members, with its offsets, those of open transactions included.
-
-    The group is gone at once, so that whoever joins meanwhile starts afresh behind the tombstones.
-    """
-    group = shard.groups.get(group_id)
-    error = _check_deletion(group)
-    reply = Reply(context, messages.DeleteGroupsResponse.DeletableGroupResult(group_id, error))
-    if error is not ErrorCode.NONE or group is None:
-        return Result(replies=(reply,))
-    undo = take_out(shard, group)
-    partitions = _partitions(shard, group_id)
-    records = [stored.offset_tombstone(group_id, *partition) for partition in partitions]
-    return Result((*records, *group.tombstones()), (reply,), undo)
-
-
-def take_out(shard: ShardState, group: Group) -> Callable[[], None]:
-    """Let a group without members be gone at once; return what brings it back when the log refuses its tombstones."""
-    group_id = group.group_id
-    shard.retire(group)
-    del shard.groups[group_id]
-    group.drop_timers(shard.timers)
-
-    def undo() -> None:
-        shard.retiring.pop(group_id, None)
-        current = shard.groups.get(group_id)
-        if current is None or current.is_provisional:
-            if current is not None:
-                current.drop_timers(shard.timers)
-            shard.groups[group_id] = group
-
-    return undo
-
-
-def _check_deletion(group: Group | None) -> ErrorCode:
-    if group is None or group.state in (GroupState.DEAD, ConsumerState.DEAD):
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state not in (GroupState.EMPTY, ConsumerState.EMPTY):
-        return ErrorCode.NON_EMPTY_GROUP
-    return ErrorCode.NONE
-
-
-def _partitions(shard: ShardState, group_id: str) -> Collection[tuple[str, int]]:
-    """Return what a group has offsets of, those of open transactions included."""
-    partitions = {(topic, partition): None for topic, partition, _ in shard.offsets.items(group_id)}
-    for offsets in shard.pending.values():
-        partitions.update({(key.topic, key.partition): None for key in offsets if key.group == group_id})
-    return partitions.keys()

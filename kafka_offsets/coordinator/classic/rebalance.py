@@ -21,7 +21,6 @@ from kafka_offsets.coordinator.classic.group import (
     GroupState,
     Member,
 )
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import Closing, Record, Reply, RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.timers import Timer
@@ -361,7 +360,7 @@ def finish_loading(shard: ShardState, now: Now) -> list[Result]:
     """Bring loaded classic groups to life, each member with a fresh session; those over the size limit rebalance."""
     results = []
     for group in shard.groups.values():
-        if isinstance(group, ConsumerGroup) or group.durable is None:
+        if not isinstance(group, ClassicGroup) or group.durable is None:
             continue
         group.restore(group.durable)
         for member in group.members.values():
@@ -374,17 +373,15 @@ def finish_loading(shard: ShardState, now: Now) -> list[Result]:
 
 
 def unload(shard: ShardState) -> Result:
-    """Give all groups up, when this broker coordinates them no more: whoever is parked hears NOT_COORDINATOR."""
+    """Give the classic groups up, when this broker no longer coordinates them: parked requests get NOT_COORDINATOR."""
     draft = Draft(shard, Now(-1, -1))
     for group in shard.groups.values():
-        if isinstance(group, ConsumerGroup):
-            group.give_up()
+        if not isinstance(group, ClassicGroup):
             continue
         group.state = GroupState.DEAD
         for member in group.members.values():
             refuse_join(draft, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
             refuse_sync(draft, member, ErrorCode.NOT_COORDINATOR)
-    shard.timers.clear()
     return draft.result()
 
 

@@ -9,8 +9,6 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
 from kafka_offsets.coordinator.classic.rebalance import Draft
-from kafka_offsets.coordinator.consumer import classic_members
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
@@ -22,18 +20,9 @@ _PROTOCOL_REQUIRED_SINCE = 5
 
 def sync(shard: ShardState, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
     """Answer a member its assignment, as soon as the leader has handed it in."""
-    found = shard.groups.get(request.group_id)
-    group = None if isinstance(found, ConsumerGroup) else found
-    if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (
-        request.protocol_type,
-        request.protocol_name,
-    ):
-        error = (
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        )  # before anything else, even for groups that do not exist
-    elif isinstance(found, ConsumerGroup) and len(found):
-        return classic_members.sync(shard, found, request, context, now)
-    else:
+    group = shard.classic_group(request.group_id)
+    error = check_protocol(request, context.api_version)  # even for groups that do not exist
+    if error is ErrorCode.NONE:
         error = _check(group, request)
     if error is not ErrorCode.NONE or group is None:
         return reply_with(context, messages.SyncGroupResponse(error_code=error))
@@ -47,6 +36,13 @@ def sync(shard: ShardState, request: messages.SyncGroupRequest, context: Request
         assignments = {given.member_id: given.assignment for given in request.assignments}
         rebalance.store_assignments(draft, group, assignments)
     return draft.result()
+
+
+def check_protocol(request: messages.SyncGroupRequest, api_version: int) -> ErrorCode:
+    """Refuse a request without the protocol that its version requires."""
+    if api_version >= _PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
 
 
 def _check(group: ClassicGroup | None, request: messages.SyncGroupRequest) -> ErrorCode:

@@ -12,7 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.classic.join import check_request
 from kafka_offsets.coordinator.classic.rebalance import join_error
+from kafka_offsets.coordinator.classic.sync import check_protocol
 from kafka_offsets.coordinator.consumer import migration
 from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError
 from kafka_offsets.coordinator.consumer.group import (
@@ -51,6 +53,9 @@ def join(
     now: Now,
 ) -> Result:
     """Let a member join with the classic protocol; the answer is there at once."""
+    error = check_request(shard, request, context)
+    if error is not ErrorCode.NONE:
+        return reply_with(context, join_error(error, request.member_id, context.api_version))
     try:
         return _join(shard, group, request, context, now)
     except RefusalError as refusal:
@@ -201,6 +206,9 @@ def sync(
     now: Now,
 ) -> Result:
     """Answer a member what it has; what it says of others does not count."""
+    error = check_protocol(request, context.api_version)
+    if error is not ErrorCode.NONE:
+        return reply_with(context, messages.SyncGroupResponse(error_code=error))
     try:
         member, classic = _check(group, request.member_id, request.group_instance_id, request.generation_id)
         protocol, metadata = classic.protocols[0]

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic import membership
+from kafka_offsets.coordinator import group_requests, stored
 from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Record, Result
@@ -157,7 +156,7 @@ def _expire_group(draft: _Draft, group_id: str) -> None:
     left = ((group_id, topic, partition) for topic, partition, _ in shard.offsets.items(group_id))
     if any(offset not in draft.gone for offset in left) or shard.has_open_transaction(group_id):
         return
-    draft.undos.append(membership.take_out(shard, group))
+    draft.undos.append(group_requests.take_out(shard, group))
     draft.records += group.tombstones()
     draft.cost += _PER_TOMBSTONE
 

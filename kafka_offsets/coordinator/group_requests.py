@@ -1,0 +1,130 @@
+"""Group requests: what does not depend on the kind of a group, or chooses by it.
+
+JoinGroup, SyncGroup, Heartbeat and LeaveGroup come from members that speak the classic protocol; their group is a
+classic one, or a consumer group in the middle of a migration. ListGroups and DeleteGroups know groups of both kinds.
+Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic import join as classic_join
+from kafka_offsets.coordinator.classic import membership
+from kafka_offsets.coordinator.classic import sync as classic_sync
+from kafka_offsets.coordinator.consumer import classic_members
+from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state import Group, ShardState
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+
+
+def join(shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
+    """Let a member join, or join again. An empty consumer group gives way to a classic one."""
+    group = shard.consumer_group(request.group_id)
+    if group is not None and not group.is_empty:
+        return classic_members.join(shard, group, request, context, now)
+    return classic_join.join(shard, request, context, now)
+
+
+def sync(shard: ShardState, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
+    """Answer a member its assignment."""
+    group = shard.consumer_group(request.group_id)
+    if group is not None and len(group):
+        return classic_members.sync(shard, group, request, context, now)
+    return classic_sync.sync(shard, request, context, now)
+
+
+def heartbeat(
+    shard: ShardState, request: messages.HeartbeatRequest, context: RequestContext, now: Now
+) -> Result:
+    """Keep a member's session alive; REBALANCE_IN_PROGRESS makes it join again."""
+    group = shard.consumer_group(request.group_id)
+    if group is None:
+        return membership.heartbeat(shard, request, context, now)
+    error = classic_members.heartbeat(shard, group, request, now)
+    return reply_with(context, messages.HeartbeatResponse(error_code=error))
+
+
+def leave(
+    shard: ShardState, request: messages.LeaveGroupRequest, context: RequestContext, now: Now
+) -> Result:
+    """Let members leave, each answered for itself."""
+    group = shard.consumer_group(request.group_id)
+    if group is None:
+        return membership.leave(shard, request, context, now)
+    return classic_members.leave(shard, group, request, context, now)
+
+
+def list_groups(
+    shard: ShardState, states_filter: list[str], types_filter: list[str]
+) -> list[messages.ListGroupsResponse.ListedGroup]:
+    """List the groups in one of the states and of one of the types, whatever their case; no filter is every one."""
+    states = {state.strip().lower() for state in states_filter}
+    types = {type_.lower() for type_ in types_filter}
+    listed = []
+    readable = [group for group in shard.groups.values() if group.is_known]
+    if shard.retiring:
+        known = {group.group_id for group in readable}
+        readable += [group for group_id, group in shard.retiring.items() if group_id not in known]
+    for group in readable:
+        type_, state = group.type_name, group.committed().state.value
+        if (not types or type_ in types) and (not states or state.lower() in states):
+            listed.append(
+                messages.ListGroupsResponse.ListedGroup(
+                    group.group_id, group.protocol_type or "", state, type_
+                )
+            )
+    return listed
+
+
+def delete_group(shard: ShardState, group_id: str, context: RequestContext, now: Now) -> Result:
+    """Delete a group that has no members, with its offsets, those of open transactions included.
+
+    The group is removed at once: a member that joins in the meantime makes a new group, after the tombstones.
+    """
+    group = shard.groups.get(group_id)
+    error = _check_deletion(group)
+    reply = Reply(context, messages.DeleteGroupsResponse.DeletableGroupResult(group_id, error))
+    if error is not ErrorCode.NONE or group is None:
+        return Result(replies=(reply,))
+    undo = take_out(shard, group)
+    partitions = _partitions(shard, group_id)
+    records = [stored.offset_tombstone(group_id, *partition) for partition in partitions]
+    return Result((*records, *group.tombstones()), (reply,), undo)
+
+
+def take_out(shard: ShardState, group: Group) -> Callable[[], None]:
+    """Remove a group without members at once; return what restores it when the log refuses its tombstones."""
+    group_id = group.group_id
+    shard.retire(group)
+    del shard.groups[group_id]
+    group.drop_timers(shard.timers)
+
+    def undo() -> None:
+        shard.retiring.pop(group_id, None)
+        current = shard.groups.get(group_id)
+        if current is None or current.is_provisional:
+            if current is not None:
+                current.drop_timers(shard.timers)
+            shard.groups[group_id] = group
+
+    return undo
+
+
+def _check_deletion(group: Group | None) -> ErrorCode:
+    if group is None or group.is_dead:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if not group.is_empty:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _partitions(shard: ShardState, group_id: str) -> Collection[tuple[str, int]]:
+    """Return what a group has offsets of, those of open transactions included."""
+    partitions = {(topic, partition): None for topic, partition, _ in shard.offsets.items(group_id)}
+    for offsets in shard.pending.values():
+        partitions.update({(key.topic, key.partition): None for key in offsets if key.group == group_id})
+    return partitions.keys()

@@ -4,7 +4,7 @@ from typing import Any
 
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Struct
-from tests.broker.admin_situations import KEYS, Situation
+from tests.broker.admin_situations import Situation
 from tests.differential.brokers import Broker
 from tests.differential.play import Event
 from tests.differential.stories import STORIES, Stories
@@ -112,12 +112,12 @@ def _scalar(value: Any, field: Field, version: int, ids: TopicIds) -> Any:
     return ids.text(value) if field.type == "uuid" else value
 
 
-def request_frame(api: str, version: int, request: Any) -> bytes:
+def request_frame(version: int, request: Any) -> bytes:
     """Return the frame of a request, its size in front; a version that does not exist has no body worth reading."""
     schema = request.SCHEMA
     known = version in schema.versions
     flexible = not known or version in schema.flexible
-    header = messages.RequestHeader(KEYS[api], version, 1, "test")
+    header = messages.RequestHeader(schema.number, version, 1, "test")
     body = messages.encode(header, 2 if flexible else 1) + (
         messages.encode(request, version) if known else b"?"
     )
@@ -152,11 +152,7 @@ def exchanged(broker: Broker, situations: list[Situation]) -> dict[str, list[Eve
         for version in situation.versions:
             broker.pause(SETTLE_MS)
             line = broker.connect()
-            line.send(
-                request_frame(
-                    situation.api, version, build(f"{situation.api}Request", situation.request, ids)
-                )
-            )
+            line.send(request_frame(version, build(f"{situation.api}Request", situation.request, ids)))
             frame = line.receive()
             answer = shown(*read_response(situation.api, version, frame), ids) if frame else "closed"
             asked = ["admin", f"{situation.api} v{version}", situation.request]

@@ -7,17 +7,6 @@ Situations of one scenario build on each other. `DIFFERENT` names those that we 
 
 from typing import Any, NamedTuple
 
-KEYS = {
-    "Metadata": 3,
-    "ApiVersions": 18,
-    "CreateTopics": 19,
-    "DeleteTopics": 20,
-    "DescribeConfigs": 32,
-    "CreatePartitions": 37,
-    "IncrementalAlterConfigs": 44,
-    "DescribeCluster": 60,
-    "DescribeTopicPartitions": 75,
-}
 SETTINGS = {
     "default": {},
     "refusing": {

@@ -1,14 +1,20 @@
 """Which offsets and groups go, and when: one story for a real broker and for ours, told by `tell`.
 
 The broker has offsets.retention.minutes=1, offsets.retention.check.interval.ms=1000 and no initial rebalance delay.
-Groups are looked at 4, 75 and 115 s after the story began. Answers of Kafka 4.3.1: tests/data/expiry_story.json.
+Groups are looked at 4, 75 and 115 s after the story began. Answers of Kafka 4.3.1:
+tests/stories/expiry_by_time.txt, written by `make differential`.
 """
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kafka_offsets.errors import error_code_of
 from kafka_offsets.protocol import messages
+from tests.broker.admin_exchange import read_response, request_frame
+from tests.differential.brokers import Broker
+from tests.differential.stories import STORIES
 
+KAFKAS = STORIES / "expiry_by_time.txt"
 SETTINGS: dict[str, object] = {
     "offsets.retention.minutes": 1,
     "offsets.retention.check.interval.ms": 1000,
@@ -35,6 +41,38 @@ class Client(Protocol):
     def send(self, *requests: tuple[Any, int]) -> None:
         """Ask, and do not wait."""
         ...
+
+
+class LineClient:
+    """A connection to a broker, ours or another."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.line = broker.connect()
+
+    def send(self, *requests: tuple[Any, int]) -> None:
+        for request, version in requests:
+            self.line.send(request_frame(version, request))
+
+    def call(self, request: Any, version: int) -> Any:
+        self.send((request, version))
+        frame = self.line.receive(60_000)
+        assert frame, "the broker closed the connection"
+        return read_response(request.SCHEMA.name.removesuffix("Request"), version, frame)[0]
+
+
+def text_of(told: dict[str, Any]) -> str:
+    """Return what `tell` found as text: at each time, each group with its state and its offsets; or an error."""
+    parts = []
+    for when, found in told.items():
+        lines = [f"# expiry with offsets.retention.minutes=1: {when}", ""]
+        if isinstance(found, int):
+            lines.append(error_code_of(found).name)
+        else:
+            lines += [
+                " ".join([f'"{name}"', seen["state"], *seen["offsets"]]) for name, seen in found.items()
+            ]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
 
 
 class Story:
@@ -118,20 +156,20 @@ class Story:
         self._deleted_topic()
         seen = {}
         self.wait(LOOKS_MS[0])
-        seen["4 s"] = self.seen()
+        seen["groups after 4 s"] = self.seen()
         request = messages.JoinGroupRequest
         again = self.client.call(
             request("pending", LONG_MS, LONG_MS, pending, None, "consumer", [request.Protocol("range", b"")]),
             5,
         )
-        seen["a member id of a group that went"] = again.error_code
+        seen["JoinGroup with a pending member id of a removed group"] = again.error_code
         self.wait(40_000)
         self.commit("refreshed", ("orders", 1))
         self.leave("emptied", leaving)
         self.wait(LOOKS_MS[1])
-        seen["75 s"] = self.seen()
+        seen["groups after 75 s"] = self.seen()
         self.wait(LOOKS_MS[2])
-        seen["115 s"] = self.seen()
+        seen["groups after 115 s"] = self.seen()
         return seen
 
     def _commit_alone(self) -> None:

@@ -1,6 +1,5 @@
 """Offsets and groups go when Kafka lets them go, and nothing that was committed meanwhile goes with them."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +13,9 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from tests.broker.core_client import CoreClient, make_core
-from tests.broker.expiry_story import SETTINGS, Story
+from tests.broker.expiry_story import KAFKAS, SETTINGS, LineClient, Story, text_of
 from tests.broker.transactional_core import Producer
-from tests.conftest import REPOSITORY
+from tests.differential.brokers import OwnBroker
 from tests.storage.faults import FaultyFiles
 
 MINUTE_MS = 60_000
@@ -64,11 +63,13 @@ def expired(core: BrokerCore) -> int:
 
 
 def test_offsets_and_groups_go_when_they_go_in_kafka() -> None:
-    core = make_core(**{key.replace(".", "_"): value for key, value in SETTINGS.items()})
-    began = core.clock.now().mono_ms
-    story = Story(lambda: CoreClient(core), lambda ms: until(core, began + ms))
-    recorded = json.loads((REPOSITORY / "tests/data/expiry_story.json").read_text(encoding="utf-8"))
-    assert story.tell() == recorded
+    broker = OwnBroker({key: str(value) for key, value in SETTINGS.items()})
+    began = broker.clock.now().mono_ms
+    story = Story(
+        lambda: LineClient(broker), lambda ms: broker.pause(began + ms - broker.clock.now().mono_ms)
+    )
+    assert text_of(story.tell()) == KAFKAS.read_text(encoding="utf-8")
+    broker.close()
 
 
 def test_what_has_expired_is_gone_after_a_restart() -> None:

@@ -5,7 +5,8 @@
 
 Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one, and
 writes its answers to tests/stories, in the form that stories.py describes. With `--only`, the other situations stay as
-they are; `--only admin` records tests/broker/admin_situations.py. Nothing else writes these files.
+they are; `--only admin` records tests/broker/admin_situations.py,
+`--only expiry_by_time` tests/broker/expiry_story.py. Nothing else writes these files.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.broker.api.table import SERVED
+from tests.broker import expiry_story
 from tests.broker.admin_exchange import exchanged
 from tests.broker.admin_situations import SCENARIOS
 from tests.broker.admin_situations import SETTINGS as SCENARIO_SETTINGS
@@ -121,6 +123,22 @@ def record_administration(port: int) -> None:
         (STORIES / f"admin_{scenario}.txt").write_text(file_of(found), encoding="utf-8")
 
 
+def record_expiry(port: int) -> None:
+    """Record the story of expiry_story.py, which takes two minutes."""
+    with kafka({key: str(value) for key, value in expiry_story.SETTINGS.items()}, port):
+        broker = RemoteBroker("127.0.0.1", port)
+        client = Client(Play(broker, "prepare", ()), "prepare")
+        client.play.until(lambda: client.ask("FindCoordinator", 2, key="g").error_code == 0)
+        await_coordinators(client)
+        began = time.monotonic()
+        story = expiry_story.Story(
+            lambda: expiry_story.LineClient(broker),
+            lambda ms: time.sleep(max(0.0, began + ms / 1000 - time.monotonic())),
+        )
+        expiry_story.KAFKAS.write_text(expiry_story.text_of(story.tell()), encoding="utf-8")
+        broker.close()
+
+
 def compare(address: str, shown: bool) -> None:
     """Play the table of the default setting with a broker and print where it agrees with Kafka.
 
@@ -205,6 +223,8 @@ def main() -> None:
         record(given.port, given.only)
         if given.only in ("", "admin"):
             record_administration(given.port)
+        if given.only in ("", "expiry_by_time"):
+            record_expiry(given.port)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,8 @@ import pytest
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.assignors import ASSIGNORS, GroupSpec, Subscriber
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.java_order import (
-    OrderedByHash,
-    hash_order,
-    string_hash,
-    timeline_order,
-)
+from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_order, timeline_order
+from kafka_offsets.protocol.java_hash import string_hash
 from tests.conftest import DATA
 
 Target = dict[bytes, frozenset[int]]
@@ -71,13 +67,6 @@ def test_keys_that_are_put_and_computed_have_the_order_of_javas_map() -> None:
             change: Callable[[str], None] = keys.append if word[0] == "+" else keys.prepend
             change(word[1:])
         assert " ".join(keys) == order, words
-
-
-def test_a_name_is_hashed_by_its_utf_16_units() -> None:
-    assert string_hash("") == 0
-    assert string_hash("ab") == 97 * 31 + 98
-    assert string_hash("😀") == 0xD83D * 31 + 0xDE00
-    assert string_hash("\ud800") == 0xD800
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)

@@ -22,6 +22,7 @@ from kafka_offsets.coordinator.state import GroupSettings, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.java_hash import string_hash
 from kafka_offsets.protocol.records import encode_batch, encode_keyed_batch, encode_marker
 from kafka_offsets.storage.log.log import Log
 
@@ -43,13 +44,9 @@ logger = new_logger(__name__)
 def partition_for(group_id: str, partition_count: int) -> int:
     """Return the partition of the offsets topic that holds a group: abs(Java's String.hashCode) % count.
 
-    The hash runs over UTF-16 code units, and the absolute value of -2**31 is 0. Source: Kafka's Utils.abs and
-    GroupCoordinatorService.partitionFor.
+    The absolute value of -2**31 is 0. Source: Kafka's Utils.abs and GroupCoordinatorService.partitionFor.
     """
-    hashed = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    hashed = string_hash(group_id)
     if hashed == 0x80000000:
         return 0
     return min(hashed, 0x100000000 - hashed) % partition_count

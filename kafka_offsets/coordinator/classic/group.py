@@ -19,6 +19,7 @@ from kafka_offsets.coordinator.result import Record, RequestContext
 from kafka_offsets.coordinator.timers import Timers
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import string_hash
 
 CONSUMER = "consumer"
 """The protocol type of consumers: its metadata names the topics that a member subscribes to."""
@@ -511,8 +512,5 @@ def _subscribed_topics(members: Iterable[bytes]) -> frozenset[str] | None:
 
 def _bucket(name: str) -> int:
     """Return where a Java HashMap of up to 12 strings keeps `name`: real Kafka breaks ties between protocols so."""
-    hashed = 0
-    units = name.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    hashed = string_hash(name)
     return (hashed ^ hashed >> 16) & 15

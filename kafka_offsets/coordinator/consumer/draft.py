@@ -28,7 +28,7 @@ from kafka_offsets.coordinator.consumer.group import (
     count_topic,
     is_homogeneous,
 )
-from kafka_offsets.coordinator.consumer.java_order import hash_order, string_hash, timeline_order
+from kafka_offsets.coordinator.consumer.java_order import hash_order, timeline_order
 from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
 from kafka_offsets.coordinator.consumer.reconciliation import Owned, Step
 from kafka_offsets.coordinator.consumer.records import (
@@ -43,6 +43,7 @@ from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
 from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol.java_hash import string_hash
 
 _LARGE_GROUP = 256
 _MEMBERS_A_MS = 8

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer import records
-from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, string_hash, timeline_order
+from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, timeline_order
 from kafka_offsets.coordinator.consumer.records import (
     Assignment,
     ConsumerKey,
@@ -32,6 +32,7 @@ from kafka_offsets.coordinator.consumer.topic_resolution import Resolution
 from kafka_offsets.coordinator.result import Record
 from kafka_offsets.coordinator.timers import Timers
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol.java_hash import string_hash
 
 SESSION_TIMER, REBALANCE_TIMER = "consumer session", "consumer rebalance"
 CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER = "consumer join", "consumer sync"

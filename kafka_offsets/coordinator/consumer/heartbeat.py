@@ -26,7 +26,7 @@ from kafka_offsets.coordinator.consumer.group import (
     Member,
     count_topic,
 )
-from kafka_offsets.coordinator.consumer.java_order import hash_order, string_hash
+from kafka_offsets.coordinator.consumer.java_order import hash_order
 from kafka_offsets.coordinator.consumer.reconciliation import Owned
 from kafka_offsets.coordinator.consumer.records import (
     Assignment,
@@ -42,6 +42,7 @@ from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import string_hash
 
 _OWN_MEMBER_ID_SINCE = 1
 """From this version on members choose their own member ids (KIP-1082)."""

@@ -8,19 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from kafka_offsets.protocol.java_hash import string_hash
+
 T = TypeVar("T")
 
 _SMALLEST_TABLE = 16
 _LOAD_FACTOR = 0.75
-
-
-def string_hash(text: str) -> int:
-    """Return Java's hash code of a string, unsigned."""
-    hashed = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
-    return hashed
 
 
 def topic_id_hash(topic_id: bytes) -> int:

@@ -4,6 +4,8 @@ import os
 import random
 import socket
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,23 @@ IN_CI = os.environ.get("CI") == "true"
 SEED = int(os.environ.get("KAFKA_OFFSETS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 # The workers of pytest-xdist are children, and print the seed that the header gives.
 os.environ["KAFKA_OFFSETS_SEED"] = str(SEED)
+
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 4 << 30
+
+
+def has_room(folder: Path) -> bool:
+    """Return whether temporary folders may be made here: 4 GiB are free, and libraries can be loaded from it."""
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return False
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize >= MEMORY_BYTES and not found.f_flag & os.ST_NOEXEC
+
+
+# What most tests ask for is what was written, not what a disk kept: waiting for its fsync is no part of them. Tests of
+# the disk itself use `disk_path`.
+if has_room(MEMORY):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # A slow machine is no failure of what is tested, so no deadlines; pytest's own timeout ends what hangs.
 settings.register_profile("quick", max_examples=50, deadline=None, derandomize=IN_CI)
@@ -78,6 +97,13 @@ class _ClosesWhenForgotten(socket.socket):
 
 def _a_socket_that_closes(_: object, family: int, kind: int, protocol: int) -> socket.socket:
     return _ClosesWhenForgotten(family, kind, protocol)
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """A folder on a disk, as far as /tmp is: for tests of what the file system does."""
+    with tempfile.TemporaryDirectory(prefix="kafka-offsets-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

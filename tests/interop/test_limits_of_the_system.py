@@ -100,9 +100,9 @@ def go_on_and_restart(broker: BrokerProcess, client: Client) -> None:
     broker.stop()
 
 
-def test_a_file_that_may_not_grow_costs_no_commit_and_no_restart(tmp_path: Path) -> None:
-    broker, client = started(tmp_path / "data")
-    segment = tmp_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
+def test_a_file_that_may_not_grow_costs_no_commit_and_no_restart(disk_path: Path) -> None:
+    broker, client = started(disk_path / "data")
+    segment = disk_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
     limit(broker, resource.RLIMIT_FSIZE, segment.stat().st_size + 1000)
     commit_until(lambda: client.refused == 20, client)
     assert 0 < client.acknowledged < client.sent - 19
@@ -111,9 +111,9 @@ def test_a_file_that_may_not_grow_costs_no_commit_and_no_restart(tmp_path: Path)
     go_on_and_restart(broker, client)
 
 
-def test_a_broker_that_is_killed_on_a_full_disk_has_what_it_acknowledged(tmp_path: Path) -> None:
-    broker, client = started(tmp_path / "data")
-    segment = tmp_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
+def test_a_broker_that_is_killed_on_a_full_disk_has_what_it_acknowledged(disk_path: Path) -> None:
+    broker, client = started(disk_path / "data")
+    segment = disk_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
     limit(broker, resource.RLIMIT_FSIZE, segment.stat().st_size + 777)
     commit_until(lambda: client.refused == 5, client)
     client.connection.socket.close()
@@ -122,8 +122,8 @@ def test_a_broker_that_is_killed_on_a_full_disk_has_what_it_acknowledged(tmp_pat
     broker.stop()
 
 
-def test_200_connections_and_64_descriptors_do_not_end_the_broker(tmp_path: Path) -> None:
-    broker, client = started(tmp_path / "data")
+def test_200_connections_and_64_descriptors_do_not_end_the_broker(disk_path: Path) -> None:
+    broker, client = started(disk_path / "data")
     limit(broker, resource.RLIMIT_NOFILE, 64)
     host, _, port = broker.address.rpartition(":")
     crowd = [socket.create_connection((host, int(port)), 10) for _ in range(200)]
@@ -171,8 +171,8 @@ def fetched(connection: wire.Connection, partitions: range) -> set[tuple[int, in
     return {(part.error_code, part.high_watermark) for topic in answer.responses for part in topic.partitions}
 
 
-def test_1500_partitions_and_1024_descriptors_are_served_and_stopped(tmp_path: Path) -> None:
-    broker, every = BrokerProcess(tmp_path / "data", SETTINGS | {"fsync": "never"}), range(1500)
+def test_1500_partitions_and_1024_descriptors_are_served_and_stopped(disk_path: Path) -> None:
+    broker, every = BrokerProcess(disk_path / "data", SETTINGS | {"fsync": "never"}), range(1500)
     address = broker.start()
     limit(broker, resource.RLIMIT_NOFILE, 1024)
     with wire.Connection(address, 120) as connection:
@@ -189,9 +189,9 @@ def test_1500_partitions_and_1024_descriptors_are_served_and_stopped(tmp_path: P
     broker.stop()
 
 
-def test_without_a_descriptor_the_first_use_of_an_api_is_answered(tmp_path: Path) -> None:
+def test_without_a_descriptor_the_first_use_of_an_api_is_answered(disk_path: Path) -> None:
     """Its schema file could not be read, and the connection was closed without a line in the log."""
-    broker, client = started(tmp_path / "data")
+    broker, client = started(disk_path / "data")
     with wire.Connection(broker.address) as connection:
         assert connection.api_versions() == 0
         limit(broker, resource.RLIMIT_NOFILE, 4)  # all of these are taken
@@ -205,8 +205,8 @@ def test_without_a_descriptor_the_first_use_of_an_api_is_answered(tmp_path: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_a_file_system_of_a_mebibyte_that_is_full_costs_no_commit_and_no_restart(tmp_path: Path) -> None:
-    folder = tmp_path / "small"
+def test_a_file_system_of_a_mebibyte_that_is_full_costs_no_commit_and_no_restart(disk_path: Path) -> None:
+    folder = disk_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],

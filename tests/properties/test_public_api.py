@@ -9,6 +9,7 @@ Run with HYPOTHESIS_PROFILE=long for the long form.
 """
 
 import contextlib
+import os
 import shutil
 import struct
 import tempfile
@@ -26,7 +27,6 @@ from tests.interop.wire import Connection, array, offset_commit, offset_commit_e
 from tests.simulation.observed import read_key
 
 EXAMPLES, STEPS = (2000, 100) if LONG else (200, 50)
-MEMORY = Path("/dev/shm")
 DELETE_TOPICS, DELETE_GROUPS, OFFSET_DELETE = 20, 42, 47
 
 groups = st.sampled_from(["g", "h", ""])
@@ -40,7 +40,9 @@ class PublicApi(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="kafka-offsets-", dir=MEMORY if MEMORY.is_dir() else None))
+        self.root = Path(
+            tempfile.mkdtemp(prefix="kafka-offsets-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+        )
         self.lives = 0
         self.committed: dict[str, dict[tuple[str, int], int]] = {"g": {}, "h": {}, "": {}}
         self.counts: dict[str, int] = {}

@@ -10,6 +10,12 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, join, parent
 
 
+@pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """All files of this module are on a disk."""
+    return disk_path
+
+
 def test_appended_bytes_are_read_at_any_position_and_reading_stops_at_the_end(files: Files) -> None:
     file = files.open("a", create=True)
     file.append(b"0123")

@@ -246,9 +246,9 @@ class Log:
             ended = {segment.base_offset for segment in self._unsynced.ended}
             self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
             self._segments, self.is_verified = read._segments, True
-            latest = self.leader_epoch
+            begun = self.leader_epoch
             self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
-            self.start_epoch(latest, at_once=False)
+            self.start_epoch(max(begun, self.leader_epoch), at_once=False)  # a flipped bit may be later
 
     def _load_segments(
         self,

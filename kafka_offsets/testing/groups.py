@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 
 Place = tuple[str, int]
@@ -79,7 +79,7 @@ def _classic(group: ClassicGroup) -> GroupView:
         )
         for member in group.members.values()
     )
-    is_settled = group.state is GroupState.STABLE and not group.unsynced
+    is_settled = group.state is ClassicGroupState.STABLE and not group.unsynced
     return GroupView(
         group.group_id, group.type_name, group.state.value, group.generation, members, is_settled
     )

@@ -20,7 +20,7 @@ from kafka_offsets import Broker, ConfigError, cli
 from kafka_offsets.broker import metrics
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network import prometheus
-from kafka_offsets.coordinator.classic.group import GroupState
+from kafka_offsets.coordinator.classic.group import ClassicGroupState
 from kafka_offsets.protocol import messages
 from tests.broker.core_client import CoreClient, make_core
 from tests.broker.expiry_story import SETTINGS, Story
@@ -86,7 +86,7 @@ def test_groups_are_counted_by_their_state() -> None:
     core = make_core()
     fill(core, 3, 1)
     hosted = core.runtime.shard_of("g-0", core.clock.now())
-    hosted.shard.groups["g-0"].state = GroupState.STABLE
+    hosted.shard.groups["g-0"].state = ClassicGroupState.STABLE
     read = core.metrics.read()
     assert read["NumGroups"] == read["group-count{protocol=classic}"] == 3
     assert (read["NumGroupsEmpty"], read["NumGroupsStable"], read["NumGroupsDead"]) == (2, 1, 0)

@@ -10,7 +10,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup, GroupState
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.snapshot import Snapshot, SnapshotHead, SnapshotTail, SnapshotWriter
@@ -288,7 +288,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @invariant()
     def everything_is_assigned_when_stable(self) -> None:
         group = getattr(self, "shard", None) and self.group
-        if not group or group.state is not GroupState.STABLE or group.seen_version != self.topics.version:
+        if (
+            not group
+            or group.state is not ConsumerGroupState.STABLE
+            or group.seen_version != self.topics.version
+        ):
             return
         if any(expression not in group.regexes for expression in group.regex_members):
             return

@@ -8,7 +8,7 @@ import pytest
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer import records
 from kafka_offsets.coordinator.consumer.records import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ConsumerKey,
     Current,
     GroupEpoch,
@@ -31,7 +31,7 @@ SUBSCRIPTION = Subscription(
     regex="x.*",
     rebalance_timeout_ms=5000,
     assignor="range",
-    classic=ClassicMember(10_000, (("range", b"1"), ("roundrobin", b"22"))),
+    classic=ClassicMemberMetadata(10_000, (("range", b"1"), ("roundrobin", b"22"))),
 )
 VALUES: list[tuple[int, str, Any]] = [
     (records.EPOCH, "", GroupEpoch(7, -5)),

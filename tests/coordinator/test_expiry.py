@@ -144,7 +144,7 @@ class Pair:
         assert pending == {key for each in self.oracle.pending.values() for key in each}
 
 
-def take(world: World, steps: Iterator[expiry.Step]) -> list[Any]:
+def take(world: World, steps: Iterator[expiry.ExpiryStep]) -> list[Any]:
     taken = []
     for step in steps:
         taken += step.result.records

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
+from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.protocol import messages
 from tests.coordinator.group_world import Asked, World, subscription
 
@@ -124,7 +124,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def delete(self) -> None:
         before = self.group
-        if before is None or before.state is GroupState.EMPTY:
+        if before is None or before.state is ClassicGroupState.EMPTY:
             self.generation = 0
         self.world.delete()
 
@@ -206,9 +206,9 @@ class GroupMachine(RuleBasedStateMachine):
         assert not group.pending.keys() & group.members.keys()
         assert all(key == member.member_id for key, member in group.members.items())
         assert group.joined <= 4
-        if group.state is GroupState.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             assert not group.members
-        if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        if group.state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             assert group.members
             assert all(group.protocol in m.protocols for m in members)
 
@@ -219,11 +219,11 @@ class GroupMachine(RuleBasedStateMachine):
             group, due = self.group, {(t.kind, t.due_ms, t.member_id) for t in self.world.shard.timers._heap}
             for member in group.members.values():
                 if member.join is not None:
-                    assert group.state is GroupState.PREPARING_REBALANCE
+                    assert group.state is ClassicGroupState.PREPARING_REBALANCE
                     assert ("join", group.join_due_ms, "") in due
                     waiting.append(member.join)
                 if member.sync is not None:
-                    assert group.state is GroupState.COMPLETING_REBALANCE
+                    assert group.state is ClassicGroupState.COMPLETING_REBALANCE
                     assert ("sync", group.sync_due_ms, "") in due
                     waiting.append(member.sync)
                 if not member.waits:
@@ -254,7 +254,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert [(m.member_id, m.assignment, m.group_instance_id) for m in again.members.values()] == [
             (m.member_id, m.assignment, m.group_instance_id) for m in value.members
         ]
-        assert again.state is (GroupState.STABLE if value.members else GroupState.EMPTY)
+        assert again.state is (ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY)
 
     @invariant()
     def a_restart_finds_the_same_groups(self) -> None:
@@ -264,9 +264,9 @@ class GroupMachine(RuleBasedStateMachine):
         loaded = self.world.restart(group_min_session_timeout_ms=100).shard
         if self.group is None:
             assert "g" not in loaded.groups
-        elif self.group.state is GroupState.EMPTY:
+        elif self.group.state is ClassicGroupState.EMPTY:
             again = loaded.groups["g"]
-            assert (again.state, again.generation) == (GroupState.EMPTY, self.group.generation)
+            assert (again.state, again.generation) == (ClassicGroupState.EMPTY, self.group.generation)
             assert (again.protocol_type, again.durable) == (self.group.protocol_type, self.group.durable)
         assert {*loaded.offsets.items("g")} == {*self.world.shard.offsets.items("g")}
 

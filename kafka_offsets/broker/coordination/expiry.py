@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.expiry import Step, Steps, expire, forget_left, forget_topic, waits_for
+from kafka_offsets.coordinator.offsets.expiry import (
+    ExpiryStep,
+    ExpirySteps,
+    expire,
+    forget_left,
+    forget_topic,
+    waits_for,
+)
 from kafka_offsets.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -41,7 +48,11 @@ class _Task:
     """
 
     def __init__(
-        self, core: BrokerCore, hosted: HostedShard, steps: Iterator[Step], ended: Callable[[_Task], None]
+        self,
+        core: BrokerCore,
+        hosted: HostedShard,
+        steps: Iterator[ExpiryStep],
+        ended: Callable[[_Task], None],
     ) -> None:
         self.hosted = hosted
         self.gone = 0
@@ -95,7 +106,7 @@ class _Task:
             pause_ms = min(took_ms * _PAUSE_SHARE, _LONGEST_PAUSE_MS)
         self._deadline = self._core.pause(pause_ms, self._run)
 
-    def _next(self) -> Step | None:
+    def _next(self) -> ExpiryStep | None:
         if self.hosted.failed or self.hosted.log.closed:
             return None
         try:
@@ -213,7 +224,9 @@ class Expiry:
         left: set[stored.OffsetKey] = set()
         self._forget(hosted, forget_topic(shard, name, before, hosted.under_way, left), before, left).begin()
 
-    def _forget(self, hosted: HostedShard, steps: Steps, before: int, left: set[stored.OffsetKey]) -> _Task:
+    def _forget(
+        self, hosted: HostedShard, steps: ExpirySteps, before: int, left: set[stored.OffsetKey]
+    ) -> _Task:
         def ended(task: _Task) -> None:
             self._deletions.discard(task)
             if left and not hosted.failed:

@@ -30,7 +30,7 @@ SESSION_TIMER, PENDING_TIMER, JOIN_TIMER, SYNC_TIMER = "session", "pending", "jo
 _UNSCHEDULED = -1
 
 
-class GroupState(Enum):
+class ClassicGroupState(Enum):
     """What a group is doing, by the name that DescribeGroups shows."""
 
     EMPTY = "Empty"
@@ -53,7 +53,7 @@ class GroupState(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class ClassicGroupMember:
     """One member.
 
     protocols          name -> metadata, in the member's order of preference
@@ -137,13 +137,13 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, wall_ms: int = -1) -> None:
         self.group_id = group_id
-        self.state = GroupState.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.state_since_ms = wall_ms
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
         self.pending: dict[str, int] = {}
         self.joined = 0
@@ -165,7 +165,7 @@ class ClassicGroup:
     @property
     def is_provisional(self) -> bool:
         """Whether the group came with an offset or was loaded, and nobody has ever become a member."""
-        return not self.is_recorded and self.state is GroupState.EMPTY and self.protocol_type is None
+        return not self.is_recorded and self.state is ClassicGroupState.EMPTY and self.protocol_type is None
 
     @property
     def is_known(self) -> bool:
@@ -185,12 +185,12 @@ class ClassicGroup:
     @property
     def is_empty(self) -> bool:
         """Whether nobody is a member, so that the group may be deleted."""
-        return self.state is GroupState.EMPTY
+        return self.state is ClassicGroupState.EMPTY
 
     @property
     def is_dead(self) -> bool:
         """Whether this broker coordinates the group no more."""
-        return self.state is GroupState.DEAD
+        return self.state is ClassicGroupState.DEAD
 
     def committed(self) -> ClassicGroup:
         """Return the group that readers see: a classic group changes when it decides, as in Kafka."""
@@ -204,9 +204,13 @@ class ClassicGroup:
         """
         if self.protocol_type is None:
             return commit_timestamp
-        if self.state is GroupState.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return commit_timestamp if self.state_since_ms == -1 else self.state_since_ms
-        if self.protocol_type == CONSUMER and self.subscribed is not None and self.state is GroupState.STABLE:
+        if (
+            self.protocol_type == CONSUMER
+            and self.subscribed is not None
+            and self.state is ClassicGroupState.STABLE
+        ):
             return commit_timestamp
         return None
 
@@ -236,10 +240,10 @@ class ClassicGroup:
         self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
     ) -> ErrorCode:
         """Say whether these may commit offsets; the members of a live group only, outside the sync phase."""
-        if generation < 0 and self.state is GroupState.EMPTY:
+        if generation < 0 and self.state is ClassicGroupState.EMPTY:
             # Admins and consumers that assign partitions themselves, whatever their member id.
             return ErrorCode.NONE
-        if self.state is GroupState.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and not member_id and group_instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -248,7 +252,7 @@ class ClassicGroup:
             return error
         if generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -271,15 +275,15 @@ class ClassicGroup:
 
     def check_offset_deletion(self) -> ErrorCode:
         """Say whether offsets may be deleted: not of a live group whose subscriptions cannot be known."""
-        if self.state is GroupState.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if self.state is not GroupState.EMPTY and self.protocol_type != CONSUMER:
+        if self.state is not ClassicGroupState.EMPTY and self.protocol_type != CONSUMER:
             return ErrorCode.NON_EMPTY_GROUP
         return ErrorCode.NONE
 
     def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
         """Whether a member with these protocols would leave the group one that all members support."""
-        if self.state is GroupState.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and protocols)
         count = len(self.members)
         return protocol_type == self.protocol_type and any(self.supporters[p] == count for p in protocols)
@@ -297,12 +301,14 @@ class ClassicGroup:
 
     def on_commit(self, member_id: str, now: Now, timers: Timers) -> None:
         """Take a commit for a sign of life."""
-        if self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        if self.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
             member = self.members.get(member_id)
             if member is not None:
                 self.arm(member, timers, now)
 
-    def arm(self, member: Member, timers: Timers, now: Now, timeout_ms: int | None = None) -> None:
+    def arm(
+        self, member: ClassicGroupMember, timers: Timers, now: Now, timeout_ms: int | None = None
+    ) -> None:
         """Start a member's session anew: it ends after `timeout_ms`, by default its session timeout."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.deadline_ms = deadline_ms = now.mono_ms + timeout_ms
@@ -312,12 +318,12 @@ class ClassicGroup:
 
     # Steps
 
-    def enter(self, state: GroupState, now: Now) -> None:
+    def enter(self, state: ClassicGroupState, now: Now) -> None:
         """Change the state."""
         self.state = state
         self.state_since_ms = now.wall_ms
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """Take in a member; the first one decides the protocol type (which the caller sets) and is the leader."""
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
@@ -340,7 +346,7 @@ class ClassicGroup:
         for member_id in [*self.pending]:
             self.use_pending(member_id, timers)
 
-    def remove(self, member_id: str, timers: Timers) -> Member | None:
+    def remove(self, member_id: str, timers: Timers) -> ClassicGroupMember | None:
         """Forget a member or a pending member id; when it was the leader, the longest-standing member is next."""
         timers.cancel(SESSION_TIMER, self.group_id, member_id)
         member = self.members.pop(member_id, None)
@@ -356,7 +362,7 @@ class ClassicGroup:
         self.unsynced.discard(member_id)
         return member
 
-    def _withdraw(self, member: Member) -> None:
+    def _withdraw(self, member: ClassicGroupMember) -> None:
         """Count a member's protocols no longer; a name that nobody supports is not kept."""
         for name in member.protocols:
             self.supporters[name] -= 1
@@ -364,7 +370,11 @@ class ClassicGroup:
                 del self.supporters[name]
 
     def change(
-        self, member: Member, protocols: dict[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int
+        self,
+        member: ClassicGroupMember,
+        protocols: dict[str, bytes],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
     ) -> None:
         """Let a member have other protocols and timeouts."""
         self._withdraw(member)
@@ -373,7 +383,9 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def rename_static_member(self, old: Member, member_id: str, timers: Timers) -> Member:
+    def rename_static_member(
+        self, old: ClassicGroupMember, member_id: str, timers: Timers
+    ) -> ClassicGroupMember:
         """Give a static member another member id; requests parked under the old one stay with `old`, the result."""
         assert old.group_instance_id is not None
         timers.cancel(SESSION_TIMER, self.group_id, old.member_id)
@@ -405,7 +417,7 @@ class ClassicGroup:
         self.protocol = self.choose_protocol() if self.members else None
         self._note_metadata()
         self.unsynced = set(self.members)
-        self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now)
+        self.enter(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, now)
 
     def _note_metadata(self) -> None:
         """Keep the metadata of the members of a new generation until somebody asks what it subscribes to."""
@@ -468,7 +480,7 @@ class ClassicGroup:
         self.generation = generation
         self.protocol = self.choose_protocol()
         self._note_metadata()
-        self.state = GroupState.STABLE
+        self.state = ClassicGroupState.STABLE
 
     def restore(self, value: messages.GroupMetadataValue) -> None:
         """Become what the log says: Stable in that generation when it had members, else Empty."""
@@ -481,7 +493,7 @@ class ClassicGroup:
             rebalance_timeout_ms = known.rebalance_timeout
             if rebalance_timeout_ms == -1:  # a record of version 0 has none
                 rebalance_timeout_ms = known.session_timeout
-            member = Member(
+            member = ClassicGroupMember(
                 known.member_id,
                 known.group_instance_id,
                 known.client_id,
@@ -492,7 +504,7 @@ class ClassicGroup:
                 known.assignment,
             )
             self.add(member)
-        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+        self.state = ClassicGroupState.STABLE if self.members else ClassicGroupState.EMPTY
         self._note_metadata()
 
 

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.classic.group import PENDING_TIMER, ClassicGroup, GroupState, Member
-from kafka_offsets.coordinator.classic.rebalance import Draft, join_error, joined
+from kafka_offsets.coordinator.classic.group import (
+    PENDING_TIMER,
+    ClassicGroup,
+    ClassicGroupMember,
+    ClassicGroupState,
+)
+from kafka_offsets.coordinator.classic.rebalance import ClassicDraft, join_error, joined
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
@@ -38,7 +43,7 @@ class _Joining:
     def __init__(
         self, shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now
     ) -> None:
-        self.draft = Draft(shard, now)
+        self.draft = ClassicDraft(shard, now)
         self.shard = shard
         self.request = request
         self.context = context
@@ -54,7 +59,7 @@ class _Joining:
         """Answer an error."""
         self.draft.reply(self.context, join_error(error, member_id, self.context.api_version))
 
-    def update(self, group: ClassicGroup, member: Member) -> None:
+    def update(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Let the member be as this request says, and the request wait."""
         group.change(member, self.protocols, self.rebalance_timeout_ms, self.request.session_timeout_ms)
         rebalance.park_join(self.draft, group, member, self.context)
@@ -152,7 +157,7 @@ def _decide(joining: _Joining, group: ClassicGroup) -> None:
         group.remove(member_id, joining.shard.timers)
         # Real Kafka lets the others wait for the rebalance timeout, though nobody is missing any more.
         rebalance.complete_if_all_joined(joining.draft, group)
-    elif group.state is GroupState.DEAD:
+    elif group.state is ClassicGroupState.DEAD:
         joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     elif not group.supports(request.protocol_type, joining.protocols):
         joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
@@ -176,10 +181,10 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
     While it prepares a rebalance those count that have joined, which lets the last to rejoin of an oversized group go.
     """
-    if group.state in (GroupState.EMPTY, GroupState.DEAD):
+    if group.state in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
         return True
     member = group.members.get(member_id)
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return (member is not None and member.join is not None) or group.joined < max_size
     return member is not None or len(group.members) < max_size
 
@@ -220,7 +225,7 @@ def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
     it is given a longer, fixed time for the whole of its first rebalance.
     """
     request, context = joining.request, joining.context
-    member = Member(
+    member = ClassicGroupMember(
         member_id,
         request.group_instance_id,
         context.client_id,
@@ -233,7 +238,7 @@ def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
     )
     if not group.members:
         group.protocol_type = request.protocol_type
-    if group.state is GroupState.PREPARING_REBALANCE and group.is_initial:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.is_initial:
         group.newcomers = True
     group.add(member)
     group.use_pending(member_id, joining.shard.timers)
@@ -241,14 +246,14 @@ def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
     rebalance.begin_or_complete(joining.draft, group)
 
 
-def _rejoin(joining: _Joining, group: ClassicGroup, member: Member) -> None:
+def _rejoin(joining: _Joining, group: ClassicGroup, member: ClassicGroupMember) -> None:
     """Decide about a member that joins again: it may be told of the current generation when it has not changed."""
     is_leader, version = member.member_id == group.leader, joining.context.api_version
     unchanged = member.offers(joining.protocols)
-    if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE and unchanged:
         # The answer to its first join got lost.
         joining.draft.reply(joining.context, joined(group, member, version, with_members=is_leader))
-    elif group.state is GroupState.STABLE and unchanged and not is_leader:
+    elif group.state is ClassicGroupState.STABLE and unchanged and not is_leader:
         joining.draft.reply(joining.context, joined(group, member, version, with_members=False))
     else:
         # A leader joins a stable group when it wants a new assignment: the topics have changed.
@@ -256,7 +261,7 @@ def _rejoin(joining: _Joining, group: ClassicGroup, member: Member) -> None:
         rebalance.begin_or_complete(joining.draft, group)
 
 
-def _replace(joining: _Joining, group: ClassicGroup, old: Member, member_id: str) -> None:
+def _replace(joining: _Joining, group: ClassicGroup, old: ClassicGroupMember, member_id: str) -> None:
     """Let a static member that was restarted take its own place under a new member id; the old id is fenced."""
     draft = joining.draft
     old_leader = group.leader
@@ -265,19 +270,25 @@ def _replace(joining: _Joining, group: ClassicGroup, old: Member, member_id: str
     rebalance.refuse_sync(draft, old, ErrorCode.FENCED_INSTANCE_ID)
     group.arm(member, joining.shard.timers, joining.now)
     joining.update(group, member)
-    if group.state is GroupState.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         if group.choose_protocol() == group.protocol:
             _confirm(joining, group, old, member, old_leader or "")
         else:
             rebalance.begin(draft, group)
-    elif group.state is GroupState.COMPLETING_REBALANCE:
+    elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
         # The leader has been told the old member id and would assign nothing to the new one.
         rebalance.begin(draft, group)
     else:
         rebalance.complete_if_all_joined(draft, group)
 
 
-def _confirm(joining: _Joining, group: ClassicGroup, old: Member, member: Member, old_leader: str) -> None:
+def _confirm(
+    joining: _Joining,
+    group: ClassicGroup,
+    old: ClassicGroupMember,
+    member: ClassicGroupMember,
+    old_leader: str,
+) -> None:
     """Answer a restarted static member without a rebalance: it keeps its assignment, the new id is stored.
 
     A leader that understands skip_assignment is told the members and to assign nothing; older ones are told the

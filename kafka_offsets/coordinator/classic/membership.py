@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
-from kafka_offsets.coordinator.classic.rebalance import Draft
+from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
@@ -37,7 +37,7 @@ def _heartbeat(
     group = shard.classic_group(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if group.state is GroupState.DEAD:
+    if group.state is ClassicGroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
@@ -47,7 +47,7 @@ def _heartbeat(
     member = group.members[request.member_id]
     member.connection = context.connection
     group.arm(member, shard.timers, now)
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -66,11 +66,11 @@ def leave(
 ) -> Result:
     """Let members leave, each answered for itself; those that stay rebalance."""
     answer = messages.LeaveGroupResponse
-    draft = Draft(shard, now)
+    draft = ClassicDraft(shard, now)
     group = shard.classic_group(request.group_id)
     if not request.group_id:
         return draft.reply(context, answer(error_code=ErrorCode.INVALID_GROUP_ID)).result()
-    if group is not None and group.state is GroupState.DEAD:
+    if group is not None and group.state is ClassicGroupState.DEAD:
         return draft.reply(context, answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)).result()
     if context.api_version < _LEAVE_SEVERAL_SINCE:
         error = _leave(draft, group, request.member_id, None)
@@ -87,13 +87,13 @@ def leave(
         ]
         draft.reply(context, answer(members=members))
         has_left = any(member.error_code == ErrorCode.NONE for member in members)
-    if has_left and group is not None and group.state is not GroupState.EMPTY:
+    if has_left and group is not None and group.state is not ClassicGroupState.EMPTY:
         rebalance.begin_or_complete(draft, group)
     return draft.result()
 
 
 def _leave(
-    draft: Draft, group: ClassicGroup | None, member_id: str, group_instance_id: str | None
+    draft: ClassicDraft, group: ClassicGroup | None, member_id: str, group_instance_id: str | None
 ) -> ErrorCode:
     """Remove one member. Without a member id its instance leaves, which is how an admin removes it."""
     if group is None:
@@ -123,13 +123,13 @@ def describe(
     answer = messages.DescribeGroupsResponse
     group = shard.readable(group_id)
     if not isinstance(group, ClassicGroup):
-        missing = answer.DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        missing = answer.DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
         if api_version >= _DESCRIBE_MISSING_SINCE:
             missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             reason = "not found" if group is None else "is not a classic group"
             missing.error_message = f"Group {group_id} {reason}."
         return missing
-    protocol = group.protocol if group.state is GroupState.STABLE else None
+    protocol = group.protocol if group.state is ClassicGroupState.STABLE else None
     return answer.DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,

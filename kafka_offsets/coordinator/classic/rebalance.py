@@ -1,8 +1,8 @@
-"""When a classic group moves on: rebalances begin and end, sessions expire, what was loaded comes to life.
+"""Rebalances of classic groups: how they begin and end, how sessions expire, how loaded groups start.
 
-A decision is a :class:`Draft`: it changes the group at once and collects the records and replies that follow from it;
-requests parked in the group are answered by whichever decision ends their waiting. Timers of a phase are not taken
-back: each is compared, when it falls due, with the time at which its group wants it. Those of members go with them.
+A decision is a :class:`ClassicDraft`: it changes the group at once and collects the records and replies that follow
+from it. A parked request is answered by the decision that ends its wait. Timers of a phase are not cancelled: a due
+timer counts only if its group still wants it at that time. Timers of a member are removed with the member.
 Source: GroupMetadataManager of Kafka 4.3, the part for classic groups.
 """
 
@@ -18,8 +18,8 @@ from kafka_offsets.coordinator.classic.group import (
     SESSION_TIMER,
     SYNC_TIMER,
     ClassicGroup,
-    GroupState,
-    Member,
+    ClassicGroupMember,
+    ClassicGroupState,
 )
 from kafka_offsets.coordinator.result import Closing, Record, Reply, RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
@@ -33,7 +33,7 @@ _NULL_PROTOCOL_SINCE = 7
 _NEVER = -1
 
 
-class Draft:
+class ClassicDraft:
     """A decision in the making: where, when, and what it asks for so far."""
 
     def __init__(self, shard: ShardState, now: Now) -> None:
@@ -43,7 +43,7 @@ class Draft:
         self.replies: list[Reply] = []
         self.undo: Callable[[], None] | None = None
 
-    def reply(self, context: RequestContext, response: Any) -> Draft:
+    def reply(self, context: RequestContext, response: Any) -> ClassicDraft:
         """Add an answer."""
         self.replies.append(Reply(context, response))
         return self
@@ -65,7 +65,7 @@ def join_error(error: ErrorCode, member_id: str, api_version: int) -> messages.J
 
 
 def joined(
-    group: ClassicGroup, member: Member, api_version: int, *, with_members: bool
+    group: ClassicGroup, member: ClassicGroupMember, api_version: int, *, with_members: bool
 ) -> messages.JoinGroupResponse:
     """Tell a member of the current generation; its leader is told of all members and their metadata.
 
@@ -89,14 +89,16 @@ def joined(
     )
 
 
-def synced(group: ClassicGroup, member: Member) -> messages.SyncGroupResponse:
+def synced(group: ClassicGroup, member: ClassicGroupMember) -> messages.SyncGroupResponse:
     """Tell a member its assignment."""
     return messages.SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )
 
 
-def refuse_join(draft: Draft, group: ClassicGroup, member: Member, error: ErrorCode, member_id: str) -> None:
+def refuse_join(
+    draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember, error: ErrorCode, member_id: str
+) -> None:
     """Answer a member's parked join, if there is one, with an error."""
     context = member.join
     if context is not None:
@@ -106,7 +108,7 @@ def refuse_join(draft: Draft, group: ClassicGroup, member: Member, error: ErrorC
         draft.reply(context, join_error(error, member_id, context.api_version))
 
 
-def refuse_sync(draft: Draft, member: Member, error: ErrorCode) -> None:
+def refuse_sync(draft: ClassicDraft, member: ClassicGroupMember, error: ErrorCode) -> None:
     """Answer a member's parked sync, if there is one, with an error."""
     context = member.sync
     if context is not None:
@@ -114,7 +116,9 @@ def refuse_sync(draft: Draft, member: Member, error: ErrorCode) -> None:
         draft.reply(context, messages.SyncGroupResponse(error_code=error))
 
 
-def park_join(draft: Draft, group: ClassicGroup, member: Member, context: RequestContext) -> None:
+def park_join(
+    draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember, context: RequestContext
+) -> None:
     """Let a join wait for the end of the phase.
 
     An earlier one of the same member, left behind by a client that gave up waiting, is told to try again; real Kafka
@@ -126,7 +130,7 @@ def park_join(draft: Draft, group: ClassicGroup, member: Member, context: Reques
     group.joined += 1
 
 
-def park_sync(draft: Draft, member: Member, context: RequestContext) -> None:
+def park_sync(draft: ClassicDraft, member: ClassicGroupMember, context: RequestContext) -> None:
     """Let a sync wait for the leader's; an earlier one of the same member is told to try again."""
     refuse_sync(draft, member, ErrorCode.REBALANCE_IN_PROGRESS)
     member.sync = context
@@ -136,15 +140,15 @@ def park_sync(draft: Draft, member: Member, context: RequestContext) -> None:
 # The join phase
 
 
-def begin_or_complete(draft: Draft, group: ClassicGroup) -> None:
+def begin_or_complete(draft: ClassicDraft, group: ClassicGroup) -> None:
     """Begin a rebalance; if one is under way, end its join phase when nobody is missing."""
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_if_all_joined(draft, group)
     else:
         begin(draft, group)
 
 
-def begin(draft: Draft, group: ClassicGroup) -> None:
+def begin(draft: ClassicDraft, group: ClassicGroup) -> None:
     """Begin a rebalance: whoever waits for an assignment is told to join again.
 
     From EMPTY it waits for the initial delay, so that members which start together make one generation (KIP-134);
@@ -152,12 +156,12 @@ def begin(draft: Draft, group: ClassicGroup) -> None:
     """
     if draft.shard.settings.group_rebalance_closes:
         _close_connections(draft, group)
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         _reset_assignments(draft, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.unsynced.clear()
     group.sync_due_ms = _NEVER
-    group.is_initial = group.state is GroupState.EMPTY
-    group.enter(GroupState.PREPARING_REBALANCE, draft.now)
+    group.is_initial = group.state is ClassicGroupState.EMPTY
+    group.enter(ClassicGroupState.PREPARING_REBALANCE, draft.now)
     if group.is_initial:
         delay_ms = draft.shard.settings.group_initial_rebalance_delay_ms
         group.newcomers = False
@@ -170,7 +174,7 @@ def begin(draft: Draft, group: ClassicGroup) -> None:
         _schedule_join(draft, group, group.rebalance_timeout_ms)
 
 
-def _close_connections(draft: Draft, group: ClassicGroup) -> None:
+def _close_connections(draft: ClassicDraft, group: ClassicGroup) -> None:
     """Tell members of a rebalance by the end of their connection, but for those that a waiting request tells.
 
     Source: the design of the consumer rewrite, rebalance process, option 2.
@@ -184,13 +188,13 @@ def _close_connections(draft: Draft, group: ClassicGroup) -> None:
         member.connection = None
 
 
-def complete_if_all_joined(draft: Draft, group: ClassicGroup) -> None:
+def complete_if_all_joined(draft: ClassicDraft, group: ClassicGroup) -> None:
     """End the join phase when nobody is missing; an initial rebalance waits for its delay whoever has come."""
-    if group.state is GroupState.PREPARING_REBALANCE and not group.is_initial and group.has_all_joined:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and not group.is_initial and group.has_all_joined:
         complete_join(draft, group)
 
 
-def complete_join(draft: Draft, group: ClassicGroup) -> None:
+def complete_join(draft: ClassicDraft, group: ClassicGroup) -> None:
     """End the join phase: make a generation of the members that have joined, and answer them.
 
     Dynamic members that have not are removed, static ones stay (their sessions decide). When members are left and
@@ -220,12 +224,12 @@ def complete_join(draft: Draft, group: ClassicGroup) -> None:
     draft.shard.timers.schedule(group.sync_due_ms, SYNC_TIMER, group.group_id)
 
 
-def _schedule_join(draft: Draft, group: ClassicGroup, delay_ms: int) -> None:
+def _schedule_join(draft: ClassicDraft, group: ClassicGroup, delay_ms: int) -> None:
     group.join_due_ms = draft.now.mono_ms + delay_ms
     draft.shard.timers.schedule(group.join_due_ms, JOIN_TIMER, group.group_id)
 
 
-def _reset_assignments(draft: Draft, group: ClassicGroup, error: ErrorCode) -> None:
+def _reset_assignments(draft: ClassicDraft, group: ClassicGroup, error: ErrorCode) -> None:
     for member in group.members.values():
         member.assignment = b""
         if member.sync is not None:
@@ -236,7 +240,7 @@ def _reset_assignments(draft: Draft, group: ClassicGroup, error: ErrorCode) -> N
 # The sync phase
 
 
-def store_assignments(draft: Draft, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+def store_assignments(draft: ClassicDraft, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
     """Take the leader's assignments: the group is stable, and every parked sync is answered.
 
     Members that the leader forgot have an empty assignment. When the record cannot be written the assignments are
@@ -246,7 +250,7 @@ def store_assignments(draft: Draft, group: ClassicGroup, assignments: dict[str, 
         member.assignment = assignments.get(member.member_id, b"")
     draft.records.append(group.record())
     draft.shard.meters.completed_rebalances += 1
-    group.enter(GroupState.STABLE, draft.now)
+    group.enter(ClassicGroupState.STABLE, draft.now)
     for member in group.members.values():
         context = member.sync
         if context is not None:
@@ -256,12 +260,12 @@ def store_assignments(draft: Draft, group: ClassicGroup, assignments: dict[str, 
     generation = group.generation
 
     def undo() -> None:
-        if group.generation != generation or group.state is GroupState.DEAD:
+        if group.generation != generation or group.state is ClassicGroupState.DEAD:
             return
         for member in group.members.values():
             member.assignment = b""
-        if group.state is GroupState.STABLE:
-            again = Draft(draft.shard, draft.now)
+        if group.state is ClassicGroupState.STABLE:
+            again = ClassicDraft(draft.shard, draft.now)
             begin(again, group)
             # In a stable group nobody is parked; whose connection should end hears of it by heartbeat.
             assert all(isinstance(reply.context, Closing) for reply in again.replies)
@@ -279,7 +283,7 @@ def end_sync_wait(group: ClassicGroup, member_id: str) -> None:
 # Members that go
 
 
-def remove_member(draft: Draft, group: ClassicGroup, member: Member) -> None:
+def remove_member(draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember) -> None:
     """Remove a member; what it has parked is answered UNKNOWN_MEMBER_ID, so that a live one joins afresh.
 
     Real Kafka forgets a parked sync here and never answers it.
@@ -295,7 +299,7 @@ def remove_member(draft: Draft, group: ClassicGroup, member: Member) -> None:
 def on_timer(shard: ShardState, timer: Timer, now: Now) -> Result:
     """Carry out a timer that fell due, unless its group or member wants it at another time or no more."""
     group = shard.groups.get(timer.group_id)
-    draft = Draft(shard, now)
+    draft = ClassicDraft(shard, now)
     if isinstance(group, ClassicGroup):
         if timer.kind == SESSION_TIMER:
             _on_session_timer(draft, group, timer)
@@ -311,7 +315,7 @@ def on_timer(shard: ShardState, timer: Timer, now: Now) -> Result:
     return draft.result()
 
 
-def _on_session_timer(draft: Draft, group: ClassicGroup, timer: Timer) -> None:
+def _on_session_timer(draft: ClassicDraft, group: ClassicGroup, timer: Timer) -> None:
     member = group.members.get(timer.member_id)
     if member is None or member.scheduled_ms != timer.due_ms:
         return
@@ -321,19 +325,19 @@ def _on_session_timer(draft: Draft, group: ClassicGroup, timer: Timer) -> None:
         draft.shard.timers.schedule(member.deadline_ms, SESSION_TIMER, group.group_id, member.member_id)
     elif not member.waits:  # one that waits has its session started anew by the answer
         remove_member(draft, group, member)
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             _complete_without(draft, group)
         else:
             begin(draft, group)
 
 
-def _complete_without(draft: Draft, group: ClassicGroup) -> None:
+def _complete_without(draft: ClassicDraft, group: ClassicGroup) -> None:
     """End the join phase, even of an initial rebalance, when the one that expired was the last to be waited for."""
-    if group.state is GroupState.PREPARING_REBALANCE and group.has_all_joined:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.has_all_joined:
         complete_join(draft, group)
 
 
-def _on_join_timer(draft: Draft, group: ClassicGroup) -> None:
+def _on_join_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
     """End the join phase; an initial rebalance is put off while members keep coming, up to the rebalance timeout."""
     remaining_ms = group.initial_remaining_ms
     if not (group.is_initial and group.newcomers and remaining_ms):
@@ -345,7 +349,7 @@ def _on_join_timer(draft: Draft, group: ClassicGroup) -> None:
     _schedule_join(draft, group, group.initial_delay_ms)
 
 
-def _on_sync_timer(draft: Draft, group: ClassicGroup) -> None:
+def _on_sync_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
     """Remove the members that have not asked for their assignment, and begin again without them."""
     group.sync_due_ms = _NEVER
     for member_id in sorted(group.unsynced):
@@ -366,7 +370,7 @@ def finish_loading(shard: ShardState, now: Now) -> list[Result]:
         for member in group.members.values():
             group.arm(member, shard.timers, now)
         if len(group.members) > shard.settings.group_max_size:
-            draft = Draft(shard, now)
+            draft = ClassicDraft(shard, now)
             begin(draft, group)
             results.append(draft.result())
     return results
@@ -374,11 +378,11 @@ def finish_loading(shard: ShardState, now: Now) -> list[Result]:
 
 def unload(shard: ShardState) -> Result:
     """Give the classic groups up, when this broker no longer coordinates them: parked requests get NOT_COORDINATOR."""
-    draft = Draft(shard, Now(-1, -1))
+    draft = ClassicDraft(shard, Now(-1, -1))
     for group in shard.groups.values():
         if not isinstance(group, ClassicGroup):
             continue
-        group.state = GroupState.DEAD
+        group.state = ClassicGroupState.DEAD
         for member in group.members.values():
             refuse_join(draft, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
             refuse_sync(draft, member, ErrorCode.NOT_COORDINATOR)

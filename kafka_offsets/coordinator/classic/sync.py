@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.classic.group import ClassicGroup, GroupState
-from kafka_offsets.coordinator.classic.rebalance import Draft
+from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
@@ -27,9 +27,9 @@ def sync(shard: ShardState, request: messages.SyncGroupRequest, context: Request
     if error is not ErrorCode.NONE or group is None:
         return reply_with(context, messages.SyncGroupResponse(error_code=error))
     member = group.members[request.member_id]
-    draft = Draft(shard, now)
+    draft = ClassicDraft(shard, now)
     rebalance.end_sync_wait(group, request.member_id)
-    if group.state is GroupState.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         return draft.reply(context, rebalance.synced(group, member)).result()
     rebalance.park_sync(draft, member, context)
     if request.member_id == group.leader:
@@ -48,9 +48,9 @@ def check_protocol(request: messages.SyncGroupRequest, api_version: int) -> Erro
 def _check(group: ClassicGroup | None, request: messages.SyncGroupRequest) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    if group is None or group.state is GroupState.EMPTY:
+    if group is None or group.state is ClassicGroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if group.state is GroupState.DEAD:
+    if group.state is ClassicGroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
@@ -61,7 +61,7 @@ def _check(group: ClassicGroup | None, request: messages.SyncGroupRequest) -> Er
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol_name not in (None, group.protocol):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 

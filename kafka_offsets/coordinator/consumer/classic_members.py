@@ -21,10 +21,10 @@ from kafka_offsets.coordinator.consumer.group import (
     CLASSIC_JOIN_TIMER,
     CLASSIC_SYNC_TIMER,
     ConsumerGroup,
-    Member,
+    ConsumerGroupMember,
 )
 from kafka_offsets.coordinator.consumer.heartbeat import check_room, new_member_id
-from kafka_offsets.coordinator.consumer.records import ClassicMember, MemberState, Subscription
+from kafka_offsets.coordinator.consumer.records import ClassicMemberMetadata, MemberState, Subscription
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode, ProtocolError
@@ -107,7 +107,7 @@ def _supports(group: ConsumerGroup, protocol_type: str, protocols: tuple[tuple[s
 
 def _find_member(
     draft: ConsumerDraft, request: messages.JoinGroupRequest, member_id: str, *, is_unknown: bool
-) -> Member:
+) -> ConsumerGroupMember:
     instance_id = request.group_instance_id
     if instance_id is None:
         return draft.dynamic_member(member_id, create=True)
@@ -142,7 +142,7 @@ def _subscription(
         regex="",
         client_id=context.client_id,
         client_host=context.client_host,
-        classic=ClassicMember(request.session_timeout_ms, protocols),
+        classic=ClassicMemberMetadata(request.session_timeout_ms, protocols),
     )
 
 
@@ -155,7 +155,7 @@ def _owned(shard: ShardState, said: messages.ConsumerProtocolSubscription) -> li
     return owned
 
 
-def _joined(draft: ConsumerDraft, member: Member, request: messages.JoinGroupRequest) -> None:
+def _joined(draft: ConsumerDraft, member: ConsumerGroupMember, request: messages.JoinGroupRequest) -> None:
     group, timers, now = draft.group, draft.shard.timers, draft.now
     group.cancel(CLASSIC_JOIN_TIMER, member.member_id, timers)
     group.arm(member.member_id, timers, now, request.session_timeout_ms)
@@ -163,7 +163,7 @@ def _joined(draft: ConsumerDraft, member: Member, request: messages.JoinGroupReq
     group.schedule(CLASSIC_SYNC_TIMER, member.member_id, timers, now, timeout_ms)
 
 
-def _answer(member: Member) -> messages.JoinGroupResponse:
+def _answer(member: ConsumerGroupMember) -> messages.JoinGroupResponse:
     assert member.subscription.classic is not None
     return messages.JoinGroupResponse(
         generation_id=member.current.epoch,
@@ -175,8 +175,8 @@ def _answer(member: Member) -> messages.JoinGroupResponse:
 
 def _downgrade(
     draft: ConsumerDraft,
-    joining: Member,
-    replaced: Member,
+    joining: ConsumerGroupMember,
+    replaced: ConsumerGroupMember,
     context: RequestContext,
     epoch: int,
     owned: list[_OwnedTopic],
@@ -254,7 +254,7 @@ def heartbeat(
 
 def _check(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
-) -> tuple[Member, ClassicMember]:
+) -> tuple[ConsumerGroupMember, ClassicMemberMetadata]:
     if instance_id is None:
         member = group.member(member_id)
     else:
@@ -268,7 +268,7 @@ def _check(
     return member, member.subscription.classic
 
 
-def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     """Whether somebody has not given up yet what the member shall have."""
     assigned = member.current.assigned
     return any(
@@ -278,7 +278,7 @@ def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     )
 
 
-def _await_join(shard: ShardState, group: ConsumerGroup, member: Member, now: Now) -> None:
+def _await_join(shard: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Now) -> None:
     """Give a member its rebalance timeout to join again, unless that runs already."""
     if (CLASSIC_JOIN_TIMER, member.member_id) not in group.deadlines:
         timeout_ms = member.subscription.rebalance_timeout_ms
@@ -295,7 +295,7 @@ def leave(
     """Let members leave, each answered for itself, whichever protocol they speak."""
     answer = messages.LeaveGroupResponse
     draft = ConsumerDraft(shard, group, now)
-    leaving: dict[str, Member] = {}
+    leaving: dict[str, ConsumerGroupMember] = {}
     if context.api_version < _LEAVE_SEVERAL_SINCE:
         member = _leaving(group, request.member_id, None)
         if isinstance(member, ErrorCode):
@@ -314,7 +314,9 @@ def leave(
     return migration.remove_members(shard, draft, leaving.values())
 
 
-def _leaving(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member | ErrorCode:
+def _leaving(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerGroupMember | ErrorCode:
     """Return who is meant. Without a member id its instance is, which is how an admin removes it."""
     if instance_id is None:
         return group.member(member_id) or ErrorCode.UNKNOWN_MEMBER_ID

@@ -23,7 +23,7 @@ from kafka_offsets.coordinator.consumer.group import (
     REBALANCE_TIMER,
     REGEX_TIMER,
     ConsumerGroup,
-    Member,
+    ConsumerGroupMember,
     TopicCount,
     count_topic,
     is_homogeneous,
@@ -107,21 +107,21 @@ class ConsumerDraft:
 
     # ---- who asks ------------------------------------------------------------------------------------------------
 
-    def dynamic_member(self, member_id: str, *, create: bool) -> Member:
+    def dynamic_member(self, member_id: str, *, create: bool) -> ConsumerGroupMember:
         """Return a member, or the one that it is going to be."""
         member = self.group.member(member_id)
         if member is not None:
             return member
         if not create:
             raise self.unknown_member(member_id)
-        return Member(member_id, Subscription(), NEW)
+        return ConsumerGroupMember(member_id, Subscription(), NEW)
 
     def unknown_member(self, member_id: str) -> RefusalError:
         """Return what somebody hears that is no member."""
         message = f"Member {member_id} is not a member of group {self.group.group_id}."
         return RefusalError(ErrorCode.UNKNOWN_MEMBER_ID, message)
 
-    def known_static_member(self, member_id: str, instance_id: str) -> Member:
+    def known_static_member(self, member_id: str, instance_id: str) -> ConsumerGroupMember:
         """Return the member of an instance id, which must have this member id."""
         member = self.group.static_member(instance_id)
         if member is None:
@@ -134,7 +134,9 @@ class ConsumerDraft:
             raise RefusalError(ErrorCode.FENCED_INSTANCE_ID, message)
         return member
 
-    def joining_static_member(self, member_id: str, instance_id: str, *, is_classic: bool) -> Member:
+    def joining_static_member(
+        self, member_id: str, instance_id: str, *, is_classic: bool
+    ) -> ConsumerGroupMember:
         """Return the member that joins as an instance, in the place of the one that was the instance before.
 
         One that speaks the consumer protocol must have left first; so must not one that speaks the classic protocol.
@@ -148,7 +150,9 @@ class ConsumerDraft:
                 f"id is owned by {old.member_id} member."
             )
             raise RefusalError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
-        new = Member(member_id, old.subscription, replace(old.current, epoch=0, previous_epoch=0))
+        new = ConsumerGroupMember(
+            member_id, old.subscription, replace(old.current, epoch=0, previous_epoch=0)
+        )
         self.remove(old.member_id)
         self.write(records.MEMBER, member_id, new.subscription)
         self.write(records.TARGET, member_id, self.group.targets.get(old.member_id, {}))
@@ -164,14 +168,14 @@ class ConsumerDraft:
 
     # ---- what a member says of itself ----------------------------------------------------------------------------
 
-    def update_subscription(self, old: Member, new: Member) -> bool:
+    def update_subscription(self, old: ConsumerGroupMember, new: ConsumerGroupMember) -> bool:
         """Write what a member says of itself, if that is new; return whether it subscribes to other names."""
         if new.subscription == old.subscription:
             return False
         self.write(records.MEMBER, new.member_id, new.subscription)
         return new.subscription.topics != old.subscription.topics
 
-    def update_regex(self, old: Member, new: Member) -> RegexChange:
+    def update_regex(self, old: ConsumerGroupMember, new: ConsumerGroupMember) -> RegexChange:
         """Follow a change of a member's regular expression, and see to it that expressions are resolved."""
         group = self.group
         before, after = old.subscription.regex, new.subscription.regex
@@ -222,7 +226,9 @@ class ConsumerDraft:
 
     # ---- epochs --------------------------------------------------------------------------------------------------
 
-    def update_epoch(self, old: Member, new: Member, *, changed: bool) -> tuple[int, bool]:
+    def update_epoch(
+        self, old: ConsumerGroupMember, new: ConsumerGroupMember, *, changed: bool
+    ) -> tuple[int, bool]:
         """Count the group on when its members or topics changed; return its epoch and whether all subscribe alike.
 
         changed  whether it is to be counted on in any case
@@ -282,7 +288,9 @@ class ConsumerDraft:
 
     # ---- assignments ---------------------------------------------------------------------------------------------
 
-    def update_target(self, epoch: int, old: Member, new: Member, *, alike: bool) -> tuple[int, Target]:
+    def update_target(
+        self, epoch: int, old: ConsumerGroupMember, new: ConsumerGroupMember, *, alike: bool
+    ) -> tuple[int, Target]:
         """Make the target assignment of an epoch, unless there is one or the last was just made; return the member's.
 
         alike  whether all members subscribe to the same topics
@@ -317,7 +325,7 @@ class ConsumerDraft:
         size = len(self.group)
         return max(configured_ms, size // _MEMBERS_A_MS) if size >= _LARGE_GROUP else configured_ms
 
-    def _spec(self, new: Member, replaced: Member | None, alike: bool) -> GroupSpec:
+    def _spec(self, new: ConsumerGroupMember, replaced: ConsumerGroupMember | None, alike: bool) -> GroupSpec:
         """Return the members as assignors see them, `new` among them."""
         group = self.group
         subscriptions = dict(group.subscriptions)
@@ -358,8 +366,14 @@ class ConsumerDraft:
         return tuple(topic_ids)
 
     def reconcile(
-        self, member: Member, target_epoch: int, target: Target, owned: Owned, *, subscription_changed: bool
-    ) -> Member:
+        self,
+        member: ConsumerGroupMember,
+        target_epoch: int,
+        target: Target,
+        owned: Owned,
+        *,
+        subscription_changed: bool,
+    ) -> ConsumerGroupMember:
         """Let a member take its next step towards the target; return it as it is then."""
         if not subscription_changed and member.is_reconciled_to(target_epoch):
             return member
@@ -390,7 +404,7 @@ class ConsumerDraft:
                 self.afterwards.append(lambda: self._time_revocation(member, current))
         return member._replace(current=current)
 
-    def _time_revocation(self, member: Member, current: Current) -> None:
+    def _time_revocation(self, member: ConsumerGroupMember, current: Current) -> None:
         group, timers = self.group, self.shard.timers
         if current.state is MemberState.UNREVOKED_PARTITIONS:
             timeout_ms = member.subscription.rebalance_timeout_ms
@@ -478,7 +492,7 @@ def _forget_regex(group: ConsumerGroup, expression: str, topics: dict[str, Topic
 
 
 def topics_without(
-    group: ConsumerGroup, members: Collection[Member], expressions: Iterable[str]
+    group: ConsumerGroup, members: Collection[ConsumerGroupMember], expressions: Iterable[str]
 ) -> dict[str, TopicCount]:
     """Return who subscribes to which topic when these members and expressions are gone."""
     topics = dict(group.topics)

@@ -56,7 +56,7 @@ _MEMBER_EPOCH_SINCE = 9
 _NO_TARGET: Target = {}
 
 
-class GroupState(Enum):
+class ConsumerGroupState(Enum):
     """What a group is doing, by the name that ConsumerGroupDescribe shows."""
 
     EMPTY = "Empty"
@@ -75,7 +75,7 @@ class GroupState(Enum):
     """This broker does not coordinate the group any more."""
 
 
-class Member(NamedTuple):
+class ConsumerGroupMember(NamedTuple):
     """One member."""
 
     member_id: str
@@ -101,7 +101,7 @@ class TopicCount(NamedTuple):
 
 @dataclass(slots=True)
 class Session:
-    """When a member's session ends, in monotonic time, and when its timer falls due; see `group.Member`."""
+    """When a member's session ends, in monotonic time, and when its timer falls due; see `ClassicGroupMember`."""
 
     deadline_ms: int
     scheduled_ms: int
@@ -157,7 +157,7 @@ class ConsumerGroup:
         self.is_dead = False
         self.sessions: dict[str, Session] = {}
         self.deadlines: dict[tuple[str, str], tuple[int, int]] = {}
-        self._state: GroupState | None = None
+        self._state: ConsumerGroupState | None = None
 
     # ---- what is known -------------------------------------------------------------------------------------------
 
@@ -179,45 +179,45 @@ class ConsumerGroup:
         """Return how many members it has."""
         return len(self.subscriptions)
 
-    def member(self, member_id: str) -> Member | None:
+    def member(self, member_id: str) -> ConsumerGroupMember | None:
         """Return a member, or None."""
         subscription = self.subscriptions.get(member_id)
         if subscription is None:
             return None
-        return Member(member_id, subscription, self.currents.get(member_id, NEW))
+        return ConsumerGroupMember(member_id, subscription, self.currents.get(member_id, NEW))
 
-    def static_member(self, instance_id: str | None) -> Member | None:
+    def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
         """Return the member of a group instance id, or None."""
         if instance_id is None:
             return None
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.member(member_id)
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[ConsumerGroupMember]:
         """Return all members."""
         return [
-            Member(member_id, subscription, self.currents.get(member_id, NEW))
+            ConsumerGroupMember(member_id, subscription, self.currents.get(member_id, NEW))
             for member_id, subscription in self.subscriptions.items()
         ]
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         """What the group is doing; costs a walk over the members after each change."""
         if self._state is None:
             self._state = self._find_state()
         return self._state
 
-    def _find_state(self) -> GroupState:
+    def _find_state(self) -> ConsumerGroupState:
         if self.is_dead:
-            return GroupState.DEAD
+            return ConsumerGroupState.DEAD
         if not self.subscriptions:
-            return GroupState.EMPTY
+            return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch.epoch:
-            return GroupState.ASSIGNING
+            return ConsumerGroupState.ASSIGNING
         target_epoch = self.target_epoch.epoch
         if all(member.is_reconciled_to(target_epoch) for member in self.members()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
 
     def is_held(self, topic_id: bytes, partition: int) -> bool:
         """Whether some member has a partition, or has not said yet that it gave it up."""
@@ -366,7 +366,7 @@ class ConsumerGroup:
     @property
     def is_empty(self) -> bool:
         """Whether nobody is a member, so that the group may be deleted, or give way to a member of the other kind."""
-        return self.state is GroupState.EMPTY
+        return self.state is ConsumerGroupState.EMPTY
 
     def retention_start_ms(self, commit_timestamp: int) -> int | None:
         """Say from when on the retention of an offset counts: since its commit, if nobody subscribes to its topic."""

@@ -23,7 +23,7 @@ from kafka_offsets.coordinator.consumer.group import (
     REGEX_TIMER,
     SESSION_TIMER,
     ConsumerGroup,
-    Member,
+    ConsumerGroupMember,
     count_topic,
 )
 from kafka_offsets.coordinator.consumer.java_order import hash_order
@@ -189,7 +189,7 @@ def check_room(shard: ShardState, group: ConsumerGroup, member_id: str) -> None:
 
 def _find_member(
     draft: ConsumerDraft, request: messages.ConsumerGroupHeartbeatRequest, member_id: str, *, joins: bool
-) -> Member:
+) -> ConsumerGroupMember:
     if request.instance_id is None:
         member = draft.dynamic_member(member_id, create=joins)
     elif joins:
@@ -414,7 +414,7 @@ def describe(shard: ShardState, group_id: str) -> messages.ConsumerGroupDescribe
 
 
 def _described(
-    shard: ShardState, group: ConsumerGroup, member: Member
+    shard: ShardState, group: ConsumerGroup, member: ConsumerGroupMember
 ) -> messages.ConsumerGroupDescribeResponse.Member:
     subscription, current = member.subscription, member.current
     has: dict[bytes, set[int]] = {}

@@ -16,14 +16,14 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import group as classic
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.classic.rebalance import Draft
+from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
+from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
 from kafka_offsets.coordinator.consumer import records
 from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError, restore, topics_without
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup, Member
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup, ConsumerGroupMember
 from kafka_offsets.coordinator.consumer.records import (
     Assignment,
-    ClassicMember,
+    ClassicMemberMetadata,
     Current,
     GroupEpoch,
     MemberState,
@@ -45,7 +45,9 @@ _VERSION = struct.Struct(">h")
 # ---- members that go ------------------------------------------------------------------------------------------
 
 
-def remove_members(shard: ShardState, draft: ConsumerDraft, members: Collection[Member]) -> Result:
+def remove_members(
+    shard: ShardState, draft: ConsumerDraft, members: Collection[ConsumerGroupMember]
+) -> Result:
     """Let members go for good, and the group be a classic one if those that stay all speak the classic protocol."""
     group = draft.group
     if not members:
@@ -82,7 +84,7 @@ def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[R
     draft = ConsumerDraft(shard, ConsumerGroup(group_id), now)
     if found is None:
         return draft
-    if found.state is classic.GroupState.EMPTY:
+    if found.state is ClassicGroupState.EMPTY:
         draft.records.append(stored.group_tombstone(group_id))
         draft.afterwards.append(lambda: found.drop_timers(shard.timers))
         return draft
@@ -136,7 +138,9 @@ def _cannot_upgrade(old: ClassicGroup, reason: str) -> RefusalError:
     return RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def _to_consumer(shard: ShardState, old: ClassicGroup, member: classic.Member) -> tuple[Subscription, Target]:
+def _to_consumer(
+    shard: ShardState, old: ClassicGroup, member: ClassicGroupMember
+) -> tuple[Subscription, Target]:
     """Return what a member of a classic group says of itself in a consumer group, and what it has."""
     if old.protocol is None:  # nobody has chosen one yet; real Kafka trips over it
         raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "No value present")
@@ -155,7 +159,7 @@ def _to_consumer(shard: ShardState, old: ClassicGroup, member: classic.Member) -
             client_host=member.client_host,
             topics=frozenset(subscription.topics),
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            classic=ClassicMember(member.session_timeout_ms, tuple(member.protocols.items())),
+            classic=ClassicMemberMetadata(member.session_timeout_ms, tuple(member.protocols.items())),
         ),
         target,
     )
@@ -211,7 +215,7 @@ def _refuse_waiting(shard: ShardState, old: ClassicGroup, now: Now) -> list[Repl
 
     Sessions do not begin anew: as in Kafka, one whose timer was due in the meantime has none until the next answer.
     """
-    told = Draft(shard, now)
+    told = ClassicDraft(shard, now)
     for member in old.members.values():
         rebalance.refuse_join(told, old, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
         rebalance.refuse_sync(told, member, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -222,9 +226,9 @@ def resume(shard: ShardState, old: ClassicGroup, now: Now) -> None:
     """Let a classic group go on that was to become a consumer group: a rebalance under way begins anew."""
     for member in old.members.values():
         old.arm(member, shard.timers, now)
-    if old.state is not classic.GroupState.STABLE:
-        again = Draft(shard, now)
-        old.state = classic.GroupState.STABLE
+    if old.state is not ClassicGroupState.STABLE:
+        again = ClassicDraft(shard, now)
+        old.state = ClassicGroupState.STABLE
         rebalance.begin(again, old)
         assert not again.replies  # nobody is parked any more
 
@@ -233,7 +237,11 @@ def resume(shard: ShardState, old: ClassicGroup, now: Now) -> None:
 
 
 def may_downgrade(
-    shard: ShardState, group: ConsumerGroup, leaving: Collection[Member], *, replaced: bool = False
+    shard: ShardState,
+    group: ConsumerGroup,
+    leaving: Collection[ConsumerGroupMember],
+    *,
+    replaced: bool = False,
 ) -> bool:
     """Whether the group is to be a classic one once these are gone, or, if `replaced`, speak the classic protocol."""
     settings = shard.settings
@@ -252,8 +260,8 @@ def may_downgrade(
 def downgrade(
     shard: ShardState,
     draft: ConsumerDraft,
-    leaving: Collection[Member],
-    joining: Member | None = None,
+    leaving: Collection[ConsumerGroupMember],
+    joining: ConsumerGroupMember | None = None,
     *,
     rebalances: bool = True,
 ) -> Result:
@@ -281,7 +289,7 @@ def downgrade(
     shard.retire(old)
     shard.groups[old.group_id] = group
     old.drop_timers(shard.timers)
-    result = Draft(shard, now)
+    result = ClassicDraft(shard, now)
     result.replies += draft.replies
     result.records += written
     for made in group.members.values():
@@ -301,7 +309,7 @@ def downgrade(
 
 def _give_up(shard: ShardState, group: ClassicGroup) -> None:
     """Let go of a classic group that could not be written; whoever has joined it meanwhile hears so at once."""
-    told = Draft(shard, Now(-1, -1))
+    told = ClassicDraft(shard, Now(-1, -1))
     group.drop_timers(shard.timers)
     for member in group.members.values():
         rebalance.refuse_join(told, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
@@ -310,11 +318,11 @@ def _give_up(shard: ShardState, group: ClassicGroup) -> None:
     shard.reply_later(told.replies)
 
 
-def _to_classic(member: Member) -> classic.Member:
+def _to_classic(member: ConsumerGroupMember) -> ClassicGroupMember:
     """Return a member as a classic group has it; it must speak the classic protocol."""
     subscription = member.subscription
     assert subscription.classic is not None
-    return classic.Member(
+    return ClassicGroupMember(
         member.member_id,
         subscription.instance_id,
         subscription.client_id,

@@ -68,7 +68,7 @@ class TargetEpoch(NamedTuple):
     timestamp_ms: int = 0
 
 
-class ClassicMember(NamedTuple):
+class ClassicMemberMetadata(NamedTuple):
     """What a member that came by JoinGroup said besides: its protocols with their metadata, the preferred one first."""
 
     session_timeout_ms: int
@@ -92,7 +92,7 @@ class Subscription:
     regex: str | None = ""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: ClassicMember | None = None
+    classic: ClassicMemberMetadata | None = None
 
 
 class MemberState(IntEnum):
@@ -252,7 +252,7 @@ def _read_member(value: messages.ConsumerGroupMemberMetadataValue) -> Subscripti
         assignor=value.server_assignor,
         classic=None
         if classic is None
-        else ClassicMember(
+        else ClassicMemberMetadata(
             classic.session_timeout_ms, tuple((p.name, p.metadata) for p in classic.supported_protocols)
         ),
     )

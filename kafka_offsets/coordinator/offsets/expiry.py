@@ -49,18 +49,18 @@ class UnderWay:
 NOTHING = UnderWay()
 
 
-class Step(NamedTuple):
+class ExpiryStep(NamedTuple):
     """One step: what it decides, and how many offsets that makes away with. Without records nothing is to be done."""
 
     result: Result
     offsets: int
 
 
-Steps = Iterator[Step]
+ExpirySteps = Iterator[ExpiryStep]
 
 
 @dataclass
-class _Draft:
+class _ExpiryDraft:
     """A step in the making."""
 
     shard: ShardState
@@ -76,41 +76,41 @@ class _Draft:
         self.gone.add((group_id, topic, partition))
         self.cost += _PER_TOMBSTONE
 
-    def step(self) -> Step:
+    def step(self) -> ExpiryStep:
         undos = self.undos
 
         def undo() -> None:
             for each in reversed(undos):
                 each()
 
-        return Step(Result(tuple(self.records), undo=undo), len(self.gone))
+        return ExpiryStep(Result(tuple(self.records), undo=undo), len(self.gone))
 
 
 # -- retention
 
 
-def expire(shard: ShardState, now: Now, retention_ms: int, under_way: Callable[[], UnderWay]) -> Steps:
+def expire(shard: ShardState, now: Now, retention_ms: int, under_way: Callable[[], UnderWay]) -> ExpirySteps:
     """Look at every offset and group once, and let go of what has expired at `now`.
 
     retention_ms  offsets.retention.minutes
     under_way     what has not taken effect when a step begins
     """
-    draft = _Draft(shard, under_way())
+    draft = _ExpiryDraft(shard, under_way())
     for group_id in list(shard.groups):
         for topic, number in _pages(shard, group_id):
             if draft.cost >= _STEP:
                 yield _counted(draft)
-                draft = _Draft(shard, under_way())
+                draft = _ExpiryDraft(shard, under_way())
             _expire_page(draft, group_id, topic, number, now, retention_ms)
         draft.cost += _PER_GROUP
         if draft.cost >= _STEP:
             yield _counted(draft)
-            draft = _Draft(shard, under_way())
+            draft = _ExpiryDraft(shard, under_way())
         _expire_group(draft, group_id)
     yield _counted(draft)
 
 
-def _counted(draft: _Draft) -> Step:
+def _counted(draft: _ExpiryDraft) -> ExpiryStep:
     step = draft.step()
     draft.shard.meters.offset_expirations += step.offsets
     return step
@@ -123,7 +123,9 @@ def _pages(shard: ShardState, group_id: str) -> Iterator[tuple[str, int]]:
             yield topic, number
 
 
-def _expire_page(draft: _Draft, group_id: str, topic: str, number: int, now: Now, retention_ms: int) -> None:
+def _expire_page(
+    draft: _ExpiryDraft, group_id: str, topic: str, number: int, now: Now, retention_ms: int
+) -> None:
     shard, under_way = draft.shard, draft.under_way
     group = shard.groups.get(group_id)
     if group is None or group.retention_start_ms(0) is None or group.is_subscribed_to(topic):
@@ -147,7 +149,7 @@ def _is_expired(group: Group, entry: OffsetAndMetadata, wall_ms: int, retention_
     return start_ms is not None and wall_ms - start_ms >= retention_ms
 
 
-def _expire_group(draft: _Draft, group_id: str) -> None:
+def _expire_group(draft: _ExpiryDraft, group_id: str) -> None:
     """Let a group go that nobody is a member of, and that nothing is left of behind this step."""
     shard = draft.shard
     group = shard.groups.get(group_id)
@@ -166,20 +168,20 @@ def _expire_group(draft: _Draft, group_id: str) -> None:
 
 def forget_topic(
     shard: ShardState, topic: str, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
-) -> Steps:
+) -> ExpirySteps:
     """Let go of all offsets of a topic that has just been deleted.
 
     before     the log offset of the first record that was decided behind the deletion: it is of a topic made anew
     under_way  what has not taken effect when a step begins
     left       takes in what cannot go yet; for `forget_left`, when `waits_for` or what is under way has come to an end
     """
-    draft = _Draft(shard, under_way())
+    draft = _ExpiryDraft(shard, under_way())
     # Those of open transactions first: a marker between two steps makes them offsets like the others.
     for offsets in list(shard.pending.values()):
         for key in list(offsets):
             if draft.cost >= _STEP:
                 yield draft.step()
-                draft = _Draft(shard, under_way())
+                draft = _ExpiryDraft(shard, under_way())
             if key.topic == topic:
                 _forget(draft, key, before, left)
     for group_id in shard.offsets.groups():
@@ -189,26 +191,26 @@ def forget_topic(
         for number in shard.offsets.page_numbers(group_id, topic):
             if draft.cost >= _STEP:
                 yield draft.step()
-                draft = _Draft(shard, under_way())
+                draft = _ExpiryDraft(shard, under_way())
             for partition, _ in shard.offsets.page_items(group_id, topic, number):
                 _forget(draft, stored.OffsetKey(group_id, topic, partition), before, left)
         if draft.cost >= _STEP:
             yield draft.step()
-            draft = _Draft(shard, under_way())
+            draft = _ExpiryDraft(shard, under_way())
     yield draft.step()
 
 
 def forget_left(
     shard: ShardState, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
-) -> Steps:
+) -> ExpirySteps:
     """Look again at what `forget_topic` has left; what cannot go yet is in `left` again when the steps end."""
     keys = list(left)
     left.clear()
-    draft = _Draft(shard, under_way())
+    draft = _ExpiryDraft(shard, under_way())
     for key in keys:
         if draft.cost >= _STEP:
             yield draft.step()
-            draft = _Draft(shard, under_way())
+            draft = _ExpiryDraft(shard, under_way())
         _forget(draft, key, before, left)
     yield draft.step()
 
@@ -220,7 +222,7 @@ def waits_for(shard: ShardState, left: Collection[stored.OffsetKey]) -> set[int]
     }
 
 
-def _forget(draft: _Draft, key: stored.OffsetKey, before: int, left: set[stored.OffsetKey]) -> None:
+def _forget(draft: _ExpiryDraft, key: stored.OffsetKey, before: int, left: set[stored.OffsetKey]) -> None:
     """Make away with an offset, unless it or another one that the tombstone would take along was written since.
 
     A committed offset that was written since stands for the partition, whatever becomes of older ones: of an open

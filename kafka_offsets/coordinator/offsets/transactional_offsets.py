@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import GroupState
+from kafka_offsets.coordinator.classic.group import ClassicGroupState
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.offsets.requests import is_too_long
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
@@ -94,9 +94,9 @@ def check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest) -> 
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if generation == member.current.epoch else ErrorCode.ILLEGAL_GENERATION
-    if group.state is GroupState.DEAD:
+    if group.state is ClassicGroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if is_nobody or (generation < 0 and group.state is GroupState.EMPTY):
+    if is_nobody or (generation < 0 and group.state is ClassicGroupState.EMPTY):
         return ErrorCode.NONE
     error = group.check_member(member_id, instance_id)
     if error:

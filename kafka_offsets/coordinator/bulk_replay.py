@@ -1,4 +1,4 @@
-"""The replay of a long log: which offsets, groups and open transactions does it leave?
+"""Bulk replay: the offsets, groups and open transactions that a long log leaves, read in columns.
 
 The outcome is that of :meth:`Shard.replay` and :meth:`Shard.end_transaction` for one record after the other, to the
 order of groups and topics; the way is another. Committed offsets are told apart by number, and the last one of each

@@ -1,4 +1,4 @@
-"""Group requests: what does not depend on the kind of a group, or chooses by it.
+"""Group requests: those that do not depend on the kind of a group, or choose by it.
 
 JoinGroup, SyncGroup, Heartbeat and LeaveGroup come from members that speak the classic protocol; their group is a
 classic one, or a consumer group in the middle of a migration. ListGroups and DeleteGroups know groups of both kinds.

@@ -1,4 +1,4 @@
-"""What the coordinator counts: the meters of KIP-496. Plain numbers, so that counting costs next to nothing."""
+"""Meters of the coordinator (KIP-496): plain numbers, so that counting costs next to nothing."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a decision asks for: records to append and replies to send.
+"""Result of a decision: records to append and replies to send.
 
 A handler of the coordinator reads state and returns a :class:`Result`. The runtime appends the records as one batch,
 waits until they are durable, replays them into the state and only then lets the replies go. When the append fails,

@@ -1,4 +1,4 @@
-"""One partition of the offsets topic: which decision a record, a timer or the end of loading calls.
+"""Shard: one partition of the offsets topic, and which decision a record or a timer calls.
 
 Durable state changes in :meth:`Shard.replay` alone, the same call when a record has just become durable and when a
 log is loaded. The shard knows no log: it hands out records in Results and is handed them back.

@@ -1,4 +1,4 @@
-"""A shard as bytes: everything that a replay of its log would restore, so that a start reads these and the log's end.
+"""Snapshot of a shard: what a replay of its log would restore, as bytes; a start reads them and the end of the log.
 
 A snapshot is a cache of the log and never more. It is written while records go on taking effect, a slice at a time,
 each slice as it stands when its turn comes: what it holds of a key is the key's state somewhere between two positions

@@ -1,4 +1,4 @@
-"""Domain values <-> keys and values of the offsets topic.
+"""Records of the offsets topic: their keys and values as bytes, and as values of the package.
 
 A key begins with an int16, its record type; a value with an int16, its version. Offsets are written by hand-laid
 structs, since every commit passes here; everything else goes through the compiled codecs, which also read what the

@@ -1,4 +1,4 @@
-"""Keys and values of the offsets topic, many at a time: which offsets do they commit?
+"""Committed offsets among the keys and values of many records of the offsets topic, as columns.
 
 `stored.py` reads one record; this module does the same with numpy for all records of some megabytes that have one of
 the usual shapes, and says which ones have not. Usual are keys of committed offsets without bytes behind them, and::

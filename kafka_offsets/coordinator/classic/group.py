@@ -1,4 +1,4 @@
-"""One classic consumer group: its members, its generation, its state; what may be asked of it and what it stores.
+"""Classic group: its members, its generation, its state; what it stores.
 
 Nothing here decides when a group moves on (that is rebalance.py) or what a request is answered (join.py, sync.py,
 membership.py): these are the facts and the small steps that those are made of. Each step costs the same however many

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in the assignments of its generation, everybody takes away their own.
+"""SyncGroup: the leader sends the assignments of its generation, each member gets its own.
 
 Source: GroupMetadataManager.classicGroupSync of Kafka 4.3.
 """

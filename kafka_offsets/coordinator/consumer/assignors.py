@@ -1,4 +1,4 @@
-"""Who shall read which partition: the assignors that a broker has for consumer groups (KIP-848).
+"""Assignors for consumer groups (KIP-848): uniform and range.
 
 `uniform` spreads all partitions of all topics evenly and moves as few as it can; `range` gives each member one run of
 each topic, so that topics of equal partition counts go together, and moves what it must. An assignor is a plain

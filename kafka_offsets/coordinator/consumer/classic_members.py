@@ -1,4 +1,4 @@
-"""Members of consumer groups that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of them.
+"""Classic members of consumer groups: their JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 While a group is upgraded, such a member goes on as it did: it joins, syncs and sends heartbeats, and hears
 REBALANCE_IN_PROGRESS when it is its turn to take the next step; but nobody waits for the others, and the coordinator

@@ -1,4 +1,4 @@
-"""A decision about a consumer group in the making: what changes, step by step, and what is written for it.
+"""Draft of a decision about a consumer group: what changes, step by step, and which records it writes.
 
 A step looks at the group as it was before the decision, and at the member as it is becoming. Nothing changes until
 `result`, which puts everything into the group at once, as a classic group changes at once, and can take it back: a

@@ -1,4 +1,4 @@
-"""One consumer group (KIP-848): what is known of its members, and what follows from that.
+"""Consumer group (KIP-848): its members, its epochs, its assignments, and what follows from them.
 
 A group is the last value of each of its records. `put` gives a key another value, at once when that is decided and, to
 take a decision back, the value of before; everything else here is counted along. What of it the log says already is

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: members come, say what they want and have, get what they shall have, and go (KIP-848).
+"""ConsumerGroupHeartbeat (KIP-848): members join, report what they own, get their assignment, and leave.
 
 Each heartbeat is one decision: who asks, what it subscribes to, whether the group counts on, whether there is a new
 target assignment, and the member's next step towards it. What follows later, such as the end of a session or the topics

@@ -1,4 +1,4 @@
-"""The order of Java's hash maps, by which Kafka breaks ties between members and between topics.
+"""Iteration order of Java's hash maps, by which Kafka breaks ties between members and between topics.
 
 Source: java.util.HashMap; TimelineHashMap and BaseHashTable of Kafka 4.3.
 """

@@ -1,4 +1,4 @@
-"""Between the classic and the consumer protocol, and out of a group: members that go, groups that change their kind.
+"""Migration between the classic and the consumer protocol, and the removal of members, which may cause it.
 
 A classic group of consumers becomes a consumer group when a member joins that speaks the consumer protocol, and a
 consumer group becomes a classic one when the last such member goes, as far as `group.consumer.migration.policy` allows.

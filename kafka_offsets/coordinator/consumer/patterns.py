@@ -1,4 +1,4 @@
-"""Which topics does a regular expression of a consumer group match?
+"""Regular expressions of consumer groups: which topics does one match?
 
 The syntax is RE2's, as Kafka has it through RE2J: what backtracking alone could decide, back references and look
 around, is refused. Names consist of printable characters of ASCII, so every class of characters is a small set, and an

@@ -1,4 +1,4 @@
-"""How a member of a consumer group gets from what it has to what it shall have (KIP-848).
+"""Reconciliation (KIP-848): the steps of a member from its current to its target assignment.
 
 A step at a time: first it gives up what it shall not have, and only when it has said so it moves to the new epoch; then
 it gets what nobody else holds, and the rest as others give it up. So a partition has one owner at any time.

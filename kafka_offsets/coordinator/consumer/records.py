@@ -1,4 +1,4 @@
-"""What is stored of a consumer group (KIP-848) <-> keys and values of the offsets topic.
+"""Records of a consumer group (KIP-848): their keys and values as bytes, and as values of the package.
 
 A group is several records: one of itself, one of its target assignment, three of each member, one of each regular
 expression. Each has a key of its own, and the last value of each key is the group: in which order they come matters

@@ -1,4 +1,4 @@
-"""The hash of the topics that a consumer group subscribes to, by which it sees that one of them changed (KIP-1101).
+"""Metadata hash of the topics that a consumer group subscribes to: it shows that one has changed (KIP-1101).
 
 A topic's hash covers its id, name and number of partitions, a group's those of its topics in the order of their names.
 Brokers here have no racks, which Kafka's hash covers too. The function is XXH3 of 64 bits with seed 0, so that a group

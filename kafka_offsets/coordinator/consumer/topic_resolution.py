@@ -1,4 +1,4 @@
-"""Which topics do the regular expressions of a consumer group match? Found in steps, between which others are served.
+"""Resolution of the regular expressions of a consumer group, in steps between which other requests are served.
 
 Kafka does this in a thread of its own: the heartbeat that brings an expression is answered at once, and the member gets
 its assignment with a later one. Source: GroupMetadataManager.maybeUpdateRegularExpressions and

@@ -1,4 +1,4 @@
-"""What goes by itself: offsets past their retention, groups that nothing is left of, offsets of deleted topics.
+"""Expiration: offsets past their retention, empty groups, offsets of deleted topics.
 
 Each is a generator over one shard whose steps cost about a millisecond, however much there is to do. A step is a
 decision like that of a request; whoever takes it has it appended, and takes the next one when it has taken effect or

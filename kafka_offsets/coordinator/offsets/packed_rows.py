@@ -1,4 +1,4 @@
-"""The rows of (group, topic) pairs that have one partition each, in blocks that many groups share.
+"""Packed rows: (group, topic) pairs that have one partition each, in blocks that many groups share.
 
 An object for each such pair, with a buffer of its own for one row, is 180 bytes. Here the row is all there is::
 

@@ -1,4 +1,4 @@
-"""Pages: the entries of up to 128 neighbouring partitions of one topic in one group; see `offset_table`."""
+"""Pages: the entries of up to 128 neighbouring partitions of one topic in one group; see table.py."""
 
 import struct
 from array import array

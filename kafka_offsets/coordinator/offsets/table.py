@@ -1,4 +1,4 @@
-"""Committed offsets in little memory: which offset did a group commit for a partition, and when?
+"""Offset table: which offset did a group commit for a partition, and when? In little memory.
 
 The table knows no protocol, no log and no time; what may be committed is decided elsewhere. A million entries are
 common, and a dict of tuples takes 490 bytes for each, so an entry is a row of 28 bytes::

@@ -1,4 +1,4 @@
-"""Offsets that are committed as part of a transaction (KIP-98, KIP-447).
+"""Transactional offsets: those that are committed as part of a transaction (KIP-98, KIP-447).
 
 They are records of the producer in the log of the group, and wait there for the marker of the transaction.
 Source: OffsetMetadataManager.commitTransactionalOffset, ClassicGroup and ConsumerGroup.validateOffsetCommit of Kafka

@@ -1,4 +1,4 @@
-"""Transactions <-> keys and values of the topic `__transaction_state`, byte for byte as Kafka writes them.
+"""Records of `__transaction_state`: their keys and values, byte for byte as Kafka writes them.
 
 Source: TransactionLogKey/Value.json and TransactionLog of Kafka 4.3.
 """

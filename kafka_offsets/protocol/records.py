@@ -59,14 +59,46 @@ LOG_OVERHEAD = 12
 MAGIC = 2
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_UNCHECKED = struct.Struct(">qiibI")
-_CHECKED = struct.Struct(">hiqqqhii")
-_LEADER_EPOCH_POSITION = 12
-_MAGIC_POSITION = 16
-_CHECKED_POSITION = 21
+HEADER_FIELDS = {
+    "base_offset": "q",
+    "batch_length": "i",
+    "leader_epoch": "i",
+    "magic": "b",
+    "crc": "I",
+    "attributes": "h",
+    "last_offset_delta": "i",
+    "base_timestamp": "q",
+    "max_timestamp": "q",
+    "producer_id": "q",
+    "producer_epoch": "h",
+    "base_sequence": "i",
+    "record_count": "i",
+}
+"""The fields of a header in their order, each with its code for `struct` and numpy; big-endian."""
+
+LENGTH_POSITION = 8
+LEADER_EPOCH_POSITION = 12
+MAGIC_POSITION = 16
+CRC_POSITION = 17
+CHECKED_POSITION = 21
+"""The attributes: the first byte that the checksum covers."""
+MAX_TIMESTAMP_POSITION = 35
+RECORD_COUNT_POSITION = 57
+
+
+def header_struct(*fields: str) -> struct.Struct:
+    """Return the layout of some fields of a header, in their order; it ends with the last one of them."""
+    assert list(fields) == [name for name in HEADER_FIELDS if name in fields], fields
+    codes = [code if name in fields else f"{struct.calcsize(code)}x" for name, code in HEADER_FIELDS.items()]
+    last = list(HEADER_FIELDS).index(fields[-1])
+    return struct.Struct(">" + "".join(codes[: last + 1]))
+
+
+_HEADER = header_struct(*HEADER_FIELDS)
+_UNCHECKED = struct.Struct(_HEADER.format[:6])
+_CHECKED = struct.Struct(">" + _HEADER.format[6:])
 _MIN_BATCH_LENGTH = HEADER_BYTES - LOG_OVERHEAD
-_LENGTH_LESS_CHECKED = _CHECKED_POSITION - LOG_OVERHEAD
+_LENGTH_LESS_CHECKED = CHECKED_POSITION - LOG_OVERHEAD
 _MIN_RECORD_BYTES = 7
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
@@ -208,8 +240,8 @@ def batch_spans(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
     """
     end = len(buffer)
     position = 0
-    while position < end - _MAGIC_POSITION:
-        magic = buffer[position + _MAGIC_POSITION]
+    while position < end - MAGIC_POSITION:
+        magic = buffer[position + MAGIC_POSITION]
         size = _INT32.unpack_from(buffer, position + 8)[0] + LOG_OVERHEAD
         if magic > MAGIC or size < (HEADER_BYTES if magic == MAGIC else message_set.MIN_BYTES):
             raise ProtocolError(f"no record batch has magic {magic} and {size} bytes", position)
@@ -222,7 +254,7 @@ def batch_spans(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
 def verify_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise ProtocolError unless the batch at `position` is whole and as its checksum says."""
     end = _end_of_batch(buffer, position, header)
-    crc = google_crc32c.value(bytes(buffer[position + _CHECKED_POSITION : end]))
+    crc = google_crc32c.value(bytes(buffer[position + CHECKED_POSITION : end]))
     if crc != header.crc:
         raise ProtocolError(f"record batch has CRC {crc:08x}, not {header.crc:08x}", position)
 
@@ -249,7 +281,7 @@ def read_records(
     Does not check the CRC. Raises ProtocolError.
     """
     if header is None:
-        if len(buffer) - position > _MAGIC_POSITION and 0 <= buffer[position + _MAGIC_POSITION] < MAGIC:
+        if len(buffer) - position > MAGIC_POSITION and 0 <= buffer[position + MAGIC_POSITION] < MAGIC:
             messages = message_set.read_messages(bytes(buffer), position, max_bytes)
             return [Record(*message) for message in messages]
         header = read_batch_header(buffer, position)
@@ -604,4 +636,4 @@ def _assemble(
 def set_base_offset(batch: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
     """Write the base offset and the leader epoch into the batch at `position`; the CRC covers neither."""
     _INT64.pack_into(batch, position, base_offset)
-    _INT32.pack_into(batch, position + _LEADER_EPOCH_POSITION, leader_epoch)
+    _INT32.pack_into(batch, position + LEADER_EPOCH_POSITION, leader_epoch)

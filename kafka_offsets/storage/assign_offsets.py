@@ -5,14 +5,12 @@ Source: KIP-98 (format), KIP-101 (leader epoch).
 
 import struct
 
-from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
+from kafka_offsets.protocol.records import HEADER_BYTES, LEADER_EPOCH_POSITION, LOG_OVERHEAD, header_struct
 from kafka_offsets.storage.log.segment import BatchAt
 
-_FIELDS = struct.Struct(">8xi4xb6xi8xq")
-"""Of a batch header: length, magic, last offset delta, max timestamp."""
+_FIELDS = header_struct("batch_length", "magic", "last_offset_delta", "max_timestamp")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
-_LEADER_EPOCH_POSITION = 12
 
 
 def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[BatchAt]:
@@ -30,7 +28,7 @@ def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[Batch
         if magic != 2 or size < HEADER_BYTES or position + size > end or last_delta < 0:
             raise ValueError(f"no whole record batch at byte {position}")
         _BASE_OFFSET.pack_into(batches, position, base_offset)
-        _LEADER_EPOCH.pack_into(batches, position + _LEADER_EPOCH_POSITION, leader_epoch)
+        _LEADER_EPOCH.pack_into(batches, position + LEADER_EPOCH_POSITION, leader_epoch)
         last_offset = base_offset + last_delta
         placed.append(BatchAt(position, size, base_offset, last_offset, leader_epoch, max_timestamp))
         base_offset = last_offset + 1

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
+from kafka_offsets.protocol.records import HEADER_BYTES, LENGTH_POSITION, LOG_OVERHEAD, MAGIC_POSITION
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _LENGTH = struct.Struct(">i")
-_LENGTH_POSITION, _MAGIC_POSITION = 8, 16
 _SAME_BYTES = (43, 0, 8, 12, 23, 27)
 """Positions of bytes in which headers mostly agree: fields of neighbours begin alike. First what tells most."""
 
@@ -57,7 +56,7 @@ def _walk(data: bytes, at: int, end: int, most: int | None = None, until: Any = 
     unpack = _LENGTH.unpack_from
     starts: list[int] = []
     while at + HEADER_BYTES <= end and len(starts) != most and at not in until:
-        behind = at + LOG_OVERHEAD + unpack(data, at + _LENGTH_POSITION)[0]
+        behind = at + LOG_OVERHEAD + unpack(data, at + LENGTH_POSITION)[0]
         if behind > end or behind < at + HEADER_BYTES:
             break
         starts.append(at)
@@ -107,8 +106,8 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
     width = min(3 * batch_bytes // 2, stride)
     count = max((end - at - width - HEADER_BYTES) // stride, 0)
     shape, begin = (count, width), at + stride
-    formats: Any = np.ndarray(shape, np.uint8, data, begin + _MAGIC_POSITION, (stride, 1))
-    found = np.flatnonzero(formats == data[at + _MAGIC_POSITION])
+    formats: Any = np.ndarray(shape, np.uint8, data, begin + MAGIC_POSITION, (stride, 1))
+    found = np.flatnonzero(formats == data[at + MAGIC_POSITION])
     lane, place = np.divmod(found, width)
     firsts = begin + lane * stride + place
     for position in _SAME_BYTES:
@@ -117,7 +116,7 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
     # What is followed by another one is one more surely.
     behind = firsts + _sizes(data, firsts)
     good = behind + HEADER_BYTES <= end
-    good &= data[np.where(good, behind, 0) + _MAGIC_POSITION] == data[at + _MAGIC_POSITION]
+    good &= data[np.where(good, behind, 0) + MAGIC_POSITION] == data[at + MAGIC_POSITION]
     lane, firsts = lane[good], firsts[good]
     is_first = np.ones(len(lane), np.bool_)
     is_first[1:] = lane[1:] != lane[:-1]
@@ -126,7 +125,7 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
 
 def _sizes(data: Any, at: Integers) -> Integers:
     """Return the sizes that batches at these places have; a negative one becomes a very large one."""
-    view: Any = np.ndarray((len(data) - HEADER_BYTES + 1,), "V4", data, _LENGTH_POSITION, (1,))
+    view: Any = np.ndarray((len(data) - HEADER_BYTES + 1,), "V4", data, LENGTH_POSITION, (1,))
     found: Integers = view[at].view(">u4").astype(np.int64)
     found += LOG_OVERHEAD
     return found

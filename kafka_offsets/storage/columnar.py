@@ -22,9 +22,14 @@ import numpy.typing as npt
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK, compression_of, decompress
 from kafka_offsets.protocol.records import (
+    CHECKED_POSITION,
+    CONTROL,
     HEADER_BYTES,
+    HEADER_FIELDS,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAX_DECOMPRESSED_BYTES,
+    TRANSACTIONAL,
     read_batch_header,
     read_records,
     verify_crc,
@@ -44,25 +49,7 @@ CHUNK_BYTES = 4 << 20
 PADDING = 64
 """Bytes without a meaning behind a buffer, so that a field may be looked at where no record ends so late."""
 
-_CRC_START = 21
-_HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
-_TRANSACTIONAL, _CONTROL, _LOG_APPEND_TIME = 0x10, 0x20, 0x08
+_HEADER = np.dtype([(name, f">{code}") for name, code in HEADER_FIELDS.items()])
 _MIN_RECORD_BYTES = 7
 _FEW_LANES = 24
 """With so few batches left that have another record, a loop over these is quicker than steps over all of them."""
@@ -95,13 +82,13 @@ class BatchColumns(NamedTuple):
     @property
     def is_transactional(self) -> Booleans:
         """Whether the records count only once a marker has committed them."""
-        found: Booleans = self.attributes & _TRANSACTIONAL != 0
+        found: Booleans = self.attributes & TRANSACTIONAL != 0
         return found
 
     @property
     def is_control(self) -> Booleans:
         """Whether the records are for brokers and consumers, not for the application."""
-        found: Booleans = self.attributes & _CONTROL != 0
+        found: Booleans = self.attributes & CONTROL != 0
         return found
 
 
@@ -235,7 +222,7 @@ def _headers(data: bytes, position: int) -> BatchColumns:
 
     batches = BatchColumns(
         at + position,
-        field("length") + LOG_OVERHEAD,
+        field("batch_length") + LOG_OVERHEAD,
         field("base_offset"),
         field("last_offset_delta"),
         field("leader_epoch"),
@@ -278,10 +265,10 @@ def _verify(file: File, data: bytes, batches: BatchColumns) -> None:
     stored = fields(data, at + 17, ">u4").tolist()
     value = google_crc32c.value
     for index, (begin, end, crc) in enumerate(
-        zip((at + _CRC_START).tolist(), (at + batches.size).tolist(), stored, strict=True)
+        zip((at + CHECKED_POSITION).tolist(), (at + batches.size).tolist(), stored, strict=True)
     ):
         if value(data[begin:end]) != crc:
-            begin -= _CRC_START
+            begin -= CHECKED_POSITION
             try:
                 verify_crc(data[begin:end], 0, read_batch_header(data, begin))
             except ProtocolError as error:
@@ -376,7 +363,7 @@ def _read_usual(
     is_wrong[batch[found.wrong]] = True
     timestamp = found.timestamp
     timestamp += batches.base_timestamp.take(batch)
-    append_time = batches.attributes & _LOG_APPEND_TIME != 0
+    append_time = batches.attributes & LOG_APPEND_TIME != 0
     if append_time.any():
         timestamp = np.where(append_time[batch], batches.max_timestamp[batch], timestamp)
     columns = RecordColumns(

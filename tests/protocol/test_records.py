@@ -340,3 +340,29 @@ def test_a_coordinators_batch_is_that_of_its_keys_and_values(
         base_sequence=0,
         compression=compression,
     )
+
+
+def test_the_positions_in_a_header_are_those_of_its_fields() -> None:
+    names = list(records.HEADER_FIELDS)
+    assert tuple(names) == records.BatchHeader._fields
+
+    def position(field: str) -> int:
+        codes = "".join(records.HEADER_FIELDS[name] for name in names[: names.index(field)])
+        return struct.calcsize(f">{codes}")
+
+    assert records.header_struct(*names).size == records.HEADER_BYTES
+    assert position("batch_length") == records.LENGTH_POSITION
+    assert position("leader_epoch") == records.LEADER_EPOCH_POSITION
+    assert position("magic") == records.MAGIC_POSITION
+    assert position("crc") == records.CRC_POSITION
+    assert position("attributes") == records.CHECKED_POSITION
+    assert position("max_timestamp") == records.MAX_TIMESTAMP_POSITION
+    assert position("record_count") == records.RECORD_COUNT_POSITION
+
+
+def test_some_fields_of_a_header_are_read_where_they_are() -> None:
+    header = records.header_struct(*records.HEADER_FIELDS).pack(*range(13))
+    assert records.header_struct("batch_length", "magic").unpack_from(header) == (1, 3)
+    assert records.header_struct("attributes", "record_count").unpack_from(header) == (5, 12)
+    with pytest.raises(AssertionError):
+        records.header_struct("magic", "batch_length")

@@ -24,9 +24,15 @@ from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression, DecompressionLimitError, decompress_to_buffer
 from kafka_offsets.protocol.records import (
+    CHECKED_POSITION,
+    CRC_POSITION,
     HEADER_BYTES,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAX_TIMESTAMP_POSITION,
+    TRANSACTIONAL,
     BatchHeader,
+    header_struct,
     read_batch_header,
     replace_body,
     verify_crc,
@@ -54,15 +60,10 @@ _SHOWN_RECORD_ERRORS = 3
 _ZSTD_SINCE = 7
 """The first version of Produce that may carry zstd (KIP-110)."""
 
-_LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
-_LENGTH_MAGIC_AND_ATTRIBUTES = struct.Struct(">8xi4xb4xh")
-_LENGTH = struct.Struct(">8xi")
+_LENGTH_AND_MAGIC = header_struct("batch_length", "magic")
+_LENGTH_MAGIC_AND_ATTRIBUTES = header_struct("batch_length", "magic", "attributes")
+_LENGTH = header_struct("batch_length")
 _MIN_LENGTH = 14
-_CRC_POSITION = 17
-_CHECKED_POSITION = 21
-_TRANSACTIONAL = 0x10
-_MAX_TIMESTAMP_POSITION = 35
-_LOG_APPEND_TIME = 0x08
 _COMPRESSIONS = {
     "uncompressed": Compression.NONE,
     "gzip": Compression.GZIP,
@@ -110,7 +111,7 @@ def find_flaw(request: messages.ProduceRequest) -> Refused | None:
             if len(records) >= HEADER_BYTES:
                 length, magic, attributes = _LENGTH_MAGIC_AND_ATTRIBUTES.unpack_from(records)
                 if magic == 2 and HEADER_BYTES <= length + LOG_OVERHEAD <= len(records):
-                    if not attributes & _TRANSACTIONAL:
+                    if not attributes & TRANSACTIONAL:
                         continue
                     if request.transactional_id is not None:
                         return None
@@ -166,7 +167,7 @@ def _batch_size(records: bytes, position: int) -> int | Refused:
     if length < _MIN_LENGTH:
         message = f"Record size {length} is less than the minimum record overhead ({_MIN_LENGTH})"
         return Refused(ErrorCode.CORRUPT_MESSAGE, message, by_log=False)
-    if remaining < _CRC_POSITION:
+    if remaining < CRC_POSITION:
         return 0
     _, magic = _LENGTH_AND_MAGIC.unpack_from(records, position)
     if not 0 <= magic <= 2:
@@ -401,7 +402,7 @@ def _as_kept(
         header = read_batch_header(batch)
     else:
         batch = bytearray(records if len(records) == header.size else records[: header.size])
-    attributes = header.attributes & ~_LOG_APPEND_TIME | (_LOG_APPEND_TIME if log_append_time >= 0 else 0)
+    attributes = header.attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time >= 0 else 0)
     if attributes != header.attributes or max_timestamp != header.max_timestamp:
         _set_timestamp(batch, attributes, max_timestamp)
     return Accepted(batch, max_timestamp, log_append_time)
@@ -409,6 +410,6 @@ def _as_kept(
 
 def _set_timestamp(batch: bytearray, attributes: int, max_timestamp: int) -> None:
     """Write attributes, max timestamp and the CRC that covers them."""
-    struct.pack_into(">h", batch, _CHECKED_POSITION, attributes)
-    struct.pack_into(">q", batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
-    struct.pack_into(">I", batch, _CRC_POSITION, google_crc32c.value(bytes(batch[_CHECKED_POSITION:])))
+    struct.pack_into(">h", batch, CHECKED_POSITION, attributes)
+    struct.pack_into(">q", batch, MAX_TIMESTAMP_POSITION, max_timestamp)
+    struct.pack_into(">I", batch, CRC_POSITION, google_crc32c.value(bytes(batch[CHECKED_POSITION:])))

@@ -11,7 +11,6 @@ attributes; one that loses all of them goes, unless a producer or the end of the
 Sources: Cleaner.cleanInto, MemoryRecords.filterTo, CleanedTransactionMetadata of Kafka 4.3; KIP-534 (delete horizon).
 """
 
-import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -21,12 +20,14 @@ from kafka_offsets.protocol.records import (
     CONTROL,
     DELETE_HORIZON,
     HEADER_BYTES,
+    HEADER_FIELDS,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
     ControlType,
     Record,
+    header_struct,
     read_batch_header,
     read_records,
     replace_body,
@@ -42,8 +43,7 @@ from kafka_offsets.storage.cleaner.offset_map import (
 )
 from kafka_offsets.storage.log.segment import BatchAt, DamagedBatchError, has_valid_crc
 
-_HEADER = struct.Struct(">qiib4xhiqqqhii")
-"""Of a batch header: all but the checksum."""
+_HEADER = header_struct(*(name for name in HEADER_FIELDS if name != "crc"))
 
 _GONE = b""
 

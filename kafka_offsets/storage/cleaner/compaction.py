@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK
-from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
+from kafka_offsets.protocol.records import CHECKED_POSITION, HEADER_BYTES, LENGTH_POSITION, LOG_OVERHEAD
 from kafka_offsets.storage.cleaner.cleaner_filter import CleanerFilter, Counts, Horizon
 from kafka_offsets.storage.cleaner.offset_map import Columns, OffsetMap
 from kafka_offsets.storage.cleaner.swap import (
@@ -44,8 +44,7 @@ CHUNK_BYTES = 64 << 10
 DEDUPE_BUFFER_BYTES = 128 << 20
 LONG_MAX = (1 << 63) - 1
 
-_LENGTH_POSITION = 8
-_ATTRIBUTES_POSITION = 22  # its low byte
+_ATTRIBUTES_POSITION = CHECKED_POSITION + 1  # its low byte
 _LENGTH = struct.Struct(">i")
 
 Steps = Generator[Job | None, None, None]
@@ -429,7 +428,7 @@ class _LogChangedError(Exception):
 
 def _first_size(buffer: bytes) -> int:
     """Return the size of the batch that a buffer begins with; what is too small for one is left to be found out."""
-    length = int.from_bytes(buffer[_LENGTH_POSITION:LOG_OVERHEAD], signed=True)
+    length = int.from_bytes(buffer[LENGTH_POSITION:LOG_OVERHEAD], signed=True)
     return max(length + LOG_OVERHEAD, HEADER_BYTES)
 
 
@@ -443,7 +442,7 @@ def _plain_bytes(buffer: bytes) -> int:
     while at <= last:
         if buffer[at + _ATTRIBUTES_POSITION] & COMPRESSION_MASK:
             return at
-        (length,) = unpack(buffer, at + _LENGTH_POSITION)
+        (length,) = unpack(buffer, at + LENGTH_POSITION)
         if length < HEADER_BYTES - LOG_OVERHEAD:
             break
         at += length + LOG_OVERHEAD

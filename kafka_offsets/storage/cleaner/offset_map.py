@@ -19,9 +19,12 @@ from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
+    MAX_TIMESTAMP_POSITION,
+    RECORD_COUNT_POSITION,
     TRANSACTIONAL,
     ControlType,
     control_type,
+    header_struct,
     read_records,
 )
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
@@ -32,12 +35,11 @@ NO_OFFSET = -1
 ENTRY_BYTES = 160
 """What a key costs in the map beside its own bytes: object header, offset, slot and the room that a dict keeps free."""
 
-_HEADER = struct.Struct(">qi4xb4xhi16xqh8x")
-"""Of a batch header: base offset, length, magic, attributes, last offset delta, producer id, producer epoch."""
+_HEADER = header_struct(
+    "base_offset", "batch_length", "magic", "attributes", "last_offset_delta", "producer_id", "producer_epoch"
+)
 _BASE_OFFSET = struct.Struct(">q")
 _COUNT = struct.Struct(">i")
-_COUNT_POSITION = 57
-_MAX_TIMESTAMP_POSITION = 35
 
 
 class Columns(Protocol):
@@ -244,7 +246,7 @@ class OffsetMap:
         position: int,
     ) -> None:
         base_offset = _BASE_OFFSET.unpack_from(buffer, at)[0]
-        timestamp = _BASE_OFFSET.unpack_from(buffer, at + _MAX_TIMESTAMP_POSITION)[0]
+        timestamp = _BASE_OFFSET.unpack_from(buffer, at + MAX_TIMESTAMP_POSITION)[0]
         last = self.producers.get(producer_id)
         if last is None:
             last = self.producers[producer_id] = LastBatch(epoch, NO_OFFSET, timestamp)
@@ -277,7 +279,7 @@ class OffsetMap:
 
 def marker_of(buffer: bytes, at: int, path: str, position: int) -> ControlType | None:
     """Return what the control batch at `at` says, None when the cleaner has emptied it."""
-    if not _COUNT.unpack_from(buffer, at + _COUNT_POSITION)[0]:
+    if not _COUNT.unpack_from(buffer, at + RECORD_COUNT_POSITION)[0]:
         return None
     try:
         return control_type(read_records(buffer, at)[0])
@@ -303,7 +305,7 @@ def _put_any(keys: dict[bytes, int], buffer: bytes, at: int, first_offset: int) 
 def _put_plain(keys: dict[bytes, int], data: bytes, at: int, limit: int, base_offset: int) -> None:
     """Put the keys of a batch that is not compressed: no record is built, and nothing behind a key is looked at."""
     zigzag = ZIGZAG
-    count = _COUNT.unpack_from(data, at + _COUNT_POSITION)[0]
+    count = _COUNT.unpack_from(data, at + RECORD_COUNT_POSITION)[0]
     position = at + HEADER_BYTES
     for _ in range(count):
         if (size := data[position]) < 128:

@@ -11,7 +11,6 @@ This module knows batches by their headers; which segment is written, and when, 
 Sources: LogSegment, OffsetIndex, TimeIndex of Kafka 4.3; KIP-98 (format), KIP-33 (time index).
 """
 
-import struct
 import threading
 import zlib
 from array import array
@@ -22,7 +21,14 @@ from typing import NamedTuple
 import google_crc32c
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
-from kafka_offsets.protocol.records import HEADER_BYTES, LOG_OVERHEAD
+from kafka_offsets.protocol.records import (
+    CHECKED_POSITION,
+    CRC_POSITION,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    header_struct,
+)
 from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.log.index_files import encode_index, encode_time_index
 from kafka_offsets.storage.log.leader_epochs import NO_EPOCH, EpochRun
@@ -35,15 +41,10 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 MAX_OFFSET = 2**63 - 1
 
-_HEADER = struct.Struct(">qiib6xi8xq")
-"""Base offset, length, leader epoch, magic, (crc, attributes), last offset delta, (base timestamp), max timestamp."""
-
-_CHECKED = struct.Struct(">h34xi")
-"""Attributes and, at the end of the header, the record count: what stands first behind the checksum."""
-
-_CRC_POSITION = 17
-_CRC_START = 21
-_MAGIC_POSITION = 16
+_HEADER = header_struct(
+    "base_offset", "batch_length", "leader_epoch", "magic", "last_offset_delta", "max_timestamp"
+)
+_CHECKED = header_struct("attributes", "record_count")
 WRONG_CHECKSUM = "the checksum of the batch is wrong"
 _LOWEST_EPOCH = -(2**31)
 _SCAN_BYTES = 1 << 20
@@ -203,8 +204,8 @@ def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterato
 
 def has_valid_crc(buffer: bytes, at: int, size: int) -> bool:
     """Tell whether the checksum of the batch at `at` is that of its content."""
-    expected = int.from_bytes(buffer[at + _CRC_POSITION : at + _CRC_START])
-    return bool(google_crc32c.value(buffer[at + _CRC_START : at + size]) == expected)
+    expected = int.from_bytes(buffer[at + CRC_POSITION : at + CHECKED_POSITION])
+    return bool(google_crc32c.value(buffer[at + CHECKED_POSITION : at + size]) == expected)
 
 
 def find_batch(
@@ -217,9 +218,9 @@ def find_batch(
     """
     while position + HEADER_BYTES <= stop:
         buffer = read_exactly(file, position, min(_SCAN_BYTES + HEADER_BYTES - 1, stop - position))
-        magic_at = buffer.find(b"\x02", _MAGIC_POSITION)
+        magic_at = buffer.find(b"\x02", MAGIC_POSITION)
         while magic_at >= 0:
-            at = magic_at - _MAGIC_POSITION
+            at = magic_at - MAGIC_POSITION
             if at + HEADER_BYTES > len(buffer):
                 break
             found = _batch_at(file, buffer, at, position, stop, is_possible)
@@ -239,7 +240,7 @@ def _batch_at(
     start = position + at
     if base_offset < 0 or size < HEADER_BYTES or start + size > stop or last_delta < 0:
         return None
-    attributes, count = _CHECKED.unpack_from(buffer, at + _CRC_START)
+    attributes, count = _CHECKED.unpack_from(buffer, at)
     if attributes & ~_KNOWN_ATTRIBUTES or count < 0:
         return None
     batch = BatchAt(start, size, base_offset, base_offset + last_delta, leader_epoch, max_timestamp)
@@ -256,7 +257,7 @@ def refuse_old_format(file: File, position: int, stop: int) -> None:
 
 def _is_old_format(file: File, position: int, stop: int) -> bool:
     header = file.read(position, LOG_OVERHEAD + 5)
-    if len(header) < LOG_OVERHEAD + 5 or header[_MAGIC_POSITION] not in (0, 1):
+    if len(header) < LOG_OVERHEAD + 5 or header[MAGIC_POSITION] not in (0, 1):
         return False
     size = int.from_bytes(header[8:12], signed=True)
     if size < 14 or position + LOG_OVERHEAD + size > stop:

@@ -21,11 +21,22 @@ MAY_IMPORT = {
     "memory": set(),
     "schema_files": set(),
     "protocol": {"errors", "clock", "schema_files"},
-    "storage": {"errors", "clock", "logs", "protocol"},
-    "coordinator": {"errors", "clock", "logs", "protocol"},
+    "columns": {"errors", "protocol"},
+    "storage": {"errors", "clock", "logs", "protocol", "columns"},
+    "coordinator": {"errors", "clock", "logs", "protocol", "columns"},
     "client": {"errors", "clock", "protocol"},
     "inspect": {"errors", "clock", "protocol"},
-    "broker": {"errors", "clock", "logs", "memory", "protocol", "storage", "coordinator", "client"},
+    "broker": {
+        "errors",
+        "clock",
+        "logs",
+        "memory",
+        "protocol",
+        "columns",
+        "storage",
+        "coordinator",
+        "client",
+    },
     "testing": {
         "errors",
         "clock",
@@ -169,13 +180,13 @@ def test_a_heavy_package_is_imported_in_one_place(package: str, home: set[str]) 
 def test_numpy_is_imported_by_few_modules_that_nothing_imports_before_it_is_needed() -> None:
     users = {found.module for found in IMPORTS if found.package == "numpy" and found.part != "spark"}
     assert users == {
-        ("storage", "batch_walk"),
+        ("columns", "batch_walk"),
         ("storage", "columnar"),
         ("storage", "cleaner", "key_columns"),
         ("storage", "cleaner", "key_table"),
         ("coordinator", "stored_columns"),
         ("coordinator", "bulk_replay"),
-        ("coordinator", "dense_ids"),
+        ("columns", "dense_ids"),
     }
 
 

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafka_offsets.columns.dense_ids import StringIds, WordIds
 from kafka_offsets.coordinator import stored, stored_columns
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.dense_ids import StringIds, WordIds
 from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.state import ShardState

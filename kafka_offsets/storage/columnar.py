@@ -19,6 +19,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from kafka_offsets.columns.batch_walk import batch_starts
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK, compression_of, decompress
 from kafka_offsets.protocol.records import (
@@ -35,7 +36,6 @@ from kafka_offsets.protocol.records import (
     verify_crc,
 )
 from kafka_offsets.protocol.varint import read_varint
-from kafka_offsets.storage.batch_walk import batch_starts
 from kafka_offsets.storage.files import File
 from kafka_offsets.storage.log.segment import read_exactly, walk
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.broker.coordination import loading
-from kafka_offsets.coordinator import dense_ids, stored
+from kafka_offsets.columns import dense_ids
+from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ProtocolError, StorageError

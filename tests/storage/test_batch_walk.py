@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("numpy")
 
+from kafka_offsets.columns import batch_walk
+from kafka_offsets.columns.batch_walk import batch_starts
 from kafka_offsets.protocol.records import HEADER_BYTES, encode_batch
-from kafka_offsets.storage import batch_walk
-from kafka_offsets.storage.batch_walk import batch_starts
 
 BATCHES = 2000
 

@@ -327,8 +327,8 @@ def replay_in_columns(shard: Shard, log: Log, abandoned: Sequence[object] = ()) 
     Returns False, and the shard is untouched, when the log must be replayed record by record.
     StorageError as `replay` raises it, of a batch that is damaged.
     """
+    from kafka_offsets.columns.dense_ids import CollisionError
     from kafka_offsets.coordinator.bulk_replay import BulkReplay
-    from kafka_offsets.coordinator.dense_ids import CollisionError
 
     loaded = BulkReplay()
     try:

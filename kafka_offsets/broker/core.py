@@ -40,7 +40,7 @@ from kafka_offsets.broker.partition.recovery_points import RecoveryPoints
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.reply_aggregator import Part
 from kafka_offsets.broker.response_budget import ResponseBudget
-from kafka_offsets.broker.scheduler import Deadline, Deadlines
+from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Closing, Held, RequestContext, Result, TransactionalResult
@@ -80,9 +80,6 @@ _PRODUCE = 0
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
-RealTimeFallback = Callable[[int, Deadline, bool], None]
-"""(ms, deadline, whether it is a pause in work): told of what must not wait for a clock that stands still."""
-
 logger = new_logger(__name__)
 
 
@@ -111,9 +108,7 @@ class BrokerCore:
         self.apis: Apis = served_apis(config.profile)
         self.sync = sync
         self.background = background
-        self.real_time_fallback: RealTimeFallback | None = None
-        self.scaled_interval: Callable[[int], int] | None = None
-        self._deadlines = Deadlines()
+        self.scheduler = Scheduler(self.clock)
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
         self._durability = Durability(self, self._unsynced)
@@ -281,11 +276,11 @@ class BrokerCore:
     @property
     def next_deadline_ms(self) -> int | None:
         """When `run_due` wants to be called, in monotonic time."""
-        return self._deadlines.next_ms
+        return self.scheduler.next_ms
 
     def run_due(self) -> None:
         """Carry out what is due; an `end_turn` belongs behind it."""
-        self._deadlines.run_due(self.clock.now())
+        self.scheduler.run_due(self.clock.now())
 
     def create_topic(self, name: str, partition_count: int, configs: dict[str, str]) -> None:
         """Create a topic; ValueError when it exists already or when name, count or configuration is not allowed."""
@@ -320,38 +315,11 @@ class BrokerCore:
             self.snapshots.stop()
             self.topics.leave_producers()
         finally:
-            self._deadlines.cancel_all()
+            self.scheduler.cancel_all()
             self.topics.close()
             self.directory.close()
 
     # -- what handlers call -------------------------------------------------------------------------------------
-
-    def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call `callback` at a monotonic time, unless it is cancelled before."""
-        return self._deadlines.add(due_ms, callback)
-
-    def pause(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call back between two steps of work: nothing in it depends on how much time has passed.
-
-        When the clock is moved by hand this passes in the machine's time as well, as does `client_timeout`.
-        """
-        deadline = self._deadlines.add(self.clock.now().mono_ms + ms, callback)
-        if self.real_time_fallback is not None:
-            self.real_time_fallback(ms, deadline, True)
-        return deadline
-
-    def after_interval(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call back at the end of an interval at which something is looked for; the callback asks for the next one."""
-        if self.scaled_interval is not None:
-            ms = self.scaled_interval(ms)
-        return self._deadlines.add(self.clock.now().mono_ms + ms, callback)
-
-    def client_timeout(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call back when a client, or something to be tried again, has waited for as long as it will."""
-        deadline = self._deadlines.add(self.clock.now().mono_ms + ms, callback)
-        if self.real_time_fallback is not None:
-            self.real_time_fallback(ms, deadline, False)
-        return deadline
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Let the answer to a request go when the turn ends, in the order of its connection's requests."""
@@ -657,7 +625,7 @@ class BrokerCore:
                 hosted.decide(result)
             self._dirty_shards[hosted] = None
 
-        hosted.deadline = self.at(due_ms, tick)
+        hosted.deadline = self.scheduler.at(due_ms, tick)
 
     def _append(self, now: Now) -> None:
         """Append what this turn decided; without an fsync to wait for it takes effect at once."""

@@ -81,7 +81,7 @@ class Durability:
             self._sync_now()
         elif self._core.config.fsync == "interval" and self._sync_deadline is None:
             due = self._core.clock.now().mono_ms + self._core.config.fsync_interval_ms
-            self._sync_deadline = self._core.at(due, self._sync_interval)
+            self._sync_deadline = self._core.scheduler.at(due, self._sync_interval)
         elif self._core.config.fsync == "never":
             self._core.recovery_points.sync_ended(self._unsynced)
             self._unsynced.clear()

@@ -31,7 +31,7 @@ class IdleConnections:
         if limit < 0 or self._deadline is not None or not core.connections:
             return
         earliest = min(connection.last_used_ms for connection in core.connections) + limit
-        self._deadline = core.at(max(earliest, now.mono_ms + _CHECK_MS), self._close)
+        self._deadline = core.scheduler.at(max(earliest, now.mono_ms + _CHECK_MS), self._close)
 
     def _close(self, now: Now) -> None:
         self._deadline = None

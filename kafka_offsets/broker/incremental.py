@@ -38,7 +38,7 @@ def run_incrementally(
     except StopIteration as ended:
         response: Response | None = ended.value
         return response
-    core.pause(_PAUSE_MS, lambda now: _go_on(core, context, steps, goes_on))
+    core.scheduler.pause(_PAUSE_MS, lambda now: _go_on(core, context, steps, goes_on))
     return None
 
 

@@ -166,7 +166,7 @@ class Metrics:
 
     def _sample(self, now: Now) -> None:
         self._samples.append(_Sample(now.mono_ms, self._counts()))
-        self._core.after_interval(_WINDOW_MS, self._sample)
+        self._core.scheduler.after_interval(_WINDOW_MS, self._sample)
 
     def _rates(self, counts: tuple[int, ...]) -> list[float]:
         """Say how much a second they grew since the oldest sample; as Kafka, over at least one whole window."""
@@ -200,9 +200,9 @@ class Metrics:
         def step(now: Now) -> None:
             if next(steps, None) is None:
                 self._last_count = found
-                self._core.after_interval(_COUNT_MS, self._count_many)
+                self._core.scheduler.after_interval(_COUNT_MS, self._count_many)
             else:
-                self._core.at(now.mono_ms + _STEP_MS, step)
+                self._core.scheduler.at(now.mono_ms + _STEP_MS, step)
 
         step(now)
 

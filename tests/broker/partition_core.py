@@ -10,6 +10,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination.transactions import TransactionCoordinator
 from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.broker.response_budget import ResponseBudget
+from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol import messages
@@ -31,24 +32,13 @@ HANDLERS = {
 }
 
 
-class Deadline:
-    """A callback that waits for its time."""
-
-    def __init__(self, due_ms: int, callback: Any) -> None:
-        self.due_ms = due_ms
-        self.callback = callback
-
-    def cancel(self) -> None:
-        """Forget the callback."""
-        self.callback = None
-
-
 class PartitionCore:
     """What handlers see of a BrokerCore. `turn` ends a turn; `answers` holds (context, response) in order."""
 
-    def __init__(self, files: Files | None = None, **config: Any) -> None:
+    def __init__(self, files: Files | None = None, clock: ManualClock | None = None, **config: Any) -> None:
         self.config = Config.load({name.replace("_", "."): value for name, value in config.items()})
-        self.clock = ManualClock()
+        self.clock = clock if clock is not None else ManualClock()
+        self.scheduler = Scheduler(self.clock)
         self.files = files if files is not None else MemoryFiles()
         self.directory = DataDirectory(self.files)
         self.topics = Topics(self.directory, self.config)
@@ -57,19 +47,9 @@ class PartitionCore:
         self.answers: list[tuple[RequestContext, Any]] = []
         self.closed: list[Any] = []
         self.silent = 0
-        self._deadlines: list[Deadline] = []
         self._appended: dict[Partition, None] = {}
         self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
         self._numbers = itertools.count()
-
-    def at(self, due_ms: int, callback: Any) -> Deadline:
-        """Call back at a monotonic time."""
-        self._deadlines.append(Deadline(due_ms, callback))
-        return self._deadlines[-1]
-
-    def client_timeout(self, ms: int, callback: Any) -> Deadline:
-        """Call back after `ms`."""
-        return self.at(self.clock.now().mono_ms + ms, callback)
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Keep an answer, after making sure that it can be encoded."""
@@ -104,17 +84,12 @@ class PartitionCore:
 
     def advance(self, ms: int) -> None:
         """Let time pass and carry out what is due."""
-        now = self.clock.advance(ms)
-        for deadline in sorted(self._deadlines, key=lambda deadline: deadline.due_ms):
-            if deadline.callback is not None and deadline.due_ms <= now.mono_ms:
-                callback, deadline.callback = deadline.callback, None
-                callback(now)
-        self._deadlines = [deadline for deadline in self._deadlines if deadline.callback is not None]
+        self.scheduler.run_due(self.clock.advance(ms))
 
     @property
     def waiting_deadlines(self) -> int:
         """How many deadlines have not been cancelled."""
-        return sum(deadline.callback is not None for deadline in self._deadlines)
+        return sum(deadline.callback is not None for _, _, deadline in self.scheduler._heap)
 
     def send(self, request: Any, version: int, connection: object = "connection") -> Any:
         """Hand a request to its handler; return the answer that came at once, or None.
@@ -143,9 +118,7 @@ class PartitionCore:
             self.directory.close()
         else:
             self.directory._lock.release()
-        core = PartitionCore(self.files)
-        core.clock = self.clock
-        return core
+        return PartitionCore(self.files, self.clock)
 
     # -- requests in few words
 

@@ -32,7 +32,7 @@ def _force(core: BrokerCore, under_way: Future[Answer] | None = None) -> None:
     def again(now: Now) -> None:
         _force(core, under_way)
 
-    core.pause(EVERY_MS, again)
+    core.scheduler.pause(EVERY_MS, again)
 
 
 def _on_loaded(core: BrokerCore) -> None:

@@ -164,7 +164,7 @@ def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
         parked.missing += read_already
         partition.parked[parked] = room + read_already
     core.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
-    parked.deadline = core.client_timeout(
+    parked.deadline = core.scheduler.client_timeout(
         parked.request.max_wait_ms, lambda then: _answer(core, parked, then)
     )
 

@@ -104,7 +104,7 @@ class _Task:
         if self._core.last_request_ms >= now_ms - _IDLE_MS:
             took_ms = max(now_ms - self._began_ms, 1)
             pause_ms = min(took_ms * _PAUSE_SHARE, _LONGEST_PAUSE_MS)
-        self._deadline = self._core.pause(pause_ms, self._run)
+        self._deadline = self._core.scheduler.pause(pause_ms, self._run)
 
     def _next(self) -> ExpiryStep | None:
         if self.hosted.failed or self.hosted.log.closed:
@@ -184,7 +184,7 @@ class Expiry:
     def start(self) -> None:
         """Look after the shards from now on."""
         interval_ms = self._core.config.offsets_retention_check_interval_ms
-        self._deadline = self._core.after_interval(interval_ms, self._check)
+        self._deadline = self._core.scheduler.after_interval(interval_ms, self._check)
 
     def _check(self, now: Now) -> None:
         self.start()
@@ -246,7 +246,7 @@ class Expiry:
                 is_waiting = False
                 steps = forget_left(hosted.shard, before, hosted.under_way, left)
                 task = self._forget(hosted, steps, before, left)
-                self._core.pause(1, lambda now: task.begin())
+                self._core.scheduler.pause(1, lambda now: task.begin())
 
         producers, under_way = waits_for(hosted.shard, left), hosted.under_way().offsets
         for producer_id in producers:

@@ -25,4 +25,4 @@ def continue_work(core: BrokerCore, hosted: HostedShard) -> None:
             hosted.decide(result)
         core.touch(hosted)
 
-    hosted.next_step = core.pause(_PAUSE_MS, step)
+    hosted.next_step = core.scheduler.pause(_PAUSE_MS, step)

@@ -172,7 +172,7 @@ class Snapshots:
     def start(self, now: Now) -> None:
         """Look after the shards from now on."""
         if self._is_on:
-            self._core.at(now.mono_ms, self._look)
+            self._core.scheduler.at(now.mono_ms, self._look)
 
     def want(self, hosted: HostedShard) -> None:
         """Have a snapshot taken soon: the one there is does not fit the log any more, which was compacted."""
@@ -181,7 +181,7 @@ class Snapshots:
             self._begin_next(self._core.clock.now())
 
     def _look(self, now: Now) -> None:
-        self._core.after_interval(_CHECK_MS, self._look)
+        self._core.scheduler.after_interval(_CHECK_MS, self._look)
         shards = dict.fromkeys(self._core.runtime.all_shards())
         self._covered = {hosted: covered for hosted, covered in [*self._covered.items()] if hosted in shards}
         for hosted in shards:
@@ -338,7 +338,7 @@ class _Job:
             if not self._abandoned and self._may_go_on():
                 callback(now)
 
-        self._core.pause(_PAUSE_MS, call)
+        self._core.scheduler.pause(_PAUSE_MS, call)
 
     def _may_go_on(self) -> bool:
         """Whether all that the shard has seen is in its log or may still get there; else it ends here."""

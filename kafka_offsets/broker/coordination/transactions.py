@@ -69,10 +69,10 @@ class TransactionCoordinator:
 
     def _every(self, interval_ms: int, call: Callable[[Now], None]) -> None:
         def run(now: Now) -> None:
-            self._core.after_interval(interval_ms, run)
+            self._core.scheduler.after_interval(interval_ms, run)
             call(now)
 
-        self._core.after_interval(interval_ms, run)
+        self._core.scheduler.after_interval(interval_ms, run)
 
     def carry_on(self) -> None:
         """Write the markers of the transactions whose end was decided before the broker stopped."""
@@ -348,13 +348,13 @@ class _Ending:
         if self._awaited:
             return
         if self._left:
-            self._core.client_timeout(_RETRY_MS, self._write)
+            self._core.scheduler.client_timeout(_RETRY_MS, self._write)
             return
         self._core.when_durable(self._written, self._all_written)
 
     def _all_written(self, error: ErrorCode) -> None:
         if not error and not self._complete(self._name, self._prepared):
-            self._core.client_timeout(_RETRY_MS, lambda now: self._all_written(ErrorCode.NONE))
+            self._core.scheduler.client_timeout(_RETRY_MS, lambda now: self._all_written(ErrorCode.NONE))
 
 
 def _load(log: Log) -> dict[str, Transaction]:

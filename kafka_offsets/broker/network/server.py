@@ -196,8 +196,8 @@ class Server:
         """Make the broker that this server drives."""
         core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
         if self._time_driver is not None:
-            core.real_time_fallback = self._time_driver.real_time_fallback
-            core.scaled_interval = self._time_driver.scaled_interval
+            core.scheduler.real_time_fallback = self._time_driver.real_time_fallback
+            core.scheduler.scaled_interval = self._time_driver.scaled_interval
         return core
 
     def served(self) -> Apis:

@@ -67,7 +67,7 @@ class _Request:
 
     def later(self, after_ms: int, call: Callable[[Now], None]) -> None:
         """Have something called after a pause; what it raises is what became of the demand."""
-        self._core.pause(after_ms, partial(self._guarded, call))
+        self._core.scheduler.pause(after_ms, partial(self._guarded, call))
 
     def _guarded(self, call: Callable[[Now], None], now: Now) -> None:
         try:

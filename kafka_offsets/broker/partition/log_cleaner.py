@@ -113,7 +113,7 @@ class _Task:
             self._steps.close()
 
     def _schedule(self, after_ms: int) -> None:
-        self._deadline = self._core.pause(after_ms, self._run)
+        self._deadline = self._core.scheduler.pause(after_ms, self._run)
 
     def _run(self, now: Now) -> None:
         idle = self._core.last_request_ms < now.mono_ms - _IDLE_MS
@@ -188,7 +188,7 @@ class LogCleaner:
             self._waiting.discard(deadline)
             call(now)
 
-        deadline = self._core.after_interval(max(delay_ms, 1), due)
+        deadline = self._core.scheduler.after_interval(max(delay_ms, 1), due)
         self._waiting.add(deadline)
 
     def _start(self, steps: Steps, ended: Callable[[Exception | None], None]) -> None:

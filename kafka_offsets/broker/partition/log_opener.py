@@ -71,7 +71,7 @@ class LogOpener:
     def start(self, now: Now) -> None:
         """Open the logs that are there and that nobody asks for, from now on."""
         if self._core.directory.files.outlives_process:
-            self._finding = self._core.at(now.mono_ms + _FIRST_MS, self._find_rest)
+            self._finding = self._core.scheduler.at(now.mono_ms + _FIRST_MS, self._find_rest)
 
     def stop(self) -> None:
         """Open no more, nor go on with the one that is being opened."""
@@ -101,9 +101,9 @@ class LogOpener:
 
         def step(now: Now) -> None:
             if not self._stopped and not partition.read_on():
-                self._core.pause(_STEP_PAUSE_MS, step)
+                self._core.scheduler.pause(_STEP_PAUSE_MS, step)
 
-        self._core.pause(_STEP_PAUSE_MS, step)
+        self._core.scheduler.pause(_STEP_PAUSE_MS, step)
 
     def is_under_way(self, topic: Topic, index: int) -> bool:
         """Tell whether the log of a partition is being opened, or waits for that because somebody has asked for it."""
@@ -138,7 +138,7 @@ class LogOpener:
 
     def _find_again(self) -> None:
         if self._finding is None and not self._stopped:
-            self._finding = self._core.pause(_AGAIN_MS, self._find_rest)
+            self._finding = self._core.scheduler.pause(_AGAIN_MS, self._find_rest)
 
     def _go_on(self, now: Now) -> None:
         """Open the next one that nobody has asked for."""
@@ -151,7 +151,7 @@ class LogOpener:
             if not self._open_empty(name, index):
                 self._open(topic, index)
             elif self._rest:
-                self._deadline = self._core.pause(_STEP_PAUSE_MS, self._go_on)
+                self._deadline = self._core.scheduler.pause(_STEP_PAUSE_MS, self._go_on)
                 return
 
     def _open_empty(self, name: str, index: int) -> bool:
@@ -214,7 +214,7 @@ class LogOpener:
             now = core.clock.now()
             if self._rest and self._deadline is None:
                 pause_ms = 1 + _PAUSE_SHARE * (now.mono_ms - began_ms)
-                self._deadline = core.pause(pause_ms, self._go_on)
+                self._deadline = core.scheduler.pause(pause_ms, self._go_on)
 
         core.background(work, done)
 

@@ -41,7 +41,7 @@ class RecoveryPoints:
     def start(self, now: Now) -> None:
         """Write it from now on."""
         if not self._stopped and self._core.directory.files.outlives_process:
-            self._core.after_interval(self._interval_ms, self._write)
+            self._core.scheduler.after_interval(self._interval_ms, self._write)
 
     def sync_ended(self, logs: Iterable[Log]) -> None:
         """Have the segments of logs synced that have ended, as Kafka does whatever the policy. Nobody waits for it."""
@@ -112,7 +112,7 @@ class RecoveryPoints:
     ) -> None:
         if error is not None:
             _tell_unwritten(partition, error)
-        self._core.pause(1, partial(self._write_producers, others))
+        self._core.scheduler.pause(1, partial(self._write_producers, others))
 
 
 def _check_present(logs: Iterable[Log]) -> None:

@@ -94,7 +94,9 @@ class _Struck:
         """Wait for as long as faults say, then go on."""
         delay_ms = sum(fault.before_ms for fault in self._faults if fault.before_ms and fault.strike())
         if delay_ms:
-            self._core.at(now.mono_ms + delay_ms, lambda then: self._resume(partial(self._decide, then)))
+            self._core.scheduler.at(
+                now.mono_ms + delay_ms, lambda then: self._resume(partial(self._decide, then))
+            )
         else:
             self._decide(now)
 
@@ -265,7 +267,7 @@ class _Struck:
                 spoils = fault.spoils
         send = spoils or pass_on
         if delay_ms:
-            self._core.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
+            self._core.scheduler.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
         else:
             send(self._core, self._context, answer)
 

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.api.table import Api, Codecs
+from kafka_offsets.broker.api.row import Api, Codecs
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 

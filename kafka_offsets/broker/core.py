@@ -14,7 +14,8 @@ from typing import Any
 
 from kafka_offsets.broker.api import fetch, topic_admin
 from kafka_offsets.broker.api.fetch_sessions import FetchSessions
-from kafka_offsets.broker.api.table import API_VERSIONS, Api, Apis, Route, served_apis
+from kafka_offsets.broker.api.row import API_VERSIONS, Api, Apis, Route
+from kafka_offsets.broker.api.table import row_of, served_apis
 from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection, KnownHeader
@@ -336,7 +337,7 @@ class BrokerCore:
                 encode, response, context.correlation_id, codecs.has_tagged_response_header
             )
         except ValueError:
-            api = self.apis.row_of(context.api_key)
+            api = row_of(self.apis, context.api_key)
             logger.exception(
                 "%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
             )
@@ -367,7 +368,7 @@ class BrokerCore:
         if isinstance(context, Closing):  # the rebalance goes on, whatever became of the records
             self.reply(context, None)
             return
-        api = self.apis.row_of(context.api_key)
+        api = row_of(self.apis, context.api_key)
         self.reply(context, api.fail(context.request, error, context.api_version))
 
     def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:

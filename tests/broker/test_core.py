@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_offsets.broker.api.table import Apis
+from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.api.table import Api
+from kafka_offsets.broker.api.row import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.errors import StorageError

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kafka_offsets.broker.api.table import Apis, served_apis
+from kafka_offsets.broker.api.row import Apis
+from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config, Listener
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.coordination.snapshots import Done, Work

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, cast
 
-from kafka_offsets.broker.api.table import Apis
+from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka_offsets.broker.api.fetch import Refuses
 from kafka_offsets.broker.api.metadata import leader_epochs
-from kafka_offsets.broker.api.table import Api, Apis, Route
+from kafka_offsets.broker.api.row import Api, Apis, Route
 from kafka_offsets.broker.api.topic_admin import is_too_late
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.server import Peer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_offsets.broker.api.table import Api
+from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.coordinator.result import RequestContext

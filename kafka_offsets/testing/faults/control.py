@@ -19,7 +19,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.api.table import API_VERSIONS, SERVED, Api, Apis, served_apis
+from kafka_offsets.broker.api.row import API_VERSIONS, Api, Apis
+from kafka_offsets.broker.api.table import SERVED, served_apis
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.testing import releases

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kafka_offsets.broker.api.table import Api, Route
+from kafka_offsets.broker.api.row import Api, Route
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext

@@ -12,7 +12,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.api.table import Api
+from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 

@@ -9,6 +9,7 @@ durable, lets answers go and wakes what waited. Whoever owns the sockets calls `
 import struct
 import uuid
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -29,11 +30,13 @@ from kafka_offsets.broker.coordination.runtime import (
 )
 from kafka_offsets.broker.coordination.shard_loader import ShardLoader
 from kafka_offsets.broker.coordination.shard_work import continue_work
-from kafka_offsets.broker.coordination.snapshots import Background, Snapshots, run_inline
+from kafka_offsets.broker.coordination.snapshots import Snapshots
 from kafka_offsets.broker.coordination.transactions import TransactionCoordinator
-from kafka_offsets.broker.durability import Durability, Sync, sync_inline
+from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.idle_connections import IdleConnections
 from kafka_offsets.broker.metrics import Metrics
+from kafka_offsets.broker.partition.forced_compaction import Answer as CompactedLogs
+from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.broker.partition.log_cleaner import LogCleaner, adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.partition.log_opener import LogOpener
 from kafka_offsets.broker.partition.partitions import Partition, Topics
@@ -42,6 +45,7 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIO
 from kafka_offsets.broker.reply_aggregator import Part
 from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Closing, Held, RequestContext, Result, TransactionalResult
@@ -107,8 +111,7 @@ class BrokerCore:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.host, self.port = "127.0.0.1", 0
         self.apis: Apis = served_apis(config.profile)
-        self.sync = sync
-        self.background = background
+        self.workers = Workers(sync, background)
         self.scheduler = Scheduler(self.clock)
         self._dirty_shards: dict[HostedShard, None] = {}
         self._unsynced: dict[Log, HostedShard | None] = {}
@@ -148,9 +151,17 @@ class BrokerCore:
         )
         self.loader = ShardLoader(self)
         self.transactions = TransactionCoordinator(self)
-        self.last_request_ms = 0
-        self.log_cleaner = LogCleaner(self)
-        self.recovery_points = RecoveryPoints(self)
+        self.log_cleaner = LogCleaner(
+            config, self.topics, self.scheduler, self.workers, self.runtime.give_up_failed
+        )
+        self.recovery_points = RecoveryPoints(
+            config,
+            self.topics,
+            self.scheduler,
+            self.workers,
+            self.snapshots.large_logs,
+            self.runtime.give_up_failed,
+        )
         self.log_cleaner.on_cleaned.append(self._on_cleaned)
         try:
             left = self._load_groups()
@@ -158,11 +169,11 @@ class BrokerCore:
         except BaseException:
             self.directory.close(sync=False)
             raise
-        self.opener = self.topics.opener = LogOpener(self)
+        self.opener = self.topics.opener = LogOpener(self.topics, self.scheduler, self.workers)
         self.recovery_points.start(self.clock.now())
         self.expiry = Expiry(self)
         self.expiry.start()
-        self.metrics = Metrics(self)
+        self.metrics = Metrics(self.runtime, self.scheduler)
         self.metrics.start()
         self.loader.load(left)
         self.transactions.carry_on()
@@ -304,9 +315,15 @@ class BrokerCore:
         shard = hosted.shard
         return {(topic, partition): entry for topic, partition, entry in shard.offsets.items(group_id)}
 
+    def compact(self, topic: str | None, *, include_active: bool) -> Future[CompactedLogs]:
+        """Begin to compact the logs of a topic, or all that have the policy: see `force_compaction`."""
+        return force_compaction(
+            self.log_cleaner, topic, lambda: self.loader.is_loading, include_active=include_active
+        )
+
     def close(self) -> None:
         """Write what is decided, close all files and give the data directory free; nothing is due any more."""
-        self.sync, self.background = sync_inline, run_inline
+        self.workers.sync, self.workers.background = sync_inline, run_inline
         self.loader.abandon()
         self.log_cleaner.stop()
         self.recovery_points.stop()
@@ -535,7 +552,7 @@ class BrokerCore:
         connection.unanswered.append(context)
         connection.pipelined_key = api.key if api.pipelined else None
         connection.decided_bytes += size
-        connection.last_used_ms = self.last_request_ms = now.mono_ms
+        connection.last_used_ms = self.scheduler.last_request_ms = now.mono_ms
         try:
             if api.route is _GROUP:
                 self.decide_in_shard(api, request, context, now)

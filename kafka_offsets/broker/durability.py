@@ -23,29 +23,6 @@ if TYPE_CHECKING:
 logger = new_logger(__name__)
 
 
-Sync = Callable[[list[Log], Callable[[dict[Log, StorageError]], None]], None]
-"""(logs, done): make the logs durable, then call `done` with those that failed."""
-
-
-def sync_inline(logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
-    """Sync in the calling thread: for tests, and where there is no loop to keep free."""
-    done(sync_all(logs))
-
-
-def sync_all(logs: Iterable[Log]) -> dict[Log, StorageError]:
-    """Sync every log; return those that failed. An fsync that failed is never tried again."""
-    failed = {}
-    for log in logs:
-        if log.closed:  # its topic was deleted meanwhile
-            continue
-        try:
-            log.sync()
-        except StorageError as error:
-            if not log.closed:
-                failed[log] = error
-    return failed
-
-
 class Durability:
     """The syncs of one broker.
 
@@ -98,7 +75,7 @@ class Durability:
         replies, self._durable_replies = self._durable_replies, []
         calls, self._durable_calls = self._durable_calls, []
         self._syncing = True
-        self._core.sync(list(unsynced), lambda failed: self._synced(ends, replies, calls, failed))
+        self._core.workers.sync(list(unsynced), lambda failed: self._synced(ends, replies, calls, failed))
 
     def _synced(
         self,

@@ -47,12 +47,14 @@ RealTimeFallback = Callable[[int, Deadline, bool], None]
 class Scheduler:
     """The deadlines of one broker, by monotonic time; those of equal time in the order in which they were added.
 
+    last_request_ms     when the last request came: work in steps makes longer pauses while they come
     real_time_fallback  set while the clock is moved by hand, as is
     scaled_interval     (ms): how long an interval is then
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.last_request_ms = 0
         self.real_time_fallback: RealTimeFallback | None = None
         self.scaled_interval: Callable[[int], int] | None = None
         self._heap: list[tuple[int, int, Deadline]] = []

@@ -7,7 +7,7 @@ from typing import Any
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.durability import Sync, sync_inline
+from kafka_offsets.broker.workers import Sync, sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages

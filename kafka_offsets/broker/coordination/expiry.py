@@ -101,7 +101,7 @@ class _Task:
     def _pause(self) -> None:
         now_ms = self._core.clock.now().mono_ms
         pause_ms = 1
-        if self._core.last_request_ms >= now_ms - _IDLE_MS:
+        if self._core.scheduler.last_request_ms >= now_ms - _IDLE_MS:
             took_ms = max(now_ms - self._began_ms, 1)
             pause_ms = min(took_ms * _PAUSE_SHARE, _LONGEST_PAUSE_MS)
         self._deadline = self._core.scheduler.pause(pause_ms, self._run)

@@ -84,7 +84,7 @@ class ShardLoader:
             if not self._left and not self._abandoned:
                 self._core.on_loaded()
 
-        self._core.background(work, done)
+        self._core.workers.background(work, done)
 
     def _end(
         self, hosted: HostedShard, results: list[Result], problem: Exception | None, took_ms: int

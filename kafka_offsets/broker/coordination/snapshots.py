@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_offsets.broker.workers import Work
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.snapshot import (
     Snapshot,
@@ -55,21 +56,6 @@ _STOP_MS = 500
 """A clean stop begins no snapshot, and goes on with none, after this time."""
 
 logger = new_logger(__name__)
-
-Work = Callable[[], None]
-Done = Callable[[StorageError | None], None]
-Background = Callable[[Work, Done], None]
-"""(work, done): carry out `work`, which raises nothing but StorageError, then call `done` with that or None."""
-
-
-def run_inline(work: Work, done: Done) -> None:
-    """Work in the calling thread: for tests, and where there is no loop to keep free."""
-    try:
-        work()
-    except StorageError as error:
-        done(error)
-    else:
-        done(None)
 
 
 class _Covered(NamedTuple):
@@ -370,7 +356,7 @@ class _Job:
             elif self._may_go_on():
                 self._finish(end_offset)
 
-        self._core.sync([self.hosted.log], synced)
+        self._core.workers.sync([self.hosted.log], synced)
 
     def _finish(self, end_offset: int) -> None:
         try:
@@ -415,7 +401,7 @@ class _Job:
             else:
                 then()
 
-        self._core.background(work, done)
+        self._core.workers.background(work, done)
 
     def _end(self, problem: str | None) -> None:
         self._abandoned = True

@@ -18,16 +18,14 @@ from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config, Listener
 from kafka_offsets.broker.connection import Connection
-from kafka_offsets.broker.coordination.snapshots import Done, Work
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import Writer
 from kafka_offsets.broker.network.switch_interval import switch_interval
 from kafka_offsets.broker.network.virtual_time import TimeDriver
 from kafka_offsets.broker.partition.compacted import Compacted
-from kafka_offsets.broker.partition.forced_compaction import force_compaction
+from kafka_offsets.broker.workers import Done, Work, sync_all
 from kafka_offsets.client import commits
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
@@ -525,9 +523,7 @@ class Broker:
         `min.compaction.lag.ms` protects stays. ValueError when the topic is not there, or is not to be compacted.
         RuntimeError when the broker is not running, is stopped meanwhile, or runs in the calling thread.
         """
-        return self._wait_for(
-            lambda server: force_compaction(server.core, topic, include_active=include_active)
-        )
+        return self._wait_for(lambda server: server.core.compact(topic, include_active=include_active))
 
     def start(self) -> None:
         """Start in a thread of its own; return once clients can connect."""

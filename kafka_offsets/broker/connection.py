@@ -1,4 +1,4 @@
-"""What the broker knows of one client's connection. The socket is server.py's, the requests are core.py's."""
+"""What the broker knows of one client's connection. The socket is server.py's, the requests are requests.py's."""
 
 from collections import deque
 from typing import Any, NamedTuple

@@ -319,7 +319,7 @@ def test_whatever_fails_between_two_logs_ends_the_wait(
 
 def test_partitions_that_nobody_has_used_get_no_folder(tmp_path: Path) -> None:
     core = make_core(DiskFiles(tmp_path), clock=ManualClock(), offsets_topic_num_partitions=50)
-    core.create_offsets_topic(core.clock.now())
+    core.shards.create_topic(core.clock.now())
     before = sorted(tmp_path.iterdir())
     future = core.compact(None, include_active=True)
     advance(core, 500, 5)

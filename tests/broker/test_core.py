@@ -239,7 +239,7 @@ def test_a_request_whose_api_is_withheld_while_it_waits_is_answered_all_the_same
     client = CoreClient(core)
     client.send((commit_request(core, "g", {("t", 0): 1}), 8))
     client.turn()
-    core.apis = Apis(row for row in core.apis if row.name != "OffsetCommit")
+    core.context.apis = Apis(row for row in core.context.apis if row.name != "OffsetCommit")
     while disk.waiting:
         disk.finish(core, fails=True)
     (answer,) = client.take()
@@ -485,7 +485,7 @@ def test_a_peer_that_asks_for_much_and_reads_nothing_is_not_answered_without_end
     client.turn()
     assert client.connection.output == []
     client.connection.is_blocked = False
-    core.unblock(client.connection)
+    core.answers.unblock(client.connection)
     while len(answers) < 100:
         client.turn()
         answers += client.take()

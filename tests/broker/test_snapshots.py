@@ -71,7 +71,7 @@ def let_time_pass(core: BrokerCore, ms: int) -> None:
 
 
 def contents(core: BrokerCore) -> dict[str, Any]:
-    if not core.offsets_topic_exists:
+    if not core.shards.topic_exists:
         return {}
     shard = core.runtime.shard_of("g", core.clock.now()).shard
     return {

@@ -26,7 +26,7 @@ def _force(core: BrokerCore, under_way: Future[Answer] | None = None) -> None:
             sys.stderr.write(f"{FAILED}: {error}\n")
             sys.stderr.flush()
         under_way = None
-    if under_way is None and core.offsets_topic_exists:
+    if under_way is None and core.shards.topic_exists:
         under_way = core.compact(OFFSETS_TOPIC, include_active=True)
 
     def again(now: Now) -> None:

@@ -17,7 +17,7 @@ from kafka_offsets.protocol.echo import compile_echo
 class Route(Enum):
     """Where a request is decided.
 
-    BROKER  handle(core, request, context, now) -> response, or None when the answer comes later
+    BROKER  handle(broker, request, context, now) -> response, or None when the answer comes later
     GROUP   handle(shard, request, context, now) -> Result, on the shard that `request.group_id` hashes to
     """
 

@@ -88,7 +88,7 @@ class Peer(asyncio.Protocol):
         try:
             core.receive(self.connection, data)
         except ProtocolError as error:
-            core.refuse(self.connection, error)
+            core.answers.refuse(self.connection, error)
         self._server.request_turn()
         if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
             self.flush()
@@ -112,10 +112,12 @@ class Peer(asyncio.Protocol):
         if self.connection is None:
             return
         is_holding = self._writer.is_holding
-        self._server.core.responses.hold(self.connection, self._writer.unsent_bytes if is_holding else 0)
+        self._server.core.answers.responses.hold(
+            self.connection, self._writer.unsent_bytes if is_holding else 0
+        )
         if not is_holding:
             self.connection.is_blocked = False
-            self._server.core.unblock(self.connection)
+            self._server.core.answers.unblock(self.connection)
             self._server.request_turn()
             self.resume()
 
@@ -146,7 +148,7 @@ class Peer(asyncio.Protocol):
         if self.connection.output:
             self._writer.write(self._server.core.drain_pieces(self.connection))
             if self.connection.is_blocked:
-                self._server.core.responses.hold(self.connection, self._writer.unsent_bytes)
+                self._server.core.answers.responses.hold(self.connection, self._writer.unsent_bytes)
         if not self.connection.closing:
             self.resume()
         elif self._aborting is None:
@@ -212,9 +214,9 @@ class Server:
         own_port = await self.listen(0, host, port)
         advertised = self._config.advertised_listener()
         if advertised is None:
-            self.core.host, self.core.port = host, own_port
+            self.core.context.host, self.core.context.port = host, own_port
         else:
-            self.core.host, self.core.port = advertised
+            self.core.context.host, self.core.context.port = advertised
         self._schedule_timer()
 
     async def listen(self, index: int, host: str, port: int) -> int:
@@ -352,7 +354,7 @@ class Server:
     def _end_turn(self) -> None:
         self._turn = None
         self.core.end_turn()
-        for connection in self.core.take_output():
+        for connection in self.core.answers.take_output():
             connection.owner.flush()
         if self.core.has_work:
             self.request_turn()
@@ -461,8 +463,8 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """The address to give to clients, `host:port`. RuntimeError when the broker is not running."""
-        core = self._running().core
-        return f"[{core.host}]:{core.port}" if ":" in core.host else f"{core.host}:{core.port}"
+        broker = self._running().core.context
+        return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic, with Kafka's keys for topics in `configs`.

@@ -19,13 +19,13 @@ GROUP = 32
 
 ROWS: dict[str, str] = {
     "shown_for_the_cluster": "shows a cluster-wide `min.insync.replicas`",
-    "without_other_groups": "any number of groups have a configuration, also of share and streams groups",
+    "without_other_groups": "any number of groups can have a configuration, also share and streams groups",
     "without_begun_batch": "fills a limit up with the beginning of a batch",
     "may_be_forgotten": "a member id that an empty consumer group does not know makes the coordinator forget the group",
-    "may_be_half_made": "offsets that are all refused for their metadata make the group",
-    "is_replaced_join": "a join of a member whose earlier join still waits leaves that one without an answer",
-    "is_replaced_sync": "a sync of a member whose earlier sync still waits leaves that one without an answer",
-    "is_sync_of_removed": "the waiting request of a member that is removed is never answered",
+    "may_be_half_made": "a request whose offsets are all refused for their metadata creates the group",
+    "is_replaced_join": "if a member joins again while its earlier join waits, the earlier one never gets a response",
+    "is_replaced_sync": "if a member syncs again while its earlier sync waits, the earlier one never gets a response",
+    "is_sync_of_removed": "if a member is removed while its request waits, the request never gets a response",
 }
 """By function: what docs/differences.md says."""
 

@@ -79,7 +79,7 @@ def late() -> LateBackground:
 
 def started(root: Path, late: LateBackground, **config: Any) -> CoreClient:
     core = make_core(DiskFiles(root), clock=ManualClock(), **config)
-    core.workers.background = late
+    core.background = late
     return CoreClient(core)
 
 

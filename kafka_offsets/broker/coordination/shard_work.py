@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
-    from kafka_offsets.broker.scheduler import Scheduler
+    from kafka_offsets.broker.core import BrokerCore
 
 _PAUSE_MS = 5
 """As long as a step takes: the work of groups has half of the time at most."""
 
 
-def continue_work(hosted: HostedShard, scheduler: Scheduler, touch: Callable[[HostedShard], None]) -> None:
+def continue_work(core: BrokerCore, hosted: HostedShard) -> None:
     """Have the next step of a shard's work taken after a pause, unless that is arranged already."""
     if hosted.next_step is not None:
         return
@@ -24,6 +23,6 @@ def continue_work(hosted: HostedShard, scheduler: Scheduler, touch: Callable[[Ho
         hosted.next_step = None
         for result in hosted.shard.work(now):
             hosted.decide(result)
-        touch(hosted)
+        core.touch(hosted)
 
-    hosted.next_step = scheduler.pause(_PAUSE_MS, step)
+    hosted.next_step = core.pause(_PAUSE_MS, step)

@@ -62,8 +62,12 @@ def test_a_pipe_that_is_not_read_holds_up_nobody_and_what_is_dropped_is_counted(
     lines = pipe.close()
     found = re.fullmatch(r"(\d+) lines of the log were dropped: standard error was not read", lines[-1])
     assert found is not None
-    assert int(found[1]) > 0
-    assert lines[:-1] == [f"{number} {text}" for number in range(count - int(found[1]))]
+    dropped = int(found[1])
+    assert dropped > 0
+    # Which lines are dropped depends on when the thread fills the pipe; the others come whole and in order.
+    written = [int(line.removesuffix(f" {text}")) for line in lines[:-1]]
+    assert written == sorted(set(written))
+    assert len(written) + dropped == count
 
 
 def test_lines_about_one_client_are_limited_and_counted(pipe: Pipe) -> None:

@@ -1,13 +1,14 @@
 """Frames and headers."""
 
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol import messages
+from kafka_offsets.protocol import connection, messages
 from kafka_offsets.protocol.connection import (
     FrameReader,
     encode_response,
@@ -37,6 +38,84 @@ def test_frames_come_out_as_they_went_in_however_the_stream_was_cut(
             seen.append(next_frame)
     assert seen == payloads
     assert reader.buffered_bytes == 0
+
+
+@given(
+    st.lists(st.binary(min_size=2, max_size=40), max_size=8),
+    st.lists(st.integers(1, 30), min_size=1, max_size=50),
+    st.integers(1, 8),
+)
+def test_large_frames_come_out_as_they_went_in_however_the_stream_was_cut(
+    payloads: list[bytes], cuts: list[int], share: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "_LARGE_FRAME_BYTES", 10)
+        patch.setattr(connection, "_LARGE_FRAME_SHARE", share)
+        stream = b"".join(frame(payload) for payload in payloads)
+        reader = FrameReader(1000)
+        seen = []
+        position = turn = taken = 0
+        while position < len(stream):
+            size = cuts[turn % len(cuts)]
+            reader.feed(stream[position : position + size])
+            position = min(position + size, len(stream))
+            turn += 1
+            while (next_frame := reader.next_frame()) is not None:
+                seen.append(next_frame)
+                taken += 4 + len(next_frame)
+            assert reader.buffered_bytes == position - taken
+    assert seen == payloads
+
+
+def test_a_large_frame_is_put_together_as_its_bytes_come() -> None:
+    # A JoinGroup of 90 MB took 50 ms to be joined once its last byte had come; nobody else was served meanwhile.
+    reader = FrameReader(100 << 20)
+    data = frame(struct.pack(">hhih", 11, 2, 1, -1) + bytes(20 << 20))
+    cut = len(data) // 8 + 4
+    tracemalloc.start()
+    try:
+        reader.feed(data[:cut])
+        assert reader.next_frame() is None
+        reader.feed(data[cut:-1])
+        assert (reader.next_frame(), reader.buffered_bytes) == (None, len(data) - 1)
+        following = frame(b"following")
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        reader.feed(data[-1:] + following[:5])
+        assert reader.next_frame(9) is None
+        taken = reader.next_frame(11)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken == data[4:]
+    assert peak - before < 100_000  # no copy of it was made
+    assert (reader.next_frame(), reader.buffered_bytes) == (None, 5)
+    reader.feed(following[5:])
+    assert reader.next_frame() == b"following"
+
+
+def test_no_memory_is_taken_for_a_large_frame_of_which_little_has_come() -> None:
+    reader = FrameReader(100 << 20)
+    tracemalloc.start()
+    try:
+        reader.feed(struct.pack(">i", 100 << 20))
+        for _ in range(12):
+            assert reader.next_frame() is None
+            reader.feed(bytes(1 << 20))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 << 20
+
+
+def test_a_large_frame_that_is_not_complete_is_forgotten_with_its_connection() -> None:
+    reader = FrameReader(100 << 20)
+    reader.feed(struct.pack(">i", 20 << 20) + bytes(4 << 20))
+    assert reader.next_frame() is None
+    reader.clear()
+    assert reader.buffered_bytes == 0
+    reader.feed(frame(b"other"))
+    assert reader.next_frame() == b"other"
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])

@@ -58,7 +58,7 @@ def main() -> None:
                 for connection, piece in zip(connections, pieces, strict=True):
                     core.receive(connection, piece)
                 core.end_turn()
-                answers = sum(len(core.drain(connection)) for connection in core.take_output())
+                answers = sum(len(core.drain(connection)) for connection in core.answers.take_output())
                 assert answers, "nothing was answered"
 
         turns(50)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import Broker
-from kafka_offsets.broker.api.table import SERVED, Api
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from tests.conftest import REPOSITORY, GeneratedPart

@@ -1,9 +1,9 @@
-"""What the broker knows of one client's connection. The socket is server.py's, the requests are core.py's."""
+"""What the broker knows of one client's connection. The socket is server.py's, the requests are requests.py's."""
 
 from collections import deque
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.api.table import Api, Codecs
+from kafka_offsets.broker.api.row import Api, Codecs
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from kafka_offsets.broker.answers import Answers
+from kafka_offsets.broker.growth import Growth
+from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -16,45 +19,34 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.config.keys import Config
     from kafka_offsets.broker.coordination.runtime import HostedShard
-    from kafka_offsets.broker.core import BrokerCore
-    from kafka_offsets.broker.scheduler import Deadline
+    from kafka_offsets.broker.scheduler import Deadline, Scheduler
 
 logger = new_logger(__name__)
-
-
-Sync = Callable[[list[Log], Callable[[dict[Log, StorageError]], None]], None]
-"""(logs, done): make the logs durable, then call `done` with those that failed."""
-
-
-def sync_inline(logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
-    """Sync in the calling thread: for tests, and where there is no loop to keep free."""
-    done(sync_all(logs))
-
-
-def sync_all(logs: Iterable[Log]) -> dict[Log, StorageError]:
-    """Sync every log; return those that failed. An fsync that failed is never tried again."""
-    failed = {}
-    for log in logs:
-        if log.closed:  # its topic was deleted meanwhile
-            continue
-        try:
-            log.sync()
-        except StorageError as error:
-            if not log.closed:
-                failed[log] = error
-    return failed
 
 
 class Durability:
     """The syncs of one broker.
 
-    unsynced  logs that have grown since their last sync, with the shard that each belongs to, if any; the core fills it
+    sync_ended  called with the logs that have grown when no policy syncs them
     """
 
-    def __init__(self, core: BrokerCore, unsynced: dict[Log, HostedShard | None]) -> None:
-        self._core = core
-        self._unsynced = unsynced
+    def __init__(
+        self,
+        config: Config,
+        scheduler: Scheduler,
+        workers: Workers,
+        answers: Answers,
+        growth: Growth,
+        sync_ended: Callable[[Iterable[Log]], None],
+    ) -> None:
+        self._config = config
+        self._scheduler = scheduler
+        self._workers = workers
+        self._answers = answers
+        self._unsynced = growth.unsynced
+        self._sync_ended = sync_ended
         self._syncing = False
         self._sync_deadline: Deadline | None = None
         self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
@@ -65,25 +57,31 @@ class Durability:
         """Whether somebody waits for a sync that has not begun."""
         return bool(self._durable_replies or self._durable_calls) and not self._syncing
 
-    def await_reply(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
-        """Answer a request when the next sync has made `logs` durable."""
-        self._durable_replies.append((context, response, tuple(logs)))
+    def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+        """Answer once `logs` are as durable as the `fsync` policy says."""
+        if self._config.fsync == "commit":
+            self._durable_replies.append((context, response, tuple(logs)))
+        else:
+            self._answers.reply(context, response)
 
-    def await_call(self, callback: Callable[[ErrorCode], None], logs: Iterable[Log]) -> None:
-        """Call back when the next sync has made `logs` durable, or with an error."""
-        self._durable_calls.append((callback, tuple(logs)))
+    def when_durable(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
+        """Call back once what `logs` have now is as durable as the `fsync` policy says, or with an error."""
+        if self._config.fsync == "commit":
+            self._durable_calls.append((callback, tuple(logs)))
+        else:
+            callback(ErrorCode.NONE)
 
     def start_sync(self) -> None:
         """Sync everything that was appended so far, unless a sync is under way: then it is the next one's."""
         if self._syncing or not (self._unsynced or self._durable_replies or self._durable_calls):
             return
-        if self._core.config.fsync == "commit":
+        if self._config.fsync == "commit":
             self._sync_now()
-        elif self._core.config.fsync == "interval" and self._sync_deadline is None:
-            due = self._core.clock.now().mono_ms + self._core.config.fsync_interval_ms
-            self._sync_deadline = self._core.at(due, self._sync_interval)
-        elif self._core.config.fsync == "never":
-            self._core.recovery_points.sync_ended(self._unsynced)
+        elif self._config.fsync == "interval" and self._sync_deadline is None:
+            due = self._scheduler.clock.now().mono_ms + self._config.fsync_interval_ms
+            self._sync_deadline = self._scheduler.at(due, self._sync_interval)
+        elif self._config.fsync == "never":
+            self._sync_ended(self._unsynced)
             self._unsynced.clear()
 
     def _sync_interval(self, now: Now) -> None:
@@ -98,7 +96,7 @@ class Durability:
         replies, self._durable_replies = self._durable_replies, []
         calls, self._durable_calls = self._durable_calls, []
         self._syncing = True
-        self._core.sync(list(unsynced), lambda failed: self._synced(ends, replies, calls, failed))
+        self._workers.sync(list(unsynced), lambda failed: self._synced(ends, replies, calls, failed))
 
     def _synced(
         self,
@@ -119,9 +117,9 @@ class Durability:
                 hosted.take_effect()
         for context, response, logs in replies:
             if any(log in failed or log.failure is not None for log in logs):
-                self._core.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
+                self._answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
             else:
-                self._core.reply(context, response)
+                self._answers.reply(context, response)
         for call, logs in calls:
             lost = any(log in failed or log.failure is not None for log in logs)
             call(ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NONE)

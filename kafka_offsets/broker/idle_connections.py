@@ -8,8 +8,9 @@ from kafka_offsets.clock import Now
 from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
-    from kafka_offsets.broker.scheduler import Deadline
+    from kafka_offsets.broker.answers import Answers
+    from kafka_offsets.broker.connection import Connection
+    from kafka_offsets.broker.scheduler import Deadline, Scheduler
 
 _CHECK_MS = 1000
 """Idle connections are looked for at most this often."""
@@ -20,24 +21,27 @@ logger = new_logger(__name__)
 class IdleConnections:
     """Closes the idle connections of one broker."""
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
+    def __init__(
+        self, limit_ms: int, scheduler: Scheduler, answers: Answers, connections: set[Connection]
+    ) -> None:
+        self._limit_ms = limit_ms
+        self._scheduler = scheduler
+        self._answers = answers
+        self._connections = connections
         self._deadline: Deadline | None = None
 
     def watch(self, now: Now) -> None:
         """Set the deadline at which the first connection may be idle for too long."""
-        core = self._core
-        limit = core.config.connections_max_idle_ms
-        if limit < 0 or self._deadline is not None or not core.connections:
+        if self._limit_ms < 0 or self._deadline is not None or not self._connections:
             return
-        earliest = min(connection.last_used_ms for connection in core.connections) + limit
-        self._deadline = core.at(max(earliest, now.mono_ms + _CHECK_MS), self._close)
+        earliest = min(connection.last_used_ms for connection in self._connections) + self._limit_ms
+        self._deadline = self._scheduler.at(max(earliest, now.mono_ms + _CHECK_MS), self._close)
 
     def _close(self, now: Now) -> None:
         self._deadline = None
-        oldest = now.mono_ms - self._core.config.connections_max_idle_ms
-        for connection in self._core.connections:
+        oldest = now.mono_ms - self._limit_ms
+        for connection in self._connections:
             if connection.last_used_ms <= oldest and not connection.unanswered and not connection.closing:
                 logger.info("%s: connection closed, idle for too long", connection.peer)
-                self._core.close_connection(connection)
+                self._answers.close_connection(connection)
         self.watch(now)

@@ -14,7 +14,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 _PAUSE_MS = 1
 
@@ -26,7 +26,7 @@ logger = new_logger(__name__)
 
 
 def run_incrementally(
-    core: BrokerCore, context: RequestContext, steps: Steps[Response], *, goes_on: bool = False
+    broker: Context, context: RequestContext, steps: Steps[Response], *, goes_on: bool = False
 ) -> Response | None:
     """Take the first step now and the others by and by; return the response if that was all of them.
 
@@ -38,25 +38,25 @@ def run_incrementally(
     except StopIteration as ended:
         response: Response | None = ended.value
         return response
-    core.pause(_PAUSE_MS, lambda now: _go_on(core, context, steps, goes_on))
+    broker.scheduler.pause(_PAUSE_MS, lambda now: _go_on(broker, context, steps, goes_on))
     return None
 
 
-def _go_on(core: BrokerCore, context: RequestContext, steps: Steps[Response], goes_on: bool) -> None:
+def _go_on(broker: Context, context: RequestContext, steps: Steps[Response], goes_on: bool) -> None:
     if context.connection.closing and not goes_on:
         steps.close()
         return
     try:
-        response = run_incrementally(core, context, steps, goes_on=goes_on)
+        response = run_incrementally(broker, context, steps, goes_on=goes_on)
     except StorageError as error:
         logger.error("a request of API %d: %s", context.api_key, error)
-        core.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
+        broker.answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
     except Exception:  # as in the turn of the request itself: it is answered, and all others live
         logger.exception("a request of API %d failed", context.api_key)
-        core.fail(context, ErrorCode.UNKNOWN_SERVER_ERROR)
+        broker.answers.fail(context, ErrorCode.UNKNOWN_SERVER_ERROR)
     else:
         if response is not None:
-            core.reply(context, response)
+            broker.answers.reply(context, response)
 
 
 class Budget:

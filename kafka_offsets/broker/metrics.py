@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_offsets.clock import Now
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+    from kafka_offsets.broker.scheduler import Scheduler
     from kafka_offsets.coordinator.shard import Shard
 
 _WINDOW_MS = 30_000
@@ -114,30 +115,31 @@ class _Sample(NamedTuple):
 class Metrics:
     """The numbers of one broker."""
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
+    def __init__(self, runtime: CoordinatorRuntime, scheduler: Scheduler) -> None:
+        self._runtime = runtime
+        self._scheduler = scheduler
         self._samples: deque[_Sample] = deque(maxlen=_WINDOWS)
         self._last_count: Counter[tuple[str, str]] = Counter()
 
     def start(self) -> None:
         """Take samples from now on."""
-        now = self._core.clock.now()
+        now = self._scheduler.clock.now()
         self._sample(now)
         self._count_many(now)
 
     def read(self) -> dict[str, float]:
         """Return every number of TABLE by its key. Costs at most a few milliseconds."""
-        hosted_shards = list(self._core.runtime.all_shards())
+        hosted_shards = list(self._runtime.all_shards())
         read: dict[str, float] = {}
         counts = self._counts()
         for name, count, rate in zip(_METERS, counts, self._rates(counts), strict=True):
             read[f"{name}-count"], read[f"{name}-rate"] = count, rate
         failed = sum(hosted.failed for hosted in hosted_shards)
         loading = sum(hosted.is_loading for hosted in hosted_shards)
-        read["num-partitions{state=active}"] = self._core.runtime.partition_count - failed - loading
+        read["num-partitions{state=active}"] = self._runtime.partition_count - failed - loading
         read["num-partitions{state=loading}"] = loading
         read["num-partitions{state=failed}"] = failed
-        times = list(self._core.runtime.load_times_ms)
+        times = list(self._runtime.load_times_ms)
         read["partition-load-time-avg"] = sum(times) / len(times) if times else math.nan
         read["partition-load-time-max"] = max(times, default=math.nan)
         read["NumOffsets"] = sum(len(shard.offsets) for shard in self._shards())
@@ -155,7 +157,7 @@ class Metrics:
     # -- meters
 
     def _counts(self) -> tuple[int, ...]:
-        meters = self._core.runtime.meters
+        meters = self._runtime.meters
         return (
             meters.offset_commits,
             meters.offset_expirations,
@@ -166,12 +168,12 @@ class Metrics:
 
     def _sample(self, now: Now) -> None:
         self._samples.append(_Sample(now.mono_ms, self._counts()))
-        self._core.after_interval(_WINDOW_MS, self._sample)
+        self._scheduler.after_interval(_WINDOW_MS, self._sample)
 
     def _rates(self, counts: tuple[int, ...]) -> list[float]:
         """Say how much a second they grew since the oldest sample; as Kafka, over at least one whole window."""
         oldest = self._samples[0]
-        elapsed_ms = self._core.clock.now().mono_ms - oldest.mono_ms
+        elapsed_ms = self._scheduler.clock.now().mono_ms - oldest.mono_ms
         if elapsed_ms < _WINDOW_MS:
             elapsed_ms += _WINDOW_MS
         return [
@@ -182,7 +184,7 @@ class Metrics:
 
     def _shards(self) -> list[Shard]:
         """Return the shards that may be looked at: while one is loaded, another thread has it."""
-        return [hosted.shard for hosted in self._core.runtime.all_shards() if not hosted.is_loading]
+        return [hosted.shard for hosted in self._runtime.all_shards() if not hosted.is_loading]
 
     def _groups(self) -> Counter[tuple[str, str]]:
         shards = self._shards()
@@ -200,9 +202,9 @@ class Metrics:
         def step(now: Now) -> None:
             if next(steps, None) is None:
                 self._last_count = found
-                self._core.after_interval(_COUNT_MS, self._count_many)
+                self._scheduler.after_interval(_COUNT_MS, self._count_many)
             else:
-                self._core.at(now.mono_ms + _STEP_MS, step)
+                self._scheduler.at(now.mono_ms + _STEP_MS, step)
 
         step(now)
 

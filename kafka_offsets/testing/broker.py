@@ -384,12 +384,12 @@ class Server(embedded.Server):
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
         """Have a request of the test's own decided. Faults strike clients: whoever puts one in can still seed."""
-        core, by_faults = self.core, self.core.apis
-        core.apis = self.served()
+        core, by_faults = self.core, self.core.context.apis
+        core.context.apis = self.served()
         try:
             return super().exchange(request, version)
         finally:
-            core.apis = by_faults
+            core.context.apis = by_faults
 
     def watch(self, event: Event) -> "Future[Any]":
         """Return a future of what an event gives."""
@@ -466,7 +466,7 @@ class Server(embedded.Server):
                 old.disconnect(peer.connection)
             peer.abort()
         core = self.new_core(files.copy())
-        core.host, core.port = old.host, old.port
+        core.context.host, core.context.port = old.context.host, old.context.port
         self.core = core
         with _expecting_refusals():
             old.close()

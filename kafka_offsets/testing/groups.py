@@ -59,7 +59,7 @@ def group_ids(core: BrokerCore) -> list[str]:
 
 def group_view(core: BrokerCore, group_id: str) -> GroupView | None:
     """Return what is known of a group; None when there is none, or when its shard is being loaded."""
-    if not core.offsets_topic_exists:
+    if not core.shards.topic_exists:
         return None
     hosted = core.runtime.shard_of(group_id, core.clock.now())
     group = None if hosted.is_loading else hosted.shard.groups.get(group_id)

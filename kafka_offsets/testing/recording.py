@@ -15,7 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex, overload
 
-from kafka_offsets.broker.api.table import API_VERSIONS, SERVED
+from kafka_offsets.broker.api.row import API_VERSIONS
+from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.client.frames import decode_response
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages

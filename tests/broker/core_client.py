@@ -7,7 +7,7 @@ from typing import Any
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.durability import Sync, sync_inline
+from kafka_offsets.broker.workers import Sync, sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
@@ -56,7 +56,7 @@ class CoreClient:
         try:
             self.core.receive(self.connection, data)
         except ProtocolError as error:
-            self.core.refuse(self.connection, error)
+            self.core.answers.refuse(self.connection, error)
 
     def turn(self) -> None:
         """End a turn of the loop, then carry out what is due."""

@@ -3,13 +3,20 @@
 import itertools
 from typing import Any
 
+from kafka_offsets.broker.answers import Answers
 from kafka_offsets.broker.api import fetch, log_offsets, produce, transactions
 from kafka_offsets.broker.api.fetch_sessions import FetchSessions
 from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.coordination.transactions import TransactionCoordinator
-from kafka_offsets.broker.partition.partitions import Partition, Topics
+from kafka_offsets.broker.durability import Durability
+from kafka_offsets.broker.growth import Growth
+from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.response_budget import ResponseBudget
+from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol import messages
@@ -31,54 +38,19 @@ HANDLERS = {
 }
 
 
-class Deadline:
-    """A callback that waits for its time."""
+class KeptAnswers(Answers):
+    """Keeps the answers, as their clients read them, and what is to be closed. Nothing is released."""
 
-    def __init__(self, due_ms: int, callback: Any) -> None:
-        self.due_ms = due_ms
-        self.callback = callback
-
-    def cancel(self) -> None:
-        """Forget the callback."""
-        self.callback = None
-
-
-class PartitionCore:
-    """What handlers see of a BrokerCore. `turn` ends a turn; `answers` holds (context, response) in order."""
-
-    def __init__(self, files: Files | None = None, **config: Any) -> None:
-        self.config = Config.load({name.replace("_", "."): value for name, value in config.items()})
-        self.clock = ManualClock()
-        self.files = files if files is not None else MemoryFiles()
-        self.directory = DataDirectory(self.files)
-        self.topics = Topics(self.directory, self.config)
-        self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
-        self.responses = ResponseBudget(self.config.queued_max_response_bytes)
-        self.answers: list[tuple[RequestContext, Any]] = []
+    def __init__(self, responses: ResponseBudget) -> None:
+        super().__init__(responses, SERVED.by_key.__getitem__)
+        self.kept: list[tuple[RequestContext, Any]] = []
         self.closed: list[Any] = []
         self.silent = 0
-        self._deadlines: list[Deadline] = []
-        self._appended: dict[Partition, None] = {}
-        self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
-        self._numbers = itertools.count()
-
-    def at(self, due_ms: int, callback: Any) -> Deadline:
-        """Call back at a monotonic time."""
-        self._deadlines.append(Deadline(due_ms, callback))
-        return self._deadlines[-1]
-
-    def client_timeout(self, ms: int, callback: Any) -> Deadline:
-        """Call back after `ms`."""
-        return self.at(self.clock.now().mono_ms + ms, callback)
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Keep an answer, after making sure that it can be encoded."""
         messages.encode(response, context.api_version)
-        self.answers.append((context, response))
-
-    def reply_when_durable(self, context: RequestContext, response: Any, logs: Any) -> None:
-        """Answer at once: nothing is synced here."""
-        self.reply(context, response)
+        self.kept.append((context, response))
 
     def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
         """Keep an answer as its client reads it, or count a request without one."""
@@ -87,34 +59,81 @@ class PartitionCore:
             return
         frame, tagged = b"".join(answer.pieces), context.codecs.has_tagged_response_header
         response = messages.find("FetchResponse")
-        self.answers.append((context, messages.decode(response, frame, context.api_version, 8 + tagged)[0]))
+        self.kept.append((context, messages.decode(response, frame, context.api_version, 8 + tagged)[0]))
 
     def close_connection(self, connection: Any) -> None:
         """Keep what was to be closed."""
         self.closed.append(connection)
 
-    def on_append(self, partition: Partition) -> None:
-        """Note that a partition has grown."""
-        self._appended[partition] = None
+
+class _AtOnce(Durability):
+    """Nothing is synced."""
+
+    def reply_when_durable(self, context: RequestContext, response: Any, logs: Any) -> None:
+        """Answer at once."""
+        self._answers.reply(context, response)
+
+
+class PartitionCore:
+    """The parts of a broker that partition handlers use. `turn` ends a turn; `answers` holds (context, response)."""
+
+    def __init__(self, files: Files | None = None, clock: ManualClock | None = None, **config: Any) -> None:
+        self.config = Config.load({name.replace("_", "."): value for name, value in config.items()})
+        self.clock = clock if clock is not None else ManualClock()
+        self.scheduler = Scheduler(self.clock)
+        self.files = files if files is not None else MemoryFiles()
+        self.directory = DataDirectory(self.files)
+        self.topics = Topics(self.directory, self.config)
+        self.kept = KeptAnswers(ResponseBudget(self.config.queued_max_response_bytes))
+        self.growth = Growth()
+        self._numbers = itertools.count()
+        no_groups: Any = None
+        durability = _AtOnce(
+            self.config, self.scheduler, Workers(), self.kept, self.growth, lambda logs: None
+        )
+        self.context = Context(
+            config=self.config,
+            clock=self.clock,
+            scheduler=self.scheduler,
+            apis=SERVED,
+            answers=self.kept,
+            directory=self.directory,
+            topics=self.topics,
+            growth=self.growth,
+            durability=durability,
+            group_configs=GroupConfigs(self.directory, self.config),
+            fetch_sessions=FetchSessions(self.config.max_incremental_fetch_session_cache_slots),
+            runtime=no_groups,
+            shards=no_groups,
+            loader=no_groups,
+            transactions=TransactionCoordinator(
+                self.config, self.topics, self.scheduler, self.growth, durability, no_groups
+            ),
+            on_topic_deleted=lambda name: None,
+            node_id=self.directory.node_id,
+            cluster_id=self.directory.cluster_id,
+            broker_ids=(self.directory.node_id,),
+        )
+
+    @property
+    def answers(self) -> list[tuple[RequestContext, Any]]:
+        """The answers, in the order in which they came."""
+        return self.kept.kept
 
     def turn(self) -> None:
         """End a turn of the loop."""
-        appended, self._appended = self._appended, {}
-        fetch.wake(self, appended, self.clock.now())  # type: ignore[arg-type]
+        grown = dict(self.growth.partitions)
+        self.growth.partitions.clear()
+        fetch.wake(self.context, grown, self.clock.now())
 
     def advance(self, ms: int) -> None:
         """Let time pass and carry out what is due."""
-        now = self.clock.advance(ms)
-        for deadline in sorted(self._deadlines, key=lambda deadline: deadline.due_ms):
-            if deadline.callback is not None and deadline.due_ms <= now.mono_ms:
-                callback, deadline.callback = deadline.callback, None
-                callback(now)
-        self._deadlines = [deadline for deadline in self._deadlines if deadline.callback is not None]
+        self.scheduler.run_due(self.clock.advance(ms))
 
     @property
     def waiting_deadlines(self) -> int:
         """How many deadlines have not been cancelled."""
-        return sum(deadline.callback is not None for deadline in self._deadlines)
+        return sum(deadline.callback is not None for _, _, deadline in self.scheduler._heap)
 
     def send(self, request: Any, version: int, connection: object = "connection") -> Any:
         """Hand a request to its handler; return the answer that came at once, or None.
@@ -127,9 +146,9 @@ class PartitionCore:
         context = RequestContext(connection, 0, version, number, "client", "host", decoded, codecs)
         before = len(self.answers)
         handle: Any = HANDLERS[type(request).__name__]
-        response = handle(self, decoded, context, self.now)
+        response = handle(self.context, decoded, context, self.now)
         if response is not None:
-            self.reply(context, response)
+            self.kept.reply(context, response)
         return self.answers[-1][1] if len(self.answers) > before else None
 
     @property
@@ -143,9 +162,7 @@ class PartitionCore:
             self.directory.close()
         else:
             self.directory._lock.release()
-        core = PartitionCore(self.files)
-        core.clock = self.clock
-        return core
+        return PartitionCore(self.files, self.clock)
 
     # -- requests in few words
 

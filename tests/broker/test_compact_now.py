@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, Compacted
-from kafka_offsets.broker.coordination.snapshots import run_inline
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition import log_opener
-from kafka_offsets.broker.partition.forced_compaction import force_compaction
+from kafka_offsets.broker.workers import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
@@ -82,20 +81,20 @@ def test_a_long_log_is_compacted_when_it_has_been_opened(
     before.close()
     made = make_core(DiskFiles(tmp_path), **QUIET)
     late = LateBackground()
-    made.background = late
-    done = force_compaction(made, "keyed", include_active=False)
+    made.workers.background = late
+    done = made.compact("keyed", include_active=False)
     assert late.waiting and not done.done()
     advance(made, 50, 5)
     assert len(late.waiting) == 1 and not done.done()
     late.run(made)
-    made.background = run_inline
+    made.workers.background = run_inline
     assert result_of(made, done).error is None
     made.close()
 
 
 def test_a_topic_that_is_deleted_before_its_turn_is_told(core: BrokerCore) -> None:
     core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
-    future = force_compaction(core, "keyed", include_active=False)
+    future = core.compact("keyed", include_active=False)
     core.topics.delete("keyed")
     advance(core, 2000, 5)
     assert "deleted meanwhile" in (future.result(timeout=0)["keyed", 1].error or "")
@@ -130,9 +129,9 @@ def test_the_active_segment_is_spared_unless_it_is_asked_for(core: BrokerCore) -
     assert partition is not None
     for number in range(9):
         partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
-    assert result_of(core, force_compaction(core, "keyed", include_active=False)).records == 0
+    assert result_of(core, core.compact("keyed", include_active=False)).records == 0
     assert len(partition.log.segments) == 1
-    done = result_of(core, force_compaction(core, "keyed", include_active=True))
+    done = result_of(core, core.compact("keyed", include_active=True))
     assert (done.records, done.records_gone, done.segments, done.segments_left) == (9, 8, 2, 2)
     assert [offset for offset, _, _ in records(partition.log)] == [8]
 
@@ -147,9 +146,9 @@ def test_what_the_least_lag_protects_stays(core: BrokerCore) -> None:
     assert partition is not None
     for number in range(9):
         partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
-    assert result_of(core, force_compaction(core, "keyed", include_active=False)).records_gone == 0
+    assert result_of(core, core.compact("keyed", include_active=False)).records_gone == 0
     advance(core, 61_000, 1000)
-    assert result_of(core, force_compaction(core, "keyed", include_active=False)).records_gone > 0
+    assert result_of(core, core.compact("keyed", include_active=False)).records_gone > 0
 
 
 def test_rounds_of_one_log_are_told_as_one() -> None:
@@ -158,7 +157,7 @@ def test_rounds_of_one_log_are_told_as_one() -> None:
     last = commit_many(CoreClient(core), 20)
     log = offsets_log(core).log
     count, size = sum(1 for _ in records(log)), log.size
-    done = result_of(core, force_compaction(core, None, include_active=True))
+    done = result_of(core, core.compact(None, include_active=True))
     assert done.records == count == 200
     left = list(records(log))
     assert len(left) == len(last) and done.records_gone == count - len(left)
@@ -173,7 +172,7 @@ def test_a_cleaning_that_is_under_way_is_waited_for(core: BrokerCore) -> None:
     assert core.log_cleaner.compact(
         offsets_log(core), core.clock.now(), ended=lambda *told: ended.append(told)
     )
-    future = force_compaction(core, None, include_active=False)
+    future = core.compact(None, include_active=False)
     done = result_of(core, future)
     assert len(ended) == 1 and done.error is None and done.records_gone == 0
 
@@ -182,7 +181,7 @@ def test_a_broker_that_stops_says_so_to_whoever_waits() -> None:
     core = make_core(MemoryFiles(), **QUIET)
     core.create_topic("orders", 10, {})
     commit_many(CoreClient(core), 20)
-    future = force_compaction(core, None, include_active=False)
+    future = core.compact(None, include_active=False)
     advance(core, 2, 1)
     core.close()
     with pytest.raises(RuntimeError, match="stopped before all was compacted"):
@@ -197,10 +196,10 @@ def test_what_the_disk_refuses_is_told_of_that_partition() -> None:
     files.only = lambda called, path: called == "append" and path.endswith(".cleaned")
     files.fail_at, files.stuck = 1, True
     files.calls.clear()
-    done = result_of(core, force_compaction(core, None, include_active=False))
+    done = result_of(core, core.compact(None, include_active=False))
     assert done.error is not None and ".cleaned" in done.error and done.records_gone == 0
     files.fail_at, files.stuck, files.failed = 0, False, False
-    assert result_of(core, force_compaction(core, None, include_active=False)).records_gone > 0
+    assert result_of(core, core.compact(None, include_active=False)).records_gone > 0
     assert CoreClient(core).committed("g") == last
     core.close()
 
@@ -223,8 +222,8 @@ def begun_late(root: Path) -> tuple[BrokerCore, LateBackground, "Future[dict[tup
     """Start on a directory whose logs are opened by another thread, and begin to compact them."""
     core = make_core(DiskFiles(root), clock=ManualClock(), **QUIET)
     late = LateBackground()
-    core.background = late
-    return core, late, force_compaction(core, "keyed", include_active=True)
+    core.workers.background = late
+    return core, late, core.compact("keyed", include_active=True)
 
 
 def let_work(core: BrokerCore, late: LateBackground, times: int = 200) -> None:
@@ -283,7 +282,7 @@ def test_a_topic_that_is_deleted_during_its_round_is_named(core: BrokerCore) -> 
     assert partition is not None
     for number in range(9):
         partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
-    future = force_compaction(core, "keyed", include_active=False)
+    future = core.compact("keyed", include_active=False)
     assert not future.done()
     core.topics.delete("keyed")
     assert result_of(core, future).error == "keyed-0: its topic was deleted meanwhile"
@@ -299,16 +298,14 @@ def test_a_round_that_fails_unexpectedly_is_no_success(
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(Compaction, "steps", failing)
-    assert (
-        result_of(core, force_compaction(core, None, include_active=False)).error == "RuntimeError: a mistake"
-    )
+    assert result_of(core, core.compact(None, include_active=False)).error == "RuntimeError: a mistake"
 
 
 def test_whatever_fails_between_two_logs_ends_the_wait(
     core: BrokerCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
-    future = force_compaction(core, "keyed", include_active=False)
+    future = core.compact("keyed", include_active=False)
     assert not future.done()
 
     def failing(*_: object) -> bool:
@@ -322,9 +319,9 @@ def test_whatever_fails_between_two_logs_ends_the_wait(
 
 def test_partitions_that_nobody_has_used_get_no_folder(tmp_path: Path) -> None:
     core = make_core(DiskFiles(tmp_path), clock=ManualClock(), offsets_topic_num_partitions=50)
-    core.create_offsets_topic(core.clock.now())
+    core.shards.create_topic(core.clock.now())
     before = sorted(tmp_path.iterdir())
-    future = force_compaction(core, None, include_active=True)
+    future = core.compact(None, include_active=True)
     advance(core, 500, 5)
     assert future.result(timeout=0) == {
         ("__consumer_offsets", index): Compacted(f"__consumer_offsets-{index}") for index in range(50)

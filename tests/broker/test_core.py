@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_offsets.broker.api.table import Apis
+from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
@@ -239,7 +239,7 @@ def test_a_request_whose_api_is_withheld_while_it_waits_is_answered_all_the_same
     client = CoreClient(core)
     client.send((commit_request(core, "g", {("t", 0): 1}), 8))
     client.turn()
-    core.apis = Apis(row for row in core.apis if row.name != "OffsetCommit")
+    core.context.apis = Apis(row for row in core.context.apis if row.name != "OffsetCommit")
     while disk.waiting:
         disk.finish(core, fails=True)
     (answer,) = client.take()
@@ -339,10 +339,10 @@ def test_a_fetch_that_waits_at_the_end_of_the_offsets_topic_is_woken_by_a_commit
 
 
 def test_cancelled_deadlines_do_not_pile_up(core: BrokerCore) -> None:
-    kept = [core.at(1 + n, lambda now: None) for n in range(100)]
+    kept = [core.scheduler.at(1 + n, lambda now: None) for n in range(100)]
     for _ in range(100_000):
-        core.at(20_000_000, lambda now: None).cancel()
-    assert len(core._deadlines) < 2000
+        core.scheduler.at(20_000_000, lambda now: None).cancel()
+    assert len(core.scheduler) < 2000
     assert core.next_deadline_ms == kept[0].due_ms
 
 
@@ -485,7 +485,7 @@ def test_a_peer_that_asks_for_much_and_reads_nothing_is_not_answered_without_end
     client.turn()
     assert client.connection.output == []
     client.connection.is_blocked = False
-    core.unblock(client.connection)
+    core.answers.unblock(client.connection)
     while len(answers) < 100:
         client.turn()
         answers += client.take()

@@ -132,7 +132,7 @@ def test_a_commit_that_waits_for_the_disk_is_not_followed_by_a_tombstone() -> No
     shard = core.runtime.shard_of("g", core.clock.now())
     steps = expiry.expire(shard.shard, core.clock.now(), MINUTE_MS, shard.under_way)
     for step in steps:
-        core.decide(shard, step.result)
+        core.shards.decide(shard, step.result)
     core.end_turn()
     sync.end(core)
     client.take()
@@ -169,7 +169,7 @@ def test_a_round_is_many_small_steps() -> None:
     sizes = []
     for step in expiry.expire(shard.shard, now, MINUTE_MS, shard.under_way):
         sizes.append(len(step.result.records))
-        core.decide(shard, step.result)
+        core.shards.decide(shard, step.result)
         core.end_turn()
     assert max(sizes) < 300
     assert sum(sizes) == 20 * 300 + 20

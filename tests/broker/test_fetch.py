@@ -248,8 +248,8 @@ def test_what_a_fetch_has_read_in_the_turn_that_appended_it_is_not_counted_twice
 def test_a_closed_connection_is_not_answered_and_leaves_nothing_behind(core: PartitionCore) -> None:
     assert core.fetch(("t", 0, 3), max_wait_ms=500, connection="gone") is None
     assert core.fetch(("t", 0, 3), max_wait_ms=500, connection="here") is None
-    fetch.cancel(core, "gone")  # type: ignore[arg-type]
-    fetch.cancel(core, "never seen")  # type: ignore[arg-type]
+    fetch.cancel(core.context, "gone")
+    fetch.cancel(core.context, "never seen")
     assert core.waiting_deadlines == 1
     before = len(core.answers)
     core.produce("t", batch(b"new"))
@@ -263,7 +263,7 @@ def test_a_fetch_hears_at_once_that_its_topic_was_deleted(core: PartitionCore, v
     assert core.fetch(("t", 0, 3), ("u", 0, 1), max_wait_ms=500, version=version, connection="both") is None
     assert core.fetch(("u", 0, 1), max_wait_ms=500, version=version, connection="other") is None
     core.topics.delete("t")
-    fetch.answer_waiting(core, lambda topic, _: topic == "t", core.now)  # type: ignore[arg-type]
+    fetch.answer_waiting(core.context, lambda topic, _: topic == "t", core.now)
     context, response = core.answers[-1]
     assert context.connection == "both"
     assert [partition.error_code for partition in partitions(response)] == [3, 0]

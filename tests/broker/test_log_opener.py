@@ -79,7 +79,7 @@ def late() -> LateBackground:
 
 def started(root: Path, late: LateBackground, **config: Any) -> CoreClient:
     core = make_core(DiskFiles(root), clock=ManualClock(), **config)
-    core.background = late
+    core.workers.background = late
     return CoreClient(core)
 
 

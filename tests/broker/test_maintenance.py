@@ -9,10 +9,10 @@ import pytest
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading
-from kafka_offsets.broker.coordination.snapshots import run_inline
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition import log_cleaner
 from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.broker.workers import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
@@ -412,7 +412,7 @@ def test_a_parked_fetch_waits_for_as_much_as_before_a_compaction(core: BrokerCor
     assert client.take() == []
     for expected in (0, 1):
         log.append(bytearray(batch))
-        core.on_append(partition)
+        core.growth.note(partition)
         client.turn()
         assert len(client.take()) == expected
 

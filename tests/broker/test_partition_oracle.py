@@ -140,7 +140,7 @@ class PartitionMachine(RuleBasedStateMachine):
     def fetches_are_answered_when_they_are_due_and_not_before(self) -> None:
         if not hasattr(self, "core"):
             return
-        answers, self.core.answers = self.core.answers, []
+        answers, self.core.kept.kept = self.core.answers, []
         for context, response in answers:
             waiting = self.waiting.pop(context.connection, None)
             if waiting is None:

@@ -217,13 +217,13 @@ def test_a_request_without_topics_is_answered_without_topics(core: PartitionCore
 
 def test_acks_of_zero_get_no_answer(core: PartitionCore) -> None:
     assert core.produce("t", GOOD, acks=0) is None
-    assert (core.silent, core.closed) == (1, [])
+    assert (core.kept.silent, core.kept.closed) == (1, [])
     assert core.values("t") == [(0, b"v")]
 
 
 def test_an_error_with_acks_of_zero_closes_the_connection(core: PartitionCore) -> None:
     assert core.produce("t", edited(crc=1), acks=0) is None
-    assert (core.silent, core.closed) == (1, ["connection"])
+    assert (core.kept.silent, core.kept.closed) == (1, ["connection"])
 
 
 def test_bytes_behind_the_batch_that_are_no_whole_batch_are_dropped(core: PartitionCore) -> None:

@@ -130,7 +130,7 @@ def test_a_log_that_is_not_used_keeps_its_point_and_a_new_topic_of_a_name_gets_n
     assert points(core) == {(OFFSETS, 0): 5, ("t", 0): 1, ("u", 0): 1}
 
     late = LateWork()
-    core.background = late
+    core.workers.background = late
     wait(core, 60_000)
     assert len(late.waiting) == 1
     core.topics.delete("u")

@@ -71,7 +71,7 @@ def let_time_pass(core: BrokerCore, ms: int) -> None:
 
 
 def contents(core: BrokerCore) -> dict[str, Any]:
-    if not core.offsets_topic_exists:
+    if not core.shards.topic_exists:
         return {}
     shard = core.runtime.shard_of("g", core.clock.now()).shard
     return {
@@ -603,7 +603,7 @@ def test_the_file_gets_its_name_only_when_the_log_is_on_the_disk(told: Callable[
     client = started(files)
     for number in range(5):
         client.commit(f"g{number}", {("t", number): number})
-    client.core.sync = lambda logs, done: waiting.append((logs, done))
+    client.core.workers.sync = lambda logs, done: waiting.append((logs, done))
     let_time_pass(client.core, 5500)
     assert len(waiting) == 1
     assert not files.exists(PATH)
@@ -617,7 +617,7 @@ def test_a_log_that_cannot_be_synced_gets_no_snapshot(told: Callable[[], list[st
     files = kept()
     client = started(files)
     client.commit("g", {("t", 0): 1})
-    client.core.sync = lambda logs, done: done(
+    client.core.workers.sync = lambda logs, done: done(
         {log: StorageError("no more disk", log.directory) for log in logs}
     )
     let_time_pass(client.core, 5500)

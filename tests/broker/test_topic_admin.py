@@ -95,7 +95,7 @@ def test_a_topic_that_metadata_creates_is_described_after_the_delay() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NONE,
     ]
-    assert not core.untold_topics
+    assert not core.context.untold_topics
 
 
 def test_metadata_of_the_offsets_topic_creates_it_as_configured_and_groups_work() -> None:
@@ -152,7 +152,7 @@ def test_a_deleted_topic_and_its_successor_have_different_ids() -> None:
 def test_the_core_hears_of_every_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     core = make_core()
     client, heard = CoreClient(core), list[str]()
-    monkeypatch.setattr(core, "on_topic_deleted", heard.append)
+    monkeypatch.setattr(core.context, "on_topic_deleted", heard.append)
     create(client, "a", "b")
     delete(client, "b", "missing", "a")
     assert heard == ["b", "a"]

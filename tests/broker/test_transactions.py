@@ -352,7 +352,7 @@ def test_a_producer_asks_again_when_the_disk_refuses_the_transaction_that_its_of
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", offsets_topic_num_partitions=1)
     core.create_topic(TOPIC, 1, {})
-    core.create_offsets_topic(core.clock.now())
+    core.shards.create_topic(core.clock.now())
     producer = Producer(core)
     producer.init()
     sync.is_held = True

@@ -3,7 +3,6 @@
 from typing import Any
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
@@ -73,7 +72,7 @@ def offsets_topic(core: BrokerCore, partition: int = 0) -> list[tuple[Any, bytes
 
 def compacted(core: BrokerCore) -> list[tuple[Any, bytes | None]]:
     """Have the cleaner go over the offsets topic, with what was written last; return the records that it leaves."""
-    future = force_compaction(core, "__consumer_offsets", include_active=True)
+    future = core.compact("__consumer_offsets", include_active=True)
     for _ in range(1000):
         if future.done():
             break

@@ -58,7 +58,7 @@ class OwnLine:
         try:
             self.broker.core.receive(self.connection, frame)
         except ProtocolError as error:
-            self.broker.core.refuse(self.connection, error)
+            self.broker.core.answers.refuse(self.connection, error)
         self.broker.pause(0)
 
     def receive(self, patience_ms: int = PATIENCE_MS) -> bytes | None:
@@ -85,7 +85,7 @@ class OwnBroker:
         self.clock = clock or ManualClock()
         self.files = files or MemoryFiles()
         self.core = BrokerCore(Config.load(STARTED_WITH | settings, profile="kafka"), self.files, self.clock)
-        self.core.port = 9092
+        self.core.context.port = 9092
 
     def connect(self) -> OwnLine:
         return OwnLine(self)

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 from kafka_offsets import cli
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.partition.forced_compaction import Answer, force_compaction
+from kafka_offsets.broker.partition.forced_compaction import Answer
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
 
@@ -26,13 +26,13 @@ def _force(core: BrokerCore, under_way: Future[Answer] | None = None) -> None:
             sys.stderr.write(f"{FAILED}: {error}\n")
             sys.stderr.flush()
         under_way = None
-    if under_way is None and core.offsets_topic_exists:
-        under_way = force_compaction(core, OFFSETS_TOPIC, include_active=True)
+    if under_way is None and core.shards.topic_exists:
+        under_way = core.compact(OFFSETS_TOPIC, include_active=True)
 
     def again(now: Now) -> None:
         _force(core, under_way)
 
-    core.pause(EVERY_MS, again)
+    core.scheduler.pause(EVERY_MS, again)
 
 
 def _on_loaded(core: BrokerCore) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.coordination.runtime import HostedShard
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.coordination.shards import Shards
 from kafka_offsets.broker.partition import log_cleaner
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
@@ -35,16 +35,16 @@ def reply_before_the_append(patch: pytest.MonkeyPatch) -> None:
 
 
 def reply_before_the_sync(patch: pytest.MonkeyPatch) -> None:
-    append = BrokerCore._append
+    append = Shards.append
 
-    def not_waiting(self: BrokerCore, now: Any) -> None:
-        dirty = [*self._dirty_shards]
+    def not_waiting(self: Shards, now: Any) -> None:
+        dirty = [*self.dirty]
         append(self, now)
         for hosted in dirty:
             hosted.durable_offset = hosted.log.log_end_offset
             hosted.take_effect()
 
-    patch.setattr(BrokerCore, "_append", not_waiting)
+    patch.setattr(Shards, "append", not_waiting)
 
 
 def generation_not_bumped(patch: pytest.MonkeyPatch) -> None:

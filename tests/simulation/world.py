@@ -102,7 +102,7 @@ class World:
             self.core.create_topic(topic, count, {})
             self.oracle.topics[topic] = count
             self.oracle.topic_ids[topic] = self.topic_id(topic)
-        self.core.create_offsets_topic(self.clock.now())
+        self.core.shards.create_topic(self.clock.now())
         for partition in range(plan.shards):
             self.core.runtime._host(partition, self.clock.now())
         self.core.transactions.create_topic()
@@ -578,7 +578,7 @@ class World:
     def _read(self) -> bool:
         """Let clients read their answers; return whether there were any."""
         any_read = False
-        for connection in list(self.core.take_output()):
+        for connection in list(self.core.answers.take_output()):
             client = connection.owner
             require(
                 not connection.closing or client.connection is not connection,

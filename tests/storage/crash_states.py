@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from typing import NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.durability import sync_inline
+from kafka_offsets.broker.workers import sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from tests.slices import DoneSlices

@@ -28,10 +28,9 @@ from unittest.mock import patch
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import snapshots
 from kafka_offsets.broker.coordination.runtime import partition_for
-from kafka_offsets.broker.coordination.snapshots import Done, Work, run_inline
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.workers import Done, Work, run_inline, sync_all
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages

@@ -16,7 +16,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 _NO_AUTHORIZER = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
 _LOG_DIRS_ERROR_SINCE = 3
@@ -29,7 +29,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 def describe_acls(
-    core: BrokerCore, request: messages.DescribeAclsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeAclsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeAclsResponse:
     """Answer SECURITY_DISABLED, as every broker without an authorizer."""
     message = "No Authorizer is configured on the broker"
@@ -44,7 +44,7 @@ def fail_describe_acls(
 
 
 def create_acls(
-    core: BrokerCore, request: messages.CreateAclsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.CreateAclsRequest, context: RequestContext, now: Now
 ) -> messages.CreateAclsResponse:
     """Answer SECURITY_DISABLED to each rule."""
     answer = messages.CreateAclsResponse
@@ -60,7 +60,7 @@ def fail_create_acls(
 
 
 def delete_acls(
-    core: BrokerCore, request: messages.DeleteAclsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DeleteAclsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteAclsResponse:
     """Answer SECURITY_DISABLED to each filter."""
     answer = messages.DeleteAclsResponse
@@ -79,7 +79,7 @@ def fail_delete_acls(
 
 
 def describe_log_dirs(
-    core: BrokerCore, request: messages.DescribeLogDirsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeLogDirsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeLogDirsResponse:
     """Answer the size of each log that was asked for, in the one directory there is.
 
@@ -88,24 +88,26 @@ def describe_log_dirs(
     """
     answer = messages.DescribeLogDirsResponse
     topics = []
-    for name, indexes in _asked_logs(core, request).items():
-        topic = core.topics.get(name)
+    for name, indexes in _asked_logs(broker, request).items():
+        topic = broker.topics.get(name)
         if topic is None:
             continue
         partitions = []
         for index in sorted(indexes):
             if 0 <= index < topic.partition_count:
                 partition = topic.partitions[index]
-                size = core.directory.log_bytes(name, index) if partition is None else partition.log.size
+                size = broker.directory.log_bytes(name, index) if partition is None else partition.log.size
                 partitions.append(answer.DescribeLogDirsPartition(index, size, 0, is_future_key=False))
         if partitions:
             topics.append(answer.DescribeLogDirsTopic(name, partitions))
-    return answer(results=[answer.DescribeLogDirsResult(ErrorCode.NONE, core.directory.files.root, topics)])
+    return answer(results=[answer.DescribeLogDirsResult(ErrorCode.NONE, broker.directory.files.root, topics)])
 
 
-def _asked_logs(core: BrokerCore, request: messages.DescribeLogDirsRequest) -> dict[str, set[int]]:
+def _asked_logs(broker: Context, request: messages.DescribeLogDirsRequest) -> dict[str, set[int]]:
     if request.topics is None:
-        return {name: set(range(core.topics.id_and_partition_count(name)[1])) for name in core.topics.names()}
+        return {
+            name: set(range(broker.topics.id_and_partition_count(name)[1])) for name in broker.topics.names()
+        }
     asked: dict[str, set[int]] = {}
     for topic in request.topics:
         asked.setdefault(topic.topic, set()).update(topic.partitions)
@@ -126,7 +128,7 @@ def fail_describe_log_dirs(
 
 
 def elect_leaders(
-    core: BrokerCore, request: messages.ElectLeadersRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ElectLeadersRequest, context: RequestContext, now: Now
 ) -> messages.ElectLeadersResponse:
     """Answer that every partition has its leader. Asked about all, it answers topics without partitions, as Kafka."""
     answer = messages.ElectLeadersResponse
@@ -141,20 +143,22 @@ def elect_leaders(
         return refused
     if wanted is None:
         return answer(
-            replica_election_results=[answer.ReplicaElectionResult(name, []) for name in core.topics.names()]
+            replica_election_results=[
+                answer.ReplicaElectionResult(name, []) for name in broker.topics.names()
+            ]
         )
     results = []
     for asked in wanted:
         partitions = []
         for index in asked.partitions:
-            error, message = _election(core, asked.topic, index)
+            error, message = _election(broker, asked.topic, index)
             partitions.append(answer.PartitionResult(index, error, message))
         results.append(answer.ReplicaElectionResult(asked.topic, partitions))
     return answer(replica_election_results=results)
 
 
-def _election(core: BrokerCore, topic: str, index: int) -> tuple[ErrorCode, str]:
-    found = core.topics.get(topic)
+def _election(broker: Context, topic: str, index: int) -> tuple[ErrorCode, str]:
+    found = broker.topics.get(topic)
     if found is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
     if not 0 <= index < found.partition_count:
@@ -179,7 +183,7 @@ def fail_elect_leaders(
 
 
 def list_partition_reassignments(
-    core: BrokerCore,
+    broker: Context,
     request: messages.ListPartitionReassignmentsRequest,
     context: RequestContext,
     now: Now,
@@ -201,7 +205,7 @@ _WITH_CONFIGS = frozenset(Resource)
 
 
 def list_config_resources(
-    core: BrokerCore, request: messages.ListConfigResourcesRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ListConfigResourcesRequest, context: RequestContext, now: Now
 ) -> messages.ListConfigResourcesResponse:
     """List topics and the broker, which alone have a configuration; version 0 asks for client metrics only."""
     answer = messages.ListConfigResourcesResponse
@@ -212,10 +216,10 @@ def list_config_resources(
         return fail_list_config_resources(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     found = []
     if Resource.TOPIC in wanted:
-        found += [answer.ConfigResource(name, Resource.TOPIC) for name in core.topics.names()]
+        found += [answer.ConfigResource(name, Resource.TOPIC) for name in broker.topics.names()]
     for kind in (Resource.BROKER, Resource.BROKER_LOGGER):
         if kind in wanted:
-            found.append(answer.ConfigResource(str(core.node_id), kind))
+            found.append(answer.ConfigResource(str(broker.node_id), kind))
     return answer(config_resources=found)
 
 

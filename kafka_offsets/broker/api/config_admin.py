@@ -26,7 +26,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
     Change = messages.IncrementalAlterConfigsRequest.AlterableConfig
 
@@ -78,7 +78,7 @@ def _invalid(message: str) -> _RefusedError:
 
 
 def describe_configs(
-    core: BrokerCore, request: messages.DescribeConfigsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeConfigsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeConfigsResponse:
     """Describe the keys of each resource, sorted by name: all of them, or those that were asked for.
 
@@ -97,7 +97,7 @@ def describe_configs(
             ErrorCode.NONE, "", resource.resource_type, resource.resource_name
         )
         try:
-            described = _describe(core, resource.resource_type, resource.resource_name)
+            described = _describe(broker, resource.resource_type, resource.resource_name)
         except _RefusedError as refused:
             result.error_code, result.error_message = refused.error, refused.message
         else:
@@ -111,44 +111,46 @@ def describe_configs(
     return answer(results=results)
 
 
-def _describe(core: BrokerCore, resource_type: int, name: str) -> list[Described]:
+def _describe(broker: Context, resource_type: int, name: str) -> list[Described]:
     """Return the keys of one resource. Raises _RefusedError."""
     if resource_type == Resource.TOPIC:
-        return _describe_topic(core, name)
+        return _describe_topic(broker, name)
     if resource_type == Resource.BROKER:
-        return _describe_broker(core, name)
+        return _describe_broker(broker, name)
     if resource_type == Resource.BROKER_LOGGER:
         if not name:
             raise _invalid("Broker id must not be empty")
-        if _broker_id(name) != core.node_id:
-            raise _invalid(f"Unexpected broker id, expected {core.node_id} but received {name}")
+        if _broker_id(name) != broker.node_id:
+            raise _invalid(f"Unexpected broker id, expected {broker.node_id} but received {name}")
         return []
     if resource_type == Resource.GROUP:
         if not name:
             raise _invalid("Group name must not be empty")
-        return core.group_configs.describe(name)
+        return broker.group_configs.describe(name)
     assert resource_type == Resource.CLIENT_METRICS
     if not name:
         raise _invalid("Client metrics subscription name must not be empty")
     return []
 
 
-def _describe_topic(core: BrokerCore, name: str) -> list[Described]:
+def _describe_topic(broker: Context, name: str) -> list[Described]:
     invalid = invalid_topic_name(name)
     if invalid:
         raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
-    topic = core.topics.get(name)
+    topic = broker.topics.get(name)
     if topic is None:
         raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    return describe_topic(core.config, topic.configs)
+    return describe_topic(broker.config, topic.configs)
 
 
-def _describe_broker(core: BrokerCore, name: str) -> list[Described]:
+def _describe_broker(broker: Context, name: str) -> list[Described]:
     if not name:
         return []  # what was set for all brokers while they ran
-    if _broker_id(name) != core.node_id:
-        raise _invalid(f"Unexpected broker id, expected {core.node_id} or empty string, but received {name}")
-    return core.config.describe()
+    if _broker_id(name) != broker.node_id:
+        raise _invalid(
+            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+        )
+    return broker.config.describe()
 
 
 def _broker_id(name: str) -> int:
@@ -191,19 +193,19 @@ def fail_describe_configs(
 
 
 def incremental_alter_configs(
-    core: BrokerCore, request: messages.IncrementalAlterConfigsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.IncrementalAlterConfigsRequest, context: RequestContext, now: Now
 ) -> messages.IncrementalAlterConfigsResponse:
     """Change keys of each resource, all of its changes or none."""
     answer = messages.IncrementalAlterConfigsResponse
     return answer(
         responses=_alter_each(
-            core, request, answer.AlterConfigsResourceResponse, lambda _, resource: list(resource.configs)
+            broker, request, answer.AlterConfigsResourceResponse, lambda _, resource: list(resource.configs)
         )
     )
 
 
 def _alter_each(
-    core: BrokerCore, request: Any, answer: Any, changes_of: Callable[[BrokerCore, Any], list[Change]]
+    broker: Context, request: Any, answer: Any, changes_of: Callable[[Context, Any], list[Change]]
 ) -> list[Any]:
     """Make the changes of each resource of a request, and answer each by itself."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
@@ -214,7 +216,7 @@ def _alter_each(
         try:
             if times[kind, name] > 1:
                 raise _invalid("Each resource must appear at most once.")
-            _alter(core, kind, name, changes_of(core, resource), validate_only=request.validate_only)
+            _alter(broker, kind, name, changes_of(broker, resource), validate_only=request.validate_only)
         except _RefusedError as refused:
             result.error_code, result.error_message = refused.error, refused.message
         except StorageError as error:
@@ -225,7 +227,7 @@ def _alter_each(
 
 
 def alter_configs(
-    core: BrokerCore, request: messages.AlterConfigsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.AlterConfigsRequest, context: RequestContext, now: Now
 ) -> messages.AlterConfigsResponse:
     """Replace what is set of each topic or group: keys that are not named go back to their defaults (KIP-133).
 
@@ -233,23 +235,23 @@ def alter_configs(
     is refused, where Kafka does not answer at all.
     """
     answer = messages.AlterConfigsResponse
-    return answer(responses=_alter_each(core, request, answer.AlterConfigsResourceResponse, _replacing))
+    return answer(responses=_alter_each(broker, request, answer.AlterConfigsResourceResponse, _replacing))
 
 
-def _replacing(core: BrokerCore, resource: Any) -> list[Change]:
+def _replacing(broker: Context, resource: Any) -> list[Change]:
     """The changes that leave of the configuration of a topic or a group what is named alone."""
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
     changes = [change(each.name, Operation.SET, each.value) for each in resource.configs]
     named = {each.name for each in changes}
-    unnamed = (key for key in _set_of(core, resource) if key not in named)
+    unnamed = (key for key in _set_of(broker, resource) if key not in named)
     return changes + [change(key, Operation.DELETE, None) for key in unnamed]
 
 
-def _set_of(core: BrokerCore, resource: Any) -> Iterable[str]:
+def _set_of(broker: Context, resource: Any) -> Iterable[str]:
     """The keys that are set of a topic or a group, none of others."""
     if resource.resource_type == Resource.GROUP:
-        return core.group_configs.of(resource.resource_name)
-    topic = core.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
+        return broker.group_configs.of(resource.resource_name)
+    topic = broker.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
     return () if topic is None else topic.configs
 
 
@@ -267,16 +269,16 @@ def fail_alter_configs(
 
 
 def _alter(
-    core: BrokerCore, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
+    broker: Context, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
 ) -> None:
     """Make the changes of one resource. Raises _RefusedError, StorageError: then none is made."""
     _check_changes(resource_type, changes)
     if resource_type == Resource.TOPIC:
-        _alter_topic(core, name, changes, validate_only=validate_only)
+        _alter_topic(broker, name, changes, validate_only=validate_only)
     elif resource_type == Resource.BROKER:
-        _check_broker_changes(core, name, changes)
+        _check_broker_changes(broker, name, changes)
     elif resource_type == Resource.BROKER_LOGGER:
-        _check_logger_changes(core, name, changes)
+        _check_logger_changes(broker, name, changes)
     elif resource_type == Resource.CLIENT_METRICS:
         if not name:
             raise _invalid("Subscription name can't be empty")
@@ -284,7 +286,7 @@ def _alter(
             raise _invalid(f"Unknown client metrics configuration: {change.name}")
     else:
         assert resource_type == Resource.GROUP
-        _alter_group(core, name, changes, validate_only=validate_only)
+        _alter_group(broker, name, changes, validate_only=validate_only)
 
 
 def _check_changes(resource_type: int, changes: list[Change]) -> None:
@@ -303,31 +305,31 @@ def _without_deletions(changes: Iterable[Change]) -> list[Change]:
     return [change for change in changes if change.config_operation != Operation.DELETE]
 
 
-def _alter_topic(core: BrokerCore, name: str, changes: list[Change], *, validate_only: bool) -> None:
-    topic = core.topics.get(name)
+def _alter_topic(broker: Context, name: str, changes: list[Change], *, validate_only: bool) -> None:
+    topic = broker.topics.get(name)
     configs = {} if topic is None else dict(topic.configs)
     for change in changes:
         if change.config_operation == Operation.DELETE:
             configs.pop(change.name, None)
         else:
-            configs[change.name] = _changed_value(core, change, configs.get(change.name))
+            configs[change.name] = _changed_value(broker, change, configs.get(change.name))
     if not name:
         raise _invalid("Default topic resources are not allowed.")
     invalid = invalid_topic_name(name)
     if invalid:
         raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
     try:
-        TopicConfig.of(core.config, configs)
+        TopicConfig.of(broker.config, configs)
     except ConfigError as error:
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if topic is None:
         raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if not validate_only:
-        core.topics.set_configs(name, configs)
+        broker.topics.set_configs(name, configs)
 
 
-def _alter_group(core: BrokerCore, name: str, changes: list[Change], *, validate_only: bool) -> None:
-    before = core.group_configs.of(name)
+def _alter_group(broker: Context, name: str, changes: list[Change], *, validate_only: bool) -> None:
+    before = broker.group_configs.of(name)
     configs = dict(before)
     for change in changes:
         if change.config_operation == Operation.DELETE:
@@ -342,14 +344,14 @@ def _alter_group(core: BrokerCore, name: str, changes: list[Change], *, validate
     if not name:
         raise _invalid("Default group resources are not allowed.")
     try:
-        core.group_configs.check(name, configs)
+        broker.group_configs.check(name, configs)
     except ConfigError as error:
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if not validate_only:
-        core.group_configs.set(name, configs)
+        broker.group_configs.set(name, configs)
 
 
-def _changed_value(core: BrokerCore, change: Change, current: str | None) -> str:
+def _changed_value(broker: Context, change: Change, current: str | None) -> str:
     """Return what a key becomes; a list that is not set grows from the value that it has without."""
     assert change.value is not None
     operation = Operation(change.config_operation)
@@ -360,7 +362,7 @@ def _changed_value(core: BrokerCore, change: Change, current: str | None) -> str
         message = f"Can't {operation.name} to key {change.name} because its type is not LIST."
         raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
     if current is None:
-        current = text_of(getattr(TopicConfig.of(core.config, {}), key.attribute)) or ""
+        current = text_of(getattr(TopicConfig.of(broker.config, {}), key.attribute)) or ""
     elements = [element for element in current.split(",") if element]
     for element in change.value.split(","):
         if operation is Operation.APPEND and element not in elements:
@@ -370,12 +372,12 @@ def _changed_value(core: BrokerCore, change: Change, current: str | None) -> str
     return ",".join(elements)
 
 
-def _check_broker_changes(core: BrokerCore, name: str, changes: list[Change]) -> None:
+def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> None:
     """Refuse to change a key of the broker while it runs; to remove one that cannot be set changes nothing."""
     if name:
         _check_node(name)
-        if int(name) != core.node_id:
-            raise _invalid(f"Unexpected broker id, expected {core.node_id}, but received {name}")
+        if int(name) != broker.node_id:
+            raise _invalid(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
     for change in changes:
         key = BROKER_KEYS.get(change.name)
         if change.config_operation > Operation.DELETE and (key is None or key.kind is not Kind.LIST):
@@ -387,10 +389,10 @@ def _check_broker_changes(core: BrokerCore, name: str, changes: list[Change]) ->
         raise _invalid(f"Cannot update these configs dynamically: [{', '.join(names)}]")
 
 
-def _check_logger_changes(core: BrokerCore, name: str, changes: list[Change]) -> None:
+def _check_logger_changes(broker: Context, name: str, changes: list[Change]) -> None:
     _check_node(name)
-    if int(name) != core.node_id:
-        raise _invalid(f"Unexpected node id. Expected {core.node_id}, but received {name}")
+    if int(name) != broker.node_id:
+        raise _invalid(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
     for change in changes:
         if change.config_operation > Operation.DELETE:
             verb = Operation(change.config_operation).name

@@ -20,7 +20,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.client_settings import Credentials, ScramCredential
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
     CredentialInfo = messages.DescribeUserScramCredentialsResponse.CredentialInfo
     Deletion = messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion
@@ -44,7 +44,7 @@ logger = new_logger(__name__)
 
 
 def describe_user_scram_credentials(
-    core: BrokerCore,
+    broker: Context,
     request: messages.DescribeUserScramCredentialsRequest,
     context: RequestContext,
     now: Now,
@@ -52,7 +52,7 @@ def describe_user_scram_credentials(
     """Tell mechanisms and iterations of the users that are named, or of all."""
     answer = messages.DescribeUserScramCredentialsResponse
     known: dict[str, list[CredentialInfo]] = {}
-    for (user, mechanism), credential in sorted(core.directory.clients.credentials.items()):
+    for (user, mechanism), credential in sorted(broker.directory.clients.credentials.items()):
         known.setdefault(user, []).append(answer.CredentialInfo(mechanism, credential.iterations))
     wanted = Counter(user.name for user in request.users) if request.users else Counter(known.keys())
     results = []
@@ -77,13 +77,13 @@ def fail_describe_user_scram_credentials(
 
 
 def alter_user_scram_credentials(
-    core: BrokerCore,
+    broker: Context,
     request: messages.AlterUserScramCredentialsRequest,
     context: RequestContext,
     now: Now,
 ) -> messages.AlterUserScramCredentialsResponse:
     """Remove, set and replace credentials, each user by itself, with one write for all of them."""
-    before = core.directory.clients.credentials
+    before = broker.directory.clients.credentials
     errors, deletions, upsertions = _checked(request, before)
     after = dict(before)
     for deletion in deletions.values():
@@ -94,7 +94,7 @@ def alter_user_scram_credentials(
             errors[upsertion.name] = error
     changed = [user for user in (*deletions, *upsertions) if user not in errors]
     try:
-        core.directory.clients.set_credentials(after)
+        broker.directory.clients.set_credentials(after)
     except StorageError as error:
         logger.error("the SCRAM credentials are as before: %s", error)
         errors |= dict.fromkeys(changed, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))

@@ -24,7 +24,7 @@ from kafka_offsets.protocol.connection import Aside, encode_in_parts
 from kafka_offsets.protocol.records import batch_headers
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
     from kafka_offsets.broker.scheduler import Deadline
 
 _ERROR_SINCE = 7
@@ -114,7 +114,7 @@ Refuses = Callable[[str, int], ErrorCode]
 
 
 def fetch(
-    core: BrokerCore,
+    broker: Context,
     request: messages.FetchRequest,
     context: RequestContext,
     now: Now,
@@ -122,16 +122,16 @@ def fetch(
 ) -> messages.FetchResponse | None:
     """Answer with what there is, or park the request until there is enough."""
     version = context.api_version
-    plan = core.fetch_sessions.plan(request, version, core.topics.topic_name, now)
+    plan = broker.fetch_sessions.plan(request, version, broker.topics.topic_name, now)
     if plan.error:
         return messages.FetchResponse(error_code=plan.error)
     is_level = request.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
-    if not is_level and any(_exists(core, wanted) for wanted in plan.wanted):
+    if not is_level and any(_exists(broker, wanted) for wanted in plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
-    reading = _read(core, request, plan, version, (), refuses)
-    least = min(request.min_bytes, _most_bytes(core, request))
+    reading = _read(broker, request, plan, version, (), refuses)
+    least = min(request.min_bytes, _most_bytes(broker, request))
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
-        _reply(core, context, plan, reading, now)
+        _reply(broker, context, plan, reading, now)
         return None
     is_committed = request.isolation_level == _READ_COMMITTED
     counted = [
@@ -141,20 +141,20 @@ def fetch(
         for each in reading.watched
     ]
     if sum(counted) >= least:
-        _reply(core, context, plan, reading, now)
+        _reply(broker, context, plan, reading, now)
         return None
     partitions = [watched.partition for watched in reading.watched]
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted))
-    _park(core, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
+    _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
     return None
 
 
-def _exists(core: BrokerCore, wanted: Wanted) -> bool:
-    topic = core.topics.get(wanted.topic)
+def _exists(broker: Context, wanted: Wanted) -> bool:
+    topic = broker.topics.get(wanted.topic)
     return topic is not None and 0 <= wanted.asked.partition < topic.partition_count
 
 
-def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
+def _park(broker: Context, parked: ParkedFetch, rooms: list[int]) -> None:
     for partition, room in zip(parked.partitions, rooms, strict=True):
         appended = partition.log.appended_bytes
         if not partition.parked:
@@ -163,17 +163,17 @@ def _park(core: BrokerCore, parked: ParkedFetch, rooms: list[int]) -> None:
         read_already = appended - partition.told_bytes
         parked.missing += read_already
         partition.parked[parked] = room + read_already
-    core.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
-    parked.deadline = core.client_timeout(
-        parked.request.max_wait_ms, lambda then: _answer(core, parked, then)
+    broker.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
+    parked.deadline = broker.scheduler.client_timeout(
+        parked.request.max_wait_ms, lambda then: _answer(broker, parked, then)
     )
 
 
-def _most_bytes(core: BrokerCore, request: messages.FetchRequest) -> int:
-    return min(request.max_bytes, core.config.fetch_max_bytes, core.responses.fetch_bytes)
+def _most_bytes(broker: Context, request: messages.FetchRequest) -> int:
+    return min(request.max_bytes, broker.config.fetch_max_bytes, broker.answers.responses.fetch_bytes)
 
 
-def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
+def wake(broker: Context, partitions: Iterable[Partition], now: Now) -> None:
     """Answer the fetches for which there is now enough in partitions that may have grown."""
     for partition in partitions:
         if not partition.parked:
@@ -186,55 +186,55 @@ def wake(core: BrokerCore, partitions: Iterable[Partition], now: Now) -> None:
             counted = min(grown, room)
             partition.parked[parked] = room - counted
             parked.missing -= counted
-            if (parked.missing <= 0 or parked.is_held_back) and not _waits_for_markers(core, parked):
-                _answer(core, parked, now)
+            if (parked.missing <= 0 or parked.is_held_back) and not _waits_for_markers(broker, parked):
+                _answer(broker, parked, now)
 
 
-def _waits_for_markers(core: BrokerCore, parked: ParkedFetch) -> bool:
+def _waits_for_markers(broker: Context, parked: ParkedFetch) -> bool:
     """Whether what has come belongs to open transactions, so that a reader of committed records has yet to wait."""
     request = parked.request
     if request.isolation_level != _READ_COMMITTED:
         return False
-    reading = _read(core, request, parked.plan, parked.context.api_version, parked.partitions)
-    waits = not reading.is_final and reading.size < min(request.min_bytes, _most_bytes(core, request))
+    reading = _read(broker, request, parked.plan, parked.context.api_version, parked.partitions)
+    waits = not reading.is_final and reading.size < min(request.min_bytes, _most_bytes(broker, request))
     parked.is_held_back = parked.is_held_back or waits
     return waits
 
 
-def answer_waiting(core: BrokerCore, concerns: Callable[[str, int], bool], now: Now) -> None:
+def answer_waiting(broker: Context, concerns: Callable[[str, int], bool], now: Now) -> None:
     """Answer every fetch that waits for such a (topic, partition). Costs a look at each fetch that waits."""
     found = [
         parked
-        for waiting in core.topics.waiting.values()
+        for waiting in broker.topics.waiting.values()
         for parked in waiting
         if any(concerns(partition.topic, partition.index) for partition in parked.partitions)
     ]
     for parked in found:
-        _answer(core, parked, now)
+        _answer(broker, parked, now)
 
 
-def cancel(core: BrokerCore, connection: object) -> None:
+def cancel(broker: Context, connection: object) -> None:
     """Forget the fetches of a connection that has closed."""
-    for parked in core.topics.waiting.pop(connection, {}):
+    for parked in broker.topics.waiting.pop(connection, {}):
         _unpark(parked)
 
 
-def _answer(core: BrokerCore, parked: ParkedFetch, now: Now) -> None:
+def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
     connection = parked.context.connection
-    waiting = core.topics.waiting.get(connection, {})
+    waiting = broker.topics.waiting.get(connection, {})
     waiting.pop(parked, None)
     if not waiting:
-        core.topics.waiting.pop(connection, None)
+        broker.topics.waiting.pop(connection, None)
     _unpark(parked)
     version = parked.context.api_version
-    reading = _read(core, parked.request, parked.plan, version, parked.partitions)
-    _reply(core, parked.context, parked.plan, reading, now)
+    reading = _read(broker, parked.request, parked.plan, version, parked.partitions)
+    _reply(broker, parked.context, parked.plan, reading, now)
 
 
-def _reply(core: BrokerCore, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
-    response = core.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
+def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
+    response = broker.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
     if reading.size < _ASIDE_BYTES:
-        core.reply(context, response)
+        broker.answers.reply(context, response)
         return
     asides = []
     for topic in response.responses:
@@ -246,7 +246,7 @@ def _reply(core: BrokerCore, context: RequestContext, plan: Plan, reading: _Read
     codecs = context.codecs
     tagged = codecs.has_tagged_response_header
     parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
-    core.reply_encoded(context, parts)
+    broker.answers.reply_encoded(context, parts)
 
 
 def _unpark(parked: ParkedFetch) -> None:
@@ -268,7 +268,7 @@ class _Reader:
     __slots__ = (
         "aborted",
         "at_least_one",
-        "core",
+        "broker",
         "is_final",
         "is_follower",
         "left",
@@ -281,7 +281,7 @@ class _Reader:
 
     def __init__(
         self,
-        core: BrokerCore,
+        broker: Context,
         request: messages.FetchRequest,
         version: int,
         parked_at: Sequence[Partition],
@@ -293,9 +293,9 @@ class _Reader:
         self.is_follower = replica_id >= 0
         self.parked_at = parked_at
         self.refuses = refuses
-        self.core = core
+        self.broker = broker
         self.version = version
-        self.left = _most_bytes(core, request)
+        self.left = _most_bytes(broker, request)
         self.at_least_one = True
         self.aborted = request.isolation_level == _READ_COMMITTED
         self.size = 0
@@ -305,7 +305,7 @@ class _Reader:
     def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
         """Read one partition, or say why not; None when there is none of its name, and was none."""
         asked = wanted.asked
-        topic = self.core.topics.get(wanted.topic)
+        topic = self.broker.topics.get(wanted.topic)
         if self.refuses is not None and (error := self.refuses(wanted.topic, asked.partition)):
             return self._refusal(asked, error)
         if topic is None or not 0 <= asked.partition < topic.partition_count:
@@ -315,13 +315,13 @@ class _Reader:
         if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
             return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
         try:
-            partition = self.core.topics.partition_of(topic, asked.partition)
+            partition = self.broker.topics.partition_of(topic, asked.partition)
             assert partition is not None
             return self._read_log(partition, asked)
         except LogLoadingError:
             return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         except StorageError as error:
-            self.core.topics.report(topic.name, asked.partition, error)
+            self.broker.topics.report(topic.name, asked.partition, error)
             return self._refusal(asked, _storage_error(self.version))
 
     def _read_log(
@@ -395,12 +395,14 @@ class _Reader:
         refusal = _unknown(asked.partition, error)
         refusal.aborted_transactions = None
         if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
-            refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(self.core.node_id, leader_epoch)
+            refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(
+                self.broker.node_id, leader_epoch
+            )
         return refusal
 
 
 def _read(
-    core: BrokerCore,
+    broker: Context,
     request: messages.FetchRequest,
     plan: Plan,
     version: int,
@@ -412,7 +414,7 @@ def _read(
     What does not exist is told last, as by Kafka: unknown ids, then unknown names. What has gone while the request
     was parked there is told in its place.
     """
-    reader = _Reader(core, request, version, parked_at, refuses)
+    reader = _Reader(broker, request, version, parked_at, refuses)
     answers: list[Read] = []
     without_name: list[Read] = []
     missing: list[Read] = []

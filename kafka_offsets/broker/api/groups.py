@@ -26,7 +26,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _ALL_GROUP_OPERATIONS = 3400
@@ -68,14 +68,14 @@ _Wanted = list[tuple[str, bytes, list[int]]]
 
 
 def find_coordinator(
-    core: BrokerCore, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
 ) -> messages.FindCoordinatorResponse:
     """Say which broker coordinates groups and transactional ids: this one, once the topic of these exists."""
-    error = _coordinator_error(core, request.key_type, context.api_version, now)
+    error = _coordinator_error(broker, request.key_type, context.api_version, now)
     if error is not ErrorCode.NONE:
         return fail_find_coordinator(request, error, context.api_version)
     answer = messages.FindCoordinatorResponse
-    node, host, port = core.node_id, core.host, core.port
+    node, host, port = broker.node_id, broker.host, broker.port
     if context.api_version < _COORDINATORS_SINCE:
         return answer(error_message="NONE", node_id=node, host=host, port=port)
     return answer(
@@ -85,17 +85,17 @@ def find_coordinator(
     )
 
 
-def _coordinator_error(core: BrokerCore, key_type: int, api_version: int, now: Now) -> ErrorCode:
+def _coordinator_error(broker: Context, key_type: int, api_version: int, now: Now) -> ErrorCode:
     if key_type == _GROUP:
-        if core.offsets_topic_exists:
+        if broker.shards.topic_exists:
             return ErrorCode.NONE
-        core.create_offsets_topic(now)
-        return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        broker.shards.create_topic(now)
+        return ErrorCode.NONE if broker.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
     if key_type == _TRANSACTION:
-        if core.transactions.topic_exists:
+        if broker.transactions.topic_exists:
             return ErrorCode.NONE
-        core.transactions.create_topic()
-        return ErrorCode.NONE if core.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        broker.transactions.create_topic()
+        return ErrorCode.NONE if broker.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
     if key_type == _SHARE and api_version >= _SHARE_SINCE:
         return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served, and final as well
     return ErrorCode.INVALID_REQUEST
@@ -117,7 +117,7 @@ def fail_find_coordinator(
 
 
 def offset_fetch(
-    core: BrokerCore, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
 ) -> messages.OffsetFetchResponse | None:
     """Answer committed offsets, of one group or of several.
 
@@ -125,14 +125,14 @@ def offset_fetch(
     """
 
     def fetched(now: Now) -> messages.OffsetFetchResponse | None:
-        return run_incrementally(core, context, _fetched(core, request, context.api_version, now))
+        return run_incrementally(broker, context, _fetched(broker, request, context.api_version, now))
 
     if not request.require_stable:
         return fetched(now)
     groups = [request.group_id]
     if context.api_version >= _GROUPS_SINCE:
         groups = [group.group_id for group in request.groups]
-    shards = dict.fromkeys(core.shard_of(group_id, now) for group_id in groups)
+    shards = dict.fromkeys(broker.shards.shard_of(group_id, now) for group_id in groups)
     waiting = [hosted for hosted in shards if not isinstance(hosted, ErrorCode) and hosted.has_pending]
     if not waiting:
         return fetched(now)
@@ -144,19 +144,19 @@ def offset_fetch(
             return  # another shard has failed
         remaining = 0 if error else remaining - 1
         if error:
-            core.fail(context, error)
+            broker.answers.fail(context, error)
         elif not remaining:
             response = fetched(now)
             if response is not None:
-                core.reply(context, response)
+                broker.answers.reply(context, response)
 
     for hosted in waiting:
-        core.decide(hosted, settled)
+        broker.shards.decide(hosted, settled)
     return None
 
 
 def _fetched(
-    core: BrokerCore, request: messages.OffsetFetchRequest, api_version: int, now: Now
+    broker: Context, request: messages.OffsetFetchRequest, api_version: int, now: Now
 ) -> Steps[messages.OffsetFetchResponse]:
     budget = Budget(_STEP_US)
     stable = request.require_stable
@@ -164,7 +164,7 @@ def _fetched(
         topics: _Wanted | None = None
         if request.topics is not None:
             topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
-        fetched = yield from _fetch(core, request.group_id, topics, stable, api_version, now, budget)
+        fetched = yield from _fetch(broker, request.group_id, topics, stable, api_version, now, budget)
         if isinstance(fetched, ErrorCode):
             return fail_offset_fetch(request, fetched, api_version)
         return _old_answer(fetched)
@@ -174,9 +174,9 @@ def _fetched(
         named: _Wanted | None = None
         if group.topics is not None:
             named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
-        found: list[offsets.FetchedTopic] | ErrorCode | None = _check_member(core, group, api_version, now)
+        found: list[offsets.FetchedTopic] | ErrorCode | None = _check_member(broker, group, api_version, now)
         if found is None:
-            found = yield from _fetch(core, group.group_id, named, stable, api_version, now, budget)
+            found = yield from _fetch(broker, group.group_id, named, stable, api_version, now, budget)
         if isinstance(found, ErrorCode):
             groups.append(answer.Group(group.group_id, [], found))
         else:
@@ -185,10 +185,10 @@ def _fetched(
 
 
 def _check_member(
-    core: BrokerCore, group: messages.OffsetFetchRequest.Group, api_version: int, now: Now
+    broker: Context, group: messages.OffsetFetchRequest.Group, api_version: int, now: Now
 ) -> ErrorCode | None:
     """Return what is wrong with the member that asks, which only consumer groups look at; None when nothing is."""
-    hosted = core.shard_of(group.group_id, now)
+    hosted = broker.shards.shard_of(group.group_id, now)
     if api_version < _MEMBERS_SINCE or isinstance(hosted, ErrorCode):
         return None
     found = hosted.shard.readable(group.group_id)
@@ -198,7 +198,7 @@ def _check_member(
 
 
 def _fetch(
-    core: BrokerCore,
+    broker: Context,
     group_id: str,
     topics: _Wanted | None,
     require_stable: bool,
@@ -207,7 +207,7 @@ def _fetch(
     budget: Budget,
 ) -> Generator[None, None, list[offsets.FetchedTopic] | ErrorCode]:
     """Look up offsets of one group; of very many in steps, and in a copy of all that it has."""
-    hosted = core.shard_of(group_id, now)
+    hosted = broker.shards.shard_of(group_id, now)
     if isinstance(hosted, ErrorCode):
         return hosted
     shard = hosted.shard
@@ -216,7 +216,7 @@ def _fetch(
         if budget.spend(_FETCH_US + _PARTITION_US * sum(len(topic.partitions) for topic in found)):
             yield
         return found
-    kept = _copy(core, shard, group_id)
+    kept = _copy(broker, shard, group_id)
     known: list[offsets.FetchedTopic] = []
     unknown: list[offsets.FetchedTopic] = []
     for name, topic_id, partitions in topics or offsets.all_topics(kept, group_id, api_version):
@@ -242,9 +242,9 @@ def _count(shard: Shard, group_id: str, topics: _Wanted | None) -> int:
     return PAGE_PARTITIONS * sum(pages)
 
 
-def _copy(core: BrokerCore, shard: Shard, group_id: str) -> Shard:
+def _copy(broker: Context, shard: Shard, group_id: str) -> Shard:
     """Return a shard that has the offsets of one group alone, as they are now; it takes 10 us for 128 of them."""
-    kept = Shard(shard.partition, shard.settings, shard.new_member_id, core.topics)
+    kept = Shard(shard.partition, shard.settings, shard.new_member_id, broker.topics)
     for page in shard.offsets.pages(group_id):
         kept.offsets.put_page(group_id, page)
     for producer_id, pending in shard.pending.items():
@@ -297,19 +297,19 @@ def fail_offset_fetch(
 
 
 def describe_groups(
-    core: BrokerCore, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeGroupsResponse | None:
     """Describe classic groups."""
-    return run_incrementally(core, context, _described_groups(core, request, context.api_version, now))
+    return run_incrementally(broker, context, _described_groups(broker, request, context.api_version, now))
 
 
 def _described_groups(
-    core: BrokerCore, request: messages.DescribeGroupsRequest, api_version: int, now: Now
+    broker: Context, request: messages.DescribeGroupsRequest, api_version: int, now: Now
 ) -> Steps[messages.DescribeGroupsResponse]:
     answer, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
     described = []
     for group_id in request.groups:
-        hosted = core.shard_of(group_id, now)
+        hosted = broker.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
@@ -333,19 +333,19 @@ def fail_describe_groups(
 
 
 def consumer_group_describe(
-    core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
 ) -> messages.ConsumerGroupDescribeResponse | None:
     """Describe consumer groups (KIP-848)."""
-    return run_incrementally(core, context, _described_consumer_groups(core, request, now))
+    return run_incrementally(broker, context, _described_consumer_groups(broker, request, now))
 
 
 def _described_consumer_groups(
-    core: BrokerCore, request: messages.ConsumerGroupDescribeRequest, now: Now
+    broker: Context, request: messages.ConsumerGroupDescribeRequest, now: Now
 ) -> Steps[messages.ConsumerGroupDescribeResponse]:
     answer, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
     described = []
     for group_id in request.group_ids:
-        hosted = core.shard_of(group_id, now)
+        hosted = broker.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
@@ -369,18 +369,18 @@ def fail_consumer_group_describe(
 
 
 def list_groups(
-    core: BrokerCore, request: messages.ListGroupsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ListGroupsRequest, context: RequestContext, now: Now
 ) -> messages.ListGroupsResponse | None:
     """List the groups of all shards, by state and type where asked."""
-    return run_incrementally(core, context, _listed_groups(core, request, context.api_version))
+    return run_incrementally(broker, context, _listed_groups(broker, request, context.api_version))
 
 
 def _listed_groups(
-    core: BrokerCore, request: messages.ListGroupsRequest, api_version: int
+    broker: Context, request: messages.ListGroupsRequest, api_version: int
 ) -> Steps[messages.ListGroupsResponse]:
     budget = Budget(_STEP_US)
     groups = []
-    for hosted in list(core.runtime.all_shards()):
+    for hosted in list(broker.runtime.all_shards()):
         if hosted.failed:
             continue  # as Kafka skips the shards that it does not coordinate
         if hosted.is_loading:
@@ -399,7 +399,7 @@ def fail_list_groups(
 
 
 def delete_groups(
-    core: BrokerCore, request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteGroupsResponse | None:
     """Delete groups that have no members, with their offsets."""
     names = list(dict.fromkeys(request.groups_names))
@@ -411,30 +411,30 @@ def delete_groups(
         return answer.DeletableGroupResult(names[index], error)
 
     aggregator = ReplyAggregator(context, len(names), lambda results: answer(results=results), refused)
-    return run_incrementally(core, context, _deletions(core, names, aggregator, now), goes_on=True)
+    return run_incrementally(broker, context, _deletions(broker, names, aggregator, now), goes_on=True)
 
 
 def _deletions(
-    core: BrokerCore, names: list[str], aggregator: ReplyAggregator, now: Now
+    broker: Context, names: list[str], aggregator: ReplyAggregator, now: Now
 ) -> Steps[messages.DeleteGroupsResponse]:
     """Decide about each group, those of one shard one after the other; the answer comes with the last of them."""
     budget = Budget(_STEP_US)
     by_shard: dict[HostedShard, list[int]] = {}
     for index, name in enumerate(names):
-        hosted = core.shard_of(name, now)
+        hosted = broker.shards.shard_of(name, now)
         if isinstance(hosted, ErrorCode):
-            core.fail(aggregator.part(index), hosted)
+            broker.answers.fail(aggregator.part(index), hosted)
         else:
             by_shard.setdefault(hosted, []).append(index)
         if budget.spend(_NAME_US):
             yield
     for hosted, indexes in by_shard.items():
         for index in indexes:
-            decided_at = core.clock.now()
+            decided_at = broker.clock.now()
             result = group_requests.delete_group(
                 hosted.shard, names[index], aggregator.part(index), decided_at
             )
-            core.decide(hosted, result)
+            broker.shards.decide(hosted, result)
             if budget.spend(_DELETION_US + _TOMBSTONE_US * len(result.records)):
                 yield
     return None

@@ -16,7 +16,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
@@ -55,7 +55,7 @@ _NOTHING = _Found()
 
 
 def list_offsets(
-    core: BrokerCore, request: messages.ListOffsetsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ListOffsetsRequest, context: RequestContext, now: Now
 ) -> messages.ListOffsetsResponse:
     """Answer an offset for each timestamp or mark asked.
 
@@ -74,7 +74,7 @@ def list_offsets(
         for asked in named.partitions:
             key = named.name, asked.partition_index
             if named_times[key] == 1:
-                answers.append(_list_one(core, named.name, asked, version, request.isolation_level))
+                answers.append(_list_one(broker, named.name, asked, version, request.isolation_level))
             elif key not in answered:
                 answered.add(key)
                 answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
@@ -84,7 +84,7 @@ def list_offsets(
 
 
 def _list_one(
-    core: BrokerCore,
+    broker: Context,
     topic: str,
     asked: messages.ListOffsetsRequest.ListOffsetsPartition,
     version: int,
@@ -101,7 +101,7 @@ def _list_one(
             index, error, found if version >= _EPOCH_SINCE else found._replace(leader_epoch=-1)
         )
 
-    return _at_partition(core, topic, index, find, lambda error: _list_answer(index, error))
+    return _at_partition(broker, topic, index, find, lambda error: _list_answer(index, error))
 
 
 def _list_answer(
@@ -136,21 +136,21 @@ def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
 
 
 def _at_partition(
-    core: BrokerCore,
+    broker: Context,
     topic: str,
     index: int,
     decide: Callable[[Partition], _Answer],
     refuse: Callable[[ErrorCode], _Answer],
 ) -> _Answer:
     try:
-        partition = core.topics.partition(topic, index)
+        partition = broker.topics.partition(topic, index)
         if partition is None:
             return refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return decide(partition)
     except LogLoadingError:
         return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
-        core.topics.report(topic, index, error)
+        broker.topics.report(topic, index, error)
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -170,19 +170,19 @@ def fail_list_offsets(
 
 
 def offset_for_leader_epoch(
-    core: BrokerCore, request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
 ) -> messages.OffsetForLeaderEpochResponse:
     """Answer where a leader epoch ends: -1 for one that is not known (KIP-101, KIP-320)."""
     response = messages.OffsetForLeaderEpochResponse
     topics = []
     for named in request.topics:
-        answers = [_end_of_epoch(core, named.topic, asked) for asked in named.partitions]
+        answers = [_end_of_epoch(broker, named.topic, asked) for asked in named.partitions]
         topics.append(response.OffsetForLeaderTopicResult(named.topic, answers))
     return response(topics=topics)
 
 
 def _end_of_epoch(
-    core: BrokerCore, topic: str, asked: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    broker: Context, topic: str, asked: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
     answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset
 
@@ -195,7 +195,7 @@ def _end_of_epoch(
             return refuse(error)
         return answer(0, asked.partition, *partition.log.end_offset_for_epoch(asked.leader_epoch))
 
-    return _at_partition(core, topic, asked.partition, find, refuse)
+    return _at_partition(broker, topic, asked.partition, find, refuse)
 
 
 def fail_offset_for_leader_epoch(
@@ -215,7 +215,7 @@ def fail_offset_for_leader_epoch(
 
 
 def delete_records(
-    core: BrokerCore, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteRecordsResponse:
     """Let logs begin later, and remember it before answering (KIP-107).
 
@@ -226,27 +226,27 @@ def delete_records(
     topics = []
     for named in request.topics:
         last = {asked.partition_index: asked for asked in named.partitions}
-        answers = [_delete_one(core, named.name, asked) for asked in last.values()]
+        answers = [_delete_one(broker, named.name, asked) for asked in last.values()]
         if answers:
             topics.append(response.DeleteRecordsTopicResult(named.name, answers))
     return response(topics=topics)
 
 
 def _delete_one(
-    core: BrokerCore, topic: str, asked: messages.DeleteRecordsRequest.DeleteRecordsPartition
+    broker: Context, topic: str, asked: messages.DeleteRecordsRequest.DeleteRecordsPartition
 ) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
     answer = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
     index = asked.partition_index
 
     def delete(partition: Partition) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
-        error = _delete_before(core, partition, asked.offset)
+        error = _delete_before(broker, partition, asked.offset)
         return answer(index, -1 if error else partition.log.log_start_offset, error)
 
-    return _at_partition(core, topic, index, delete, lambda error: answer(index, -1, error))
+    return _at_partition(broker, topic, index, delete, lambda error: answer(index, -1, error))
 
 
-def _delete_before(core: BrokerCore, partition: Partition, offset: int) -> ErrorCode:
-    topic = core.topics.get(partition.topic)
+def _delete_before(broker: Context, partition: Partition, offset: int) -> ErrorCode:
+    topic = broker.topics.get(partition.topic)
     assert topic is not None
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -259,7 +259,7 @@ def _delete_before(core: BrokerCore, partition: Partition, offset: int) -> Error
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if offset > log.log_start_offset:
         partition.delete_records_before(offset)
-        core.topics.directory.checkpoint_log_starts()
+        broker.topics.directory.checkpoint_log_starts()
     return ErrorCode.NONE
 
 

@@ -25,7 +25,7 @@ from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.starts import stored_epoch
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 TOPIC_OPERATIONS = 3576
 """All operations on a topic as bits by AclOperation's numbers: read, write, create, delete, alter, describe and both
@@ -65,22 +65,24 @@ logger = new_logger(__name__)
 
 
 def metadata(
-    core: BrokerCore, request: messages.MetadataRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.MetadataRequest, context: RequestContext, now: Now
 ) -> messages.MetadataResponse | None:
     """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
 
     Kafka answers the request that creates a topic with an error. It is here at once, and so described, unless
     auto.create.topics.delay.ms says otherwise. Hundreds of topics are created and described in steps.
     """
-    return run_incrementally(core, context, _answered(core, request, context.api_version, now), goes_on=True)
+    return run_incrementally(
+        broker, context, _answered(broker, request, context.api_version, now), goes_on=True
+    )
 
 
 def _answered(
-    core: BrokerCore, request: messages.MetadataRequest, version: int, now: Now
+    broker: Context, request: messages.MetadataRequest, version: int, now: Now
 ) -> Steps[messages.MetadataResponse]:
     if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
         return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
-    topics = yield from _asked_topics(core, request, version, now)
+    topics = yield from _asked_topics(broker, request, version, now)
     if topics is None:
         # Kafka stumbles over an entry with neither name nor id, and says so.
         return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
@@ -90,9 +92,9 @@ def _answered(
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     answer = messages.MetadataResponse
     return answer(
-        brokers=[answer.Broker(core.node_id, core.host, core.port)],
-        cluster_id=core.cluster_id,
-        controller_id=core.node_id,
+        brokers=[answer.Broker(broker.node_id, broker.host, broker.port)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
@@ -101,35 +103,35 @@ def _answered(
 
 
 def _asked_topics(
-    core: BrokerCore, request: messages.MetadataRequest, version: int, now: Now
+    broker: Context, request: messages.MetadataRequest, version: int, now: Now
 ) -> Steps[list[messages.MetadataResponse.Topic]]:
     """Describe what was asked for, each topic once; None when an entry has neither name nor id."""
     wanted = request.topics
     if wanted is None or (version < _NULL_IS_ALL_SINCE and not wanted):
-        return (yield from _described(core, core.topics.names(), core.topics.get, lambda name: None))
+        return (yield from _described(broker, broker.topics.names(), broker.topics.get, lambda name: None))
     ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
     if ids:  # then names do not count, as in Kafka
-        return (yield from _described(core, ids, core.topics.by_id, _unknown_id))
+        return (yield from _described(broker, ids, broker.topics.by_id, _unknown_id))
     names = dict.fromkeys(topic.name for topic in wanted)
     if None in names:
         return None
     asked = [name for name in names if name is not None]
     failed: dict[str, ErrorCode] = {}
-    if request.allow_auto_topic_creation and core.config.auto_create_topics_enable:
-        absent = [name for name in asked if core.topics.get(name) is None]
-        failed = yield from _create(core, absent, now)
-        if core.config.auto_create_topics_delay_ms:
-            described_ms = now.mono_ms + core.config.auto_create_topics_delay_ms
-            core.untold_topics.update((name, described_ms) for name in absent if core.topics.get(name))
+    if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        absent = [name for name in asked if broker.topics.get(name) is None]
+        failed = yield from _create(broker, absent, now)
+        if broker.config.auto_create_topics_delay_ms:
+            described_ms = now.mono_ms + broker.config.auto_create_topics_delay_ms
+            broker.untold_topics.update((name, described_ms) for name in absent if broker.topics.get(name))
 
     def told(name: str) -> Topic | None:
-        return None if _is_untold(core, name, now) else core.topics.get(name)
+        return None if _is_untold(broker, name, now) else broker.topics.get(name)
 
-    return (yield from _described(core, asked, told, lambda name: _unknown_topic(name, failed.get(name))))
+    return (yield from _described(broker, asked, told, lambda name: _unknown_topic(name, failed.get(name))))
 
 
 def _described(
-    core: BrokerCore,
+    broker: Context,
     wanted: Iterable[Wanted],
     find: Callable[[Wanted], Topic | None],
     unknown: Callable[[Wanted], messages.MetadataResponse.Topic | None],
@@ -142,7 +144,7 @@ def _described(
     described = []
     for each in wanted:
         topic = find(each)
-        answer = unknown(each) if topic is None else _known_topic(core, topic)
+        answer = unknown(each) if topic is None else _known_topic(broker, topic)
         if answer is not None:
             described.append(answer)
             if budget.spend(_TOPIC_US + _PARTITION_US * len(answer.partitions)):
@@ -150,24 +152,24 @@ def _described(
     return described
 
 
-def _is_untold(core: BrokerCore, name: str, now: Now) -> bool:
+def _is_untold(broker: Context, name: str, now: Now) -> bool:
     """Whether a topic that Metadata created is too new to be described."""
-    described_ms = core.untold_topics.get(name)
+    described_ms = broker.untold_topics.get(name)
     if described_ms is None:
         return False
     if now.mono_ms < described_ms:
         return True
-    del core.untold_topics[name]
+    del broker.untold_topics[name]
     return False
 
 
-def _create(core: BrokerCore, names: list[str], now: Now) -> Generator[None, None, dict[str, ErrorCode]]:
+def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None, dict[str, ErrorCode]]:
     """Create those topics that can be, because somebody asked for them; return which the disk refused.
 
     As in Kafka, where its controller is asked in one request: none when they are too many.
     """
-    count = core.config.num_partitions
-    new = [NewTopic(name, count) for name in _creatable(core, names)]
+    count = broker.config.num_partitions
+    new = [NewTopic(name, count) for name in _creatable(broker, names)]
     if topic_admin.costs_too_much(new):
         new = []
     failed = []
@@ -176,40 +178,40 @@ def _create(core: BrokerCore, names: list[str], now: Now) -> Generator[None, Non
             yield
         some = new[begin : begin + _CREATED_TOGETHER]
         if begin:  # others may have created some of them, or one that stands in the way
-            creatable = set(_creatable(core, [topic.name for topic in some]))
+            creatable = set(_creatable(broker, [topic.name for topic in some]))
             some = [topic for topic in some if topic.name in creatable]
         try:
-            core.topics.create_several(some)
+            broker.topics.create_several(some)
         except StorageError as error:
             logger.error("topics were not created: %s: %s", ", ".join(topic.name for topic in some), error)
             failed += [topic.name for topic in some]
     if OFFSETS_TOPIC in names:
         try:
-            core.create_offsets_topic(now)
+            broker.shards.create_topic(now)
         except StorageError as error:
             logger.error("topic %s was not created: %s", OFFSETS_TOPIC, error)
             failed.append(OFFSETS_TOPIC)
     return dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _creatable(core: BrokerCore, names: list[str]) -> list[str]:
+def _creatable(broker: Context, names: list[str]) -> list[str]:
     """Return those of the names that topics can be created with; not of coordinators' topics."""
-    collisions = Collisions(core.topics.names)
+    collisions = Collisions(broker.topics.names)
     return [
         name
         for name in names
         if name not in INTERNAL_TOPICS
-        and topic_admin.check_new_topic(core, name, core.config.num_partitions, {}, collisions)[0]
+        and topic_admin.check_new_topic(broker, name, broker.config.num_partitions, {}, collisions)[0]
         is ErrorCode.NONE
     ]
 
 
-def _known_topic(core: BrokerCore, topic: Topic) -> messages.MetadataResponse.Topic:
+def _known_topic(broker: Context, topic: Topic) -> messages.MetadataResponse.Topic:
     answer = messages.MetadataResponse
-    replicas = [core.node_id]
+    replicas = [broker.node_id]
     partitions = [
-        answer.Partition(ErrorCode.NONE, index, core.node_id, epoch, replicas, replicas, [])
-        for index, epoch in enumerate(leader_epochs(core, topic))
+        answer.Partition(ErrorCode.NONE, index, broker.node_id, epoch, replicas, replicas, [])
+        for index, epoch in enumerate(leader_epochs(broker, topic))
     ]
     return answer.Topic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
 
@@ -230,7 +232,7 @@ def _unknown_topic_error(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def leader_epochs(core: BrokerCore, topic: Topic, start: int = 0, stop: int | None = None) -> list[int]:
+def leader_epochs(broker: Context, topic: Topic, start: int = 0, stop: int | None = None) -> list[int]:
     """Return the leader epoch of partitions of a topic, without opening logs that nobody has used yet.
 
     An unopened log has its last epoch in a file, which is read once. -1 when the file is damaged: whoever opens the
@@ -244,7 +246,7 @@ def leader_epochs(core: BrokerCore, topic: Topic, start: int = 0, stop: int | No
             continue
         epoch = known.get(index)
         if epoch is None:
-            epoch = known[index] = _counted_epoch(core.directory, topic.name, index)
+            epoch = known[index] = _counted_epoch(broker.directory, topic.name, index)
         epochs.append(epoch)
     return epochs
 
@@ -266,13 +268,13 @@ def fail_metadata(
 
 
 def describe_topic_partitions(
-    core: BrokerCore, request: messages.DescribeTopicPartitionsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeTopicPartitionsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeTopicPartitionsResponse:
     """Describe partitions by pages (KIP-966): topics sorted by name, from the cursor on, up to a limit."""
     cursor = request.cursor
     first = "" if cursor is None else cursor.topic_name
     named = {topic.name for topic in request.topics}
-    names = sorted(name for name in (named or core.topics.names()) if name >= first)
+    names = sorted(name for name in (named or broker.topics.names()) if name >= first)
     if cursor is not None and ((named and first not in named) or cursor.partition_index < 0):
         return fail_describe_topic_partitions(request, ErrorCode.INVALID_REQUEST, context.api_version)
     if "" in names:  # upon which Kafka fails to ask what may be done with it
@@ -285,8 +287,8 @@ def describe_topic_partitions(
             response.next_cursor = answer.Cursor(name, 0)
             break
         start = cursor.partition_index if cursor is not None and name == first else 0
-        topic = core.topics.get(name)
-        response.topics.append(_page(core, name, topic, start, remaining))
+        topic = broker.topics.get(name)
+        response.topics.append(_page(broker, name, topic, start, remaining))
         taken = len(response.topics[-1].partitions)
         if topic is not None and start + taken < topic.partition_count:
             response.next_cursor = answer.Cursor(name, start + taken)
@@ -296,7 +298,7 @@ def describe_topic_partitions(
 
 
 def _page(
-    core: BrokerCore, name: str, topic: Topic | None, start: int, limit: int
+    broker: Context, name: str, topic: Topic | None, start: int, limit: int
 ) -> messages.DescribeTopicPartitionsResponse.Topic:
     """Describe up to `limit` partitions of one topic from `start` on."""
     answer = messages.DescribeTopicPartitionsResponse
@@ -304,10 +306,10 @@ def _page(
         page = answer.Topic(_unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS)
     else:
         # Never null: Java's Admin takes the arrays of eligible leaders as they come (KIP-966).
-        replicas = [core.node_id]
+        replicas = [broker.node_id]
         partitions = [
-            answer.Partition(ErrorCode.NONE, index, core.node_id, epoch, replicas, replicas, [], [], [])
-            for index, epoch in enumerate(leader_epochs(core, topic, start, start + limit), start)
+            answer.Partition(ErrorCode.NONE, index, broker.node_id, epoch, replicas, replicas, [], [], [])
+            for index, epoch in enumerate(leader_epochs(broker, topic, start, start + limit), start)
         ]
         page = answer.Topic(ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions)
     page.topic_authorized_operations = TOPIC_OPERATIONS
@@ -323,14 +325,14 @@ def fail_describe_topic_partitions(
 
 
 def describe_cluster(
-    core: BrokerCore, request: messages.DescribeClusterRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeClusterRequest, context: RequestContext, now: Now
 ) -> messages.DescribeClusterResponse:
     """Name the brokers of the cluster."""
     answer = messages.DescribeClusterResponse
     error, message, brokers, controller, operations = ErrorCode.NONE, None, [], -1, _NOT_ASKED
     if request.endpoint_type == _BROKERS:
-        brokers = [answer.DescribeClusterBroker(core.node_id, core.host, core.port)]
-        controller = core.node_id
+        brokers = [answer.DescribeClusterBroker(broker.node_id, broker.host, broker.port)]
+        controller = broker.node_id
         if request.include_cluster_authorized_operations:
             operations = CLUSTER_OPERATIONS
     elif request.endpoint_type == _CONTROLLERS:
@@ -344,7 +346,7 @@ def describe_cluster(
     return answer(
         error_code=error,
         error_message=message,
-        cluster_id=core.cluster_id,
+        cluster_id=broker.cluster_id,
         controller_id=controller,
         brokers=brokers,
         cluster_authorized_operations=operations,
@@ -359,7 +361,7 @@ def fail_describe_cluster(
 
 
 def api_versions(
-    core: BrokerCore, request: messages.ApiVersionsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ApiVersionsRequest, context: RequestContext, now: Now
 ) -> messages.ApiVersionsResponse:
     """List every API that is served, with its versions.
 
@@ -376,7 +378,7 @@ def api_versions(
     if context.api_version >= _FEATURES_FROM_0_SINCE:
         supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
     return answer(
-        api_keys=[answer.ApiVersion(api.key, api.min_version, api.max_version) for api in core.apis],
+        api_keys=[answer.ApiVersion(api.key, api.min_version, api.max_version) for api in broker.apis],
         supported_features=supported,
         finalized_features_epoch=0,
         finalized_features=[answer.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()],

@@ -25,7 +25,7 @@ from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 TOPIC_IDS_SINCE = 13
 """From this version of Produce on topics are named by id (KIP-516)."""
@@ -49,7 +49,7 @@ _LARGE_BYTES = 32 << 10
 logger = new_logger(__name__)
 
 
-def produce(core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
+def produce(broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
     """Append one batch to each partition; the answer leaves once they are durable.
 
     Topics are not created here, as in Kafka: a client asks for Metadata first. acks=1 and acks=-1 are the same for one
@@ -59,19 +59,19 @@ def produce(core: BrokerCore, request: messages.ProduceRequest, context: Request
     """
     flaw = find_flaw(request)
     if flaw is not None:
-        _refuse_all(core, request, context, flaw)
+        _refuse_all(broker, request, context, flaw)
         return
     topics = request.topic_data
     invalid: _Invalid = {}
     if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
         if _names_twice(request, context):
             invalid = _keep_last(request, context)
-        if request.transactional_id is not None and _has_several_producers(core, request, context):
-            _refuse_all(core, request, context, _SEVERAL_PRODUCERS)
+        if request.transactional_id is not None and _has_several_producers(broker, request, context):
+            _refuse_all(broker, request, context, _SEVERAL_PRODUCERS)
             return
-    joining = _joining(core, request, context, now)
+    joining = _joining(broker, request, context, now)
     if not joining:
-        _append_all(core, request, context, now, invalid)
+        _append_all(broker, request, context, now, invalid)
         return
     assert request.transactional_id is not None
     for partition in joining:
@@ -81,11 +81,11 @@ def produce(core: BrokerCore, request: messages.ProduceRequest, context: Request
         for partition in joining:
             partition.joining -= 1
         if error:
-            core.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
+            broker.answers.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
         else:
-            _append_all(core, request, context, core.clock.now(), invalid)
+            _append_all(broker, request, context, broker.clock.now(), invalid)
 
-    core.transactions.when_durable(request.transactional_id, joined)
+    broker.transactions.when_durable(request.transactional_id, joined)
     return
 
 
@@ -124,12 +124,12 @@ def _keep_last(request: messages.ProduceRequest, context: RequestContext) -> _In
 
 
 def _has_several_producers(
-    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext
+    broker: Context, request: messages.ProduceRequest, context: RequestContext
 ) -> bool:
     """Whether batches of transactions, for partitions that there are, come from more than one producer or epoch."""
     producers = set()
     for named in request.topic_data:
-        topic = _topic(core, named, context)
+        topic = _topic(broker, named, context)
         for data in named.partition_data:
             header = find_batch(data.records, context.api_version)
             if topic is None or not 0 <= data.index < topic.partition_count or isinstance(header, Refused):
@@ -140,15 +140,15 @@ def _has_several_producers(
 
 
 def _topic(
-    core: BrokerCore, named: messages.ProduceRequest.TopicProduceData, context: RequestContext
+    broker: Context, named: messages.ProduceRequest.TopicProduceData, context: RequestContext
 ) -> Topic | None:
     if context.api_version >= TOPIC_IDS_SINCE:
-        return core.topics.by_id(named.topic_id)
-    return core.topics.get(named.name)
+        return broker.topics.by_id(named.topic_id)
+    return broker.topics.get(named.name)
 
 
 def _refuse_all(
-    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, refused: Refused
+    broker: Context, request: messages.ProduceRequest, context: RequestContext, refused: Refused
 ) -> None:
     """Answer every partition alike, each once."""
     _keep_last(request, context)
@@ -157,34 +157,34 @@ def _refuse_all(
         for answer in topic.partition_responses:
             answer.error_message = refused.message
     if request.acks == 0:
-        _finish_unanswered(core, context, response.responses)
+        _finish_unanswered(broker, context, response.responses)
     else:
-        core.reply(context, response)
+        broker.answers.reply(context, response)
 
 
 def _joining(
-    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now
 ) -> list[Partition]:
     """Return the partitions whose place in the transaction is not on the disk yet, where it has to be.
 
     A batch behind one that waits for this waits as well, so that their order stays.
     """
-    if core.config.fsync != "commit" or request.transactional_id is None:
+    if broker.config.fsync != "commit" or request.transactional_id is None:
         return []
     joining = []
     for named in request.topic_data:
-        topic = _topic(core, named, context)
+        topic = _topic(broker, named, context)
         for data in named.partition_data:
             header = find_batch(data.records, context.api_version)
             if topic is None or isinstance(header, Refused) or _forbidden(request, topic, header):
                 continue
             try:
-                partition = core.topics.partition_of(topic, data.index)
+                partition = broker.topics.partition_of(topic, data.index)
                 if partition is None or not _is_in_transaction(header):
                     continue
                 is_open = partition.producers.has_open(header.producer_id, header.producer_epoch)
                 if partition.joining or (
-                    not is_open and not _join_transaction(core, request, context, partition, header, now)
+                    not is_open and not _join_transaction(broker, request, context, partition, header, now)
                 ):
                     joining.append(partition)
             except StorageError:
@@ -193,7 +193,7 @@ def _joining(
 
 
 def _append_all(
-    core: BrokerCore, request: messages.ProduceRequest, context: RequestContext, now: Now, invalid: _Invalid
+    broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now, invalid: _Invalid
 ) -> None:
     """Append the batches of a request, and answer it.
 
@@ -201,7 +201,7 @@ def _append_all(
     """
     logs: list[Log] = []
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    topics = core.topics
+    topics = broker.topics
     responses = []
     response_class = messages.ProduceResponse
     size = 0
@@ -219,23 +219,23 @@ def _append_all(
                 error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answers.append(_refusal(data.index, error))
             else:
-                answers.append(_produce_one(core, request, context, topic, data, logs, allowance, now))
+                answers.append(_produce_one(broker, request, context, topic, data, logs, allowance, now))
                 refused = invalid.get((_key(named, context), data.index)) if invalid else None
                 if refused is not None and 0 <= data.index < topic.partition_count:
                     answers[-1] = _refused(data.index, refused, -1)
         responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
     if request.acks == 0:
-        _finish_unanswered(core, context, responses)
+        _finish_unanswered(broker, context, responses)
     else:
-        core.reply_when_durable(context, response_class(responses), logs)
+        broker.durability.reply_when_durable(context, response_class(responses), logs)
 
 
 def _finish_unanswered(
-    core: BrokerCore,
+    broker: Context,
     context: RequestContext,
     responses: list[messages.ProduceResponse.TopicProduceResponse],
 ) -> None:
-    core.reply_encoded(context, b"")
+    broker.answers.reply_encoded(context, b"")
     errors = [
         f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"
         for topic in responses
@@ -244,11 +244,11 @@ def _finish_unanswered(
     ]
     if errors:  # all that the producer can be told
         logger.info("a Produce with acks=0 closes its connection: %s", ", ".join(errors))
-        core.close_connection(context.connection)
+        broker.answers.close_connection(context.connection)
 
 
 def _produce_one(
-    core: BrokerCore,
+    broker: Context,
     request: messages.ProduceRequest,
     context: RequestContext,
     topic: Topic,
@@ -267,20 +267,20 @@ def _produce_one(
     if error:
         return _refusal(data.index, error)
     try:
-        partition = core.topics.partition_of(topic, data.index)
+        partition = broker.topics.partition_of(topic, data.index)
         assert partition is not None
         if _is_in_transaction(header):
-            error = _join_transaction(core, request, context, partition, header, now)
+            error = _join_transaction(broker, request, context, partition, header, now)
             if error:
                 refusal = _refusal(data.index, error)
                 if error is ErrorCode.INVALID_TXN_STATE:
                     refusal.error_message = "Partition was not added to the transaction"
                 return refusal
-        return _append(core, context, partition, topic, data, header, logs, allowance, now)
+        return _append(broker, context, partition, topic, data, header, logs, allowance, now)
     except LogLoadingError:
         return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as storage_error:
-        core.topics.report(topic.name, data.index, storage_error)
+        broker.topics.report(topic.name, data.index, storage_error)
         return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -301,7 +301,7 @@ def _is_in_transaction(header: BatchHeader) -> bool:
 
 
 def _join_transaction(
-    core: BrokerCore,
+    broker: Context,
     request: messages.ProduceRequest,
     context: RequestContext,
     partition: Partition,
@@ -318,7 +318,7 @@ def _join_transaction(
     adds = context.api_version >= _ADDS_SINCE
     partition.producers.attempt(header, begins_at_0=adds)
     place = partition.topic, partition.index
-    error = core.transactions.add_or_verify(
+    error = broker.transactions.add_or_verify(
         request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
     )
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
@@ -329,7 +329,7 @@ def _join_transaction(
 
 
 def _append(
-    core: BrokerCore,
+    broker: Context,
     context: RequestContext,
     partition: Partition,
     topic: Topic,
@@ -359,7 +359,7 @@ def _append(
     if is_idempotent:
         partition.producers.add(header, base_offset, max_timestamp, now.wall_ms)
     logs.append(log)
-    core.on_append(partition)
+    broker.growth.note(partition)
     return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
 
 

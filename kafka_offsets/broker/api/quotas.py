@@ -22,7 +22,7 @@ from kafka_offsets.protocol.java_hash import string_hash
 from kafka_offsets.storage.client_settings import Entity
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
     Component = messages.DescribeClientQuotasRequest.ComponentData
     Entry = messages.AlterClientQuotasRequest.EntryData
@@ -78,7 +78,7 @@ class _RefusedError(Exception):
 
 
 def describe_client_quotas(
-    core: BrokerCore, request: messages.DescribeClientQuotasRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeClientQuotasRequest, context: RequestContext, now: Now
 ) -> messages.DescribeClientQuotasResponse:
     """Describe the entities that have every component of a filter, and with `strict` no other."""
     answer = messages.DescribeClientQuotasResponse
@@ -88,7 +88,7 @@ def describe_client_quotas(
         return answer(error_code=refused.error, error_message=refused.message, entries=None)
     wanted = len(exact) + len(specified)
     entries = []
-    for entity, values in core.directory.clients.quotas.items():
+    for entity, values in broker.directory.clients.quotas.items():
         parts = dict(entity)
         if request.strict and len(parts) != wanted:
             continue
@@ -149,13 +149,13 @@ def fail_describe_client_quotas(
 
 
 def alter_client_quotas(
-    core: BrokerCore, request: messages.AlterClientQuotasRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.AlterClientQuotasRequest, context: RequestContext, now: Now
 ) -> messages.AlterClientQuotasResponse:
     """Change the quotas of each entity, all of its changes or none, with one write for all of them.
 
     Of an entity that is named twice the first changes are made, and the answer refuses it: as Kafka does.
     """
-    after = dict(core.directory.clients.quotas)
+    after = dict(broker.directory.clients.quotas)
     errors: dict[Entity, _RefusedError | None] = {}
     for entry in request.entries:
         parts = {part.entity_type: part.entity_name for part in entry.entity}
@@ -169,7 +169,7 @@ def alter_client_quotas(
             errors[entity] = refused
     try:
         if not request.validate_only:
-            core.directory.clients.set_quotas(after)
+            broker.directory.clients.set_quotas(after)
     except StorageError as error:
         logger.error("the quotas are as before: %s", error)
         unkept = _RefusedError(str(error), ErrorCode.KAFKA_STORAGE_ERROR)

@@ -18,7 +18,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 _CONTROLLER_LISTENER = "CONTROLLER"
 """The name that Kafka's controllers give the listener that they talk over."""
@@ -32,7 +32,7 @@ _NOT_HOSTED = "This server does not host this topic-partition."
 
 
 def alter_partition_reassignments(
-    core: BrokerCore,
+    broker: Context,
     request: messages.AlterPartitionReassignmentsRequest,
     context: RequestContext,
     now: Now,
@@ -46,7 +46,7 @@ def alter_partition_reassignments(
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
-            error, message = _reassign(core, topic.name, asked.partition_index, asked.replicas)
+            error, message = _reassign(broker, topic.name, asked.partition_index, asked.replicas)
             partitions.append(answer.ReassignablePartitionResponse(asked.partition_index, error, message))
         responses.append(answer.ReassignableTopicResponse(topic.name, partitions))
     return answer(
@@ -56,15 +56,15 @@ def alter_partition_reassignments(
     )
 
 
-def _reassign(core: BrokerCore, topic: str, index: int, replicas: list[int] | None) -> Refusal:
-    found = core.topics.get(topic)
+def _reassign(broker: Context, topic: str, index: int, replicas: list[int] | None) -> Refusal:
+    found = broker.topics.get(topic)
     if found is None:
         return _UNKNOWN, f"Unable to find a topic named {topic}."
     if not 0 <= index < found.partition_count:
         return _UNKNOWN, f"Unable to find partition {topic}:{index}."
     if replicas is None:  # cancel what moves
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
-    return check_replicas(core, replicas)
+    return check_replicas(broker, replicas)
 
 
 def fail_alter_partition_reassignments(
@@ -93,22 +93,22 @@ def fail_alter_partition_reassignments(
 
 
 def alter_replica_log_dirs(
-    core: BrokerCore, request: messages.AlterReplicaLogDirsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.AlterReplicaLogDirsRequest, context: RequestContext, now: Now
 ) -> messages.AlterReplicaLogDirsResponse:
     """Answer that logs are in the one directory already, and that there is no other (KIP-113)."""
     errors: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                error = _place(core, directory.path, topic.name, index)
+                error = _place(broker, directory.path, topic.name, index)
                 errors.setdefault(topic.name, {})[index] = error
     return _log_dir_results(errors)
 
 
-def _place(core: BrokerCore, path: str, topic: str, index: int) -> ErrorCode:
-    if path != core.directory.files.root:
+def _place(broker: Context, path: str, topic: str, index: int) -> ErrorCode:
+    if path != broker.directory.files.root:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    found = core.topics.get(topic)
+    found = broker.topics.get(topic)
     return ErrorCode.NONE if found is not None and 0 <= index < found.partition_count else _UNKNOWN
 
 
@@ -140,7 +140,7 @@ def fail_alter_replica_log_dirs(
 
 
 def describe_quorum(
-    core: BrokerCore, request: messages.DescribeQuorumRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeQuorumRequest, context: RequestContext, now: Now
 ) -> messages.DescribeQuorumResponse:
     """Answer that the broker is the leader and the only voter of a metadata log in which there is nothing (KIP-595)."""
     answer = messages.DescribeQuorumResponse
@@ -149,11 +149,13 @@ def describe_quorum(
     ]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
         return answer(error_message="", topics=_no_quorum(request))
-    voter = answer.ReplicaState(core.node_id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
-    partition = answer.PartitionData(0, ErrorCode.NONE, "", core.node_id, 0, 0, [voter], [])
+    voter = answer.ReplicaState(broker.node_id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
+    partition = answer.PartitionData(0, ErrorCode.NONE, "", broker.node_id, 0, 0, [voter], [])
     nodes = []
     if context.api_version >= _NODES_SINCE:
-        nodes.append(answer.Node(core.node_id, [answer.Listener(_CONTROLLER_LISTENER, core.host, core.port)]))
+        nodes.append(
+            answer.Node(broker.node_id, [answer.Listener(_CONTROLLER_LISTENER, broker.host, broker.port)])
+        )
     topics = [answer.TopicData(CLUSTER_METADATA_TOPIC, [partition])]
     return answer(error_message="", topics=topics, nodes=nodes)
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from enum import Enum
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 from kafka_offsets.broker.api import (
     cluster_admin,
@@ -23,135 +19,11 @@ from kafka_offsets.broker.api import quotas as admin_quotas
 from kafka_offsets.broker.api import replicas as admin_replicas
 from kafka_offsets.broker.api import transaction_admin as txn_admin
 from kafka_offsets.broker.api import transactions as txns
+from kafka_offsets.broker.api.row import BROKER, GROUP, Api, Apis
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership, sync
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.codec import Decoder, Encoder
-from kafka_offsets.protocol.echo import compile_echo
-
-
-class Route(Enum):
-    """Where a request is decided.
-
-    BROKER  handle(core, request, context, now) -> response, or None when the answer comes later
-    GROUP   handle(shard, request, context, now) -> Result, on the shard that `request.group_id` hashes to
-    """
-
-    BROKER = "broker"
-    GROUP = "group"
-
-
-BROKER, GROUP = Route.BROKER, Route.GROUP
-
-Fail = Callable[[Any, ErrorCode, int], Any]
-"""(request, error, api_version) -> the response that says so."""
-
-
-class Codecs(NamedTuple):
-    """How one version of an API is read and written.
-
-    decode                      (frame, position of the request) -> (request, end)
-    encode                      (response, bytearray that grows)
-    echo                        (request, bytearray that grows): the response that only repeats the request; of an API
-                                that is not `echoed` the same as `encode`
-    has_tagged_request_header   and its response's: header v2, header v1 (KIP-482)
-    """
-
-    decode: Decoder
-    encode: Encoder
-    echo: Encoder
-    has_tagged_request_header: bool
-    has_tagged_response_header: bool
-
-
-@dataclass(frozen=True)
-class Api:
-    """One row of the table.
-
-    versions   first and last version advertised; those that the schema lacks are advertised only, as Kafka does
-    pipelined  whether further requests of the same kind on a connection are decided before this one is answered
-    echoed     whether a handler may answer with the request itself, to say no more than that all of it is done
-    """
-
-    key: int
-    name: str
-    versions: tuple[int, int]
-    route: Route
-    handle: Callable[..., Any]
-    fail: Fail
-    pipelined: bool = False
-    echoed: bool = False
-
-    @property
-    def min_version(self) -> int:
-        """The lowest version advertised."""
-        return self.versions[0]
-
-    @property
-    def max_version(self) -> int:
-        """The highest version advertised."""
-        return self.versions[1]
-
-    @cached_property
-    def request(self) -> type[messages.MessageValue]:
-        """The value class of requests."""
-        return messages.find(f"{self.name}Request")
-
-    @cached_property
-    def response(self) -> type[messages.MessageValue]:
-        """The value class of responses."""
-        return messages.find(f"{self.name}Response")
-
-    @cached_property
-    def _codecs(self) -> dict[int, Codecs | None]:
-        return {}
-
-    def codecs(self, version: int) -> Codecs | None:
-        """Return how requests of a version are read and responses written; None when it is not served."""
-        try:
-            return self._codecs[version]
-        except KeyError:
-            made = self._codecs[version] = self._make_codecs(version)
-            return made
-
-    def _make_codecs(self, version: int) -> Codecs | None:
-        schema = self.request.SCHEMA
-        if not self.min_version <= version <= self.max_version or version not in schema.versions:
-            return None
-        flexible = version in schema.flexible
-        encode = messages.encoder(self.response, version)
-        echo = encode
-        if self.echoed:
-            echo = compile_echo(schema, self.response.SCHEMA, version, self.response.CLASSES)
-        return Codecs(
-            messages.decoder(self.request, version),
-            encode,
-            echo,
-            flexible,
-            flexible and self.key != API_VERSIONS,
-        )
-
-
-API_VERSIONS = 18
-"""The one API that is answered in any version, and whose response header never has tagged fields (KIP-511)."""
-
-
-class Apis:
-    """The rows by key, in the order of their keys."""
-
-    def __init__(self, rows: Iterable[Api]) -> None:
-        self.by_key = {row.key: row for row in sorted(rows, key=lambda row: row.key)}
-
-    def __iter__(self) -> Iterator[Api]:
-        return iter(self.by_key.values())
-
-    def row_of(self, key: int) -> Api:
-        """Return the row of a request that was taken in, also when its API has been withheld since."""
-        return self.by_key.get(key) or SERVED.by_key[key]
-
 
 # fmt: off
 SERVED = Apis((
@@ -237,3 +109,8 @@ def served_apis(profile: str) -> Apis:
         first = _REMOVED_FROM_KAFKA_4.get(row.key, row.min_version)
         rows.append(replace(row, versions=(first, row.max_version)))
     return Apis(rows)
+
+
+def row_of(apis: Apis, key: int) -> Api:
+    """Return the row of a request that was taken in, also when its API has been withheld since."""
+    return apis.by_key.get(key) or SERVED.by_key[key]

@@ -33,7 +33,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, NewTopic
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 _DEFAULT = -1
 _MOST_PARTITIONS = 10_000
@@ -80,7 +80,7 @@ def _once(keys: Iterable[object]) -> bool:
 
 
 def check_new_topic(
-    core: BrokerCore,
+    broker: Context,
     name: str,
     partition_count: int,
     configs: Mapping[str, str | None],
@@ -90,9 +90,9 @@ def check_new_topic(
 
     collisions  with the topics there are, for who asks about many names
     """
-    error, message = _check_name(core, name, collisions or Collisions(core.topics.names))
+    error, message = _check_name(broker, name, collisions or Collisions(broker.topics.names))
     if error is ErrorCode.NONE:
-        error, message = _check_configs(core, configs)
+        error, message = _check_configs(broker, configs)
     if error is ErrorCode.NONE and partition_count < 1:
         error = ErrorCode.INVALID_PARTITIONS
         message = "Number of partitions was set to an invalid non-positive value."
@@ -101,10 +101,10 @@ def check_new_topic(
     return error, message
 
 
-def _check_name(core: BrokerCore, name: str, collisions: Collisions) -> Refusal:
+def _check_name(broker: Context, name: str, collisions: Collisions) -> Refusal:
     if name == CLUSTER_METADATA_TOPIC:
         return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
-    if core.topics.get(name) is not None:
+    if broker.topics.get(name) is not None:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
     invalid = invalid_topic_name(name)
     if invalid:
@@ -122,7 +122,7 @@ def _check_present(absent: Collection[str]) -> Refusal:
     return ErrorCode.INVALID_CONFIG, message
 
 
-def _check_configs(core: BrokerCore, configs: Mapping[str, str | None]) -> Refusal:
+def _check_configs(broker: Context, configs: Mapping[str, str | None]) -> Refusal:
     refusal = _check_present([name for name, value in configs.items() if value is None])
     if refusal is not _FINE:
         return refusal
@@ -152,32 +152,32 @@ class _Plan:
 
 
 def create_topics(
-    core: BrokerCore, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
 ) -> messages.CreateTopicsResponse:
     """Create topics, each for itself; all names are looked at before the first is created."""
     names = (topic.name for topic in request.topics if topic.name != CLUSTER_METADATA_TOPIC)
     if is_too_late(request.timeout_ms) and _once(names):
         return fail_create_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
-    plans = _plans(core, request.topics)
+    plans = _plans(broker, request.topics)
     accepted = _accepted(plans)
     if not request.validate_only:
-        _create(core, accepted, now)
+        _create(broker, accepted, now)
     for plan in accepted if request.validate_only else ():
         plan.topic_id = uuid.uuid4().bytes  # a number without meaning, as Kafka gives
     answer = messages.CreateTopicsResponse
-    return answer(topics=[_created(core, plan) for plan in plans])
+    return answer(topics=[_created(broker, plan) for plan in plans])
 
 
-def _plans(core: BrokerCore, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
+def _plans(broker: Context, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
     """Decide about every topic of a request; a name that stands there more than once is refused once."""
     topics = list(wanted)
-    if sum(_asked_partitions(core, topic) for topic in topics) > _MOST_PARTITIONS:
+    if sum(_asked_partitions(broker, topic) for topic in topics) > _MOST_PARTITIONS:
         return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
     times = Counter(topic.name for topic in topics)
     by_name = {topic.name: topic for topic in topics}
-    collisions = Collisions(core.topics.names)
+    collisions = Collisions(broker.topics.names)
     plans = [
-        _plan(core, topic, collisions) if times[name] == 1 else _Plan(name, refusal=_TWICE)
+        _plan(broker, topic, collisions) if times[name] == 1 else _Plan(name, refusal=_TWICE)
         for name, topic in by_name.items()
     ]
     new = [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in _accepted(plans)]
@@ -195,23 +195,23 @@ def costs_too_much(topics: Iterable[NewTopic]) -> bool:
     return sum(1 + topic.partition_count + len(topic.configs) for topic in topics) > _MOST_RECORDS
 
 
-def _asked_partitions(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> int:
+def _asked_partitions(broker: Context, topic: messages.CreateTopicsRequest.CreatableTopic) -> int:
     if topic.assignments:
         return len(topic.assignments)
-    return core.config.num_partitions if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0)
+    return broker.config.num_partitions if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0)
 
 
 def _plan(
-    core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic, collisions: Collisions
+    broker: Context, topic: messages.CreateTopicsRequest.CreatableTopic, collisions: Collisions
 ) -> _Plan:
     configs = {config.name: config.value for config in topic.configs}
-    plan = _Plan(topic.name, _asked_partitions(core, topic), _present(configs))
+    plan = _Plan(topic.name, _asked_partitions(broker, topic), _present(configs))
     absent = [config.name for config in topic.configs if config.value is None]
     for refusal in (
-        _check_name(core, topic.name, collisions),
+        _check_name(broker, topic.name, collisions),
         _check_present(absent),
-        _check_configs(core, configs),
-        _check_assignments(core, topic) if topic.assignments else _check_counts(core, topic),
+        _check_configs(broker, configs),
+        _check_assignments(broker, topic) if topic.assignments else _check_counts(broker, topic),
     ):
         if refusal is not _FINE:
             plan.refusal = refusal
@@ -221,7 +221,7 @@ def _plan(
     return plan
 
 
-def _check_counts(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+def _check_counts(broker: Context, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
     factor = topic.replication_factor
     if factor < _DEFAULT or factor == 0:
         return (
@@ -233,7 +233,7 @@ def _check_counts(core: BrokerCore, topic: messages.CreateTopicsRequest.Creatabl
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         )
-    count = len(core.broker_ids)
+    count = len(broker.broker_ids)
     if factor > count:
         too_few = _TOO_FEW_BROKERS.format(factor, count)
         return (
@@ -243,7 +243,7 @@ def _check_counts(core: BrokerCore, topic: messages.CreateTopicsRequest.Creatabl
     return _FINE
 
 
-def _check_assignments(core: BrokerCore, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
+def _check_assignments(broker: Context, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
     """Check a manual placement of replicas: on one broker there is one that is right."""
     specified = "A manual partition assignment was specified, but"
     if topic.replication_factor != _DEFAULT:
@@ -258,7 +258,7 @@ def _check_assignments(core: BrokerCore, topic: messages.CreateTopicsRequest.Cre
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {index}",
             )
-        refusal = check_replicas(core, assignment.broker_ids)
+        refusal = check_replicas(broker, assignment.broker_ids)
         if refusal is not _FINE:
             return refusal
         seen.add(index)
@@ -270,7 +270,7 @@ def _check_assignments(core: BrokerCore, topic: messages.CreateTopicsRequest.Cre
     return _FINE
 
 
-def check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
+def check_replicas(broker: Context, broker_ids: list[int]) -> Refusal:
     """Check the brokers that a client wants a partition on."""
     assignment = "The manual partition assignment includes"
     if not broker_ids:
@@ -278,7 +278,7 @@ def check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
     # In Kafka's order: from the lowest id, first whether it exists, then whether it stands there twice.
     previous = None
     for broker_id in sorted(broker_ids):
-        if broker_id not in core.broker_ids:
+        if broker_id not in broker.broker_ids:
             return (
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"{assignment} broker {broker_id}, but no such broker is registered.",
@@ -292,9 +292,9 @@ def check_replicas(core: BrokerCore, broker_ids: list[int]) -> Refusal:
     return _FINE
 
 
-def _create(core: BrokerCore, plans: list[_Plan], now: Now) -> None:
+def _create(broker: Context, plans: list[_Plan], now: Now) -> None:
     try:
-        topics = core.topics.create_several(
+        topics = broker.topics.create_several(
             [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in plans]
         )
     except StorageError as error:
@@ -305,12 +305,12 @@ def _create(core: BrokerCore, plans: list[_Plan], now: Now) -> None:
     for plan, topic in zip(plans, topics, strict=True):
         plan.topic_id = topic.topic_id
         if plan.name == OFFSETS_TOPIC:
-            core.runtime.start(topic.partition_count, now)
+            broker.runtime.start(topic.partition_count, now)
         elif plan.name == TRANSACTIONS_TOPIC:
-            core.transactions.topic_created()
+            broker.transactions.topic_created()
 
 
-def _created(core: BrokerCore, plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
+def _created(broker: Context, plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
     answer = messages.CreateTopicsResponse
     if plan.refusal is not _FINE:
         error, message = plan.refusal
@@ -322,7 +322,7 @@ def _created(core: BrokerCore, plan: _Plan) -> messages.CreateTopicsResponse.Cre
         num_partitions=plan.partition_count,
         replication_factor=1,
         configs=[
-            _created_config(described) for described in _sorted(describe_topic(core.config, plan.configs))
+            _created_config(described) for described in _sorted(describe_topic(broker.config, plan.configs))
         ],
     )
 
@@ -354,18 +354,18 @@ def fail_create_topics(
 
 
 def delete_topics(
-    core: BrokerCore, request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteTopicsResponse:
     """Delete topics by name or by id, each for itself."""
-    if not core.config.delete_topic_enable:
+    if not broker.config.delete_topic_enable:
         knows = context.api_version >= _DISABLED_SINCE
         error = ErrorCode.TOPIC_DELETION_DISABLED if knows else ErrorCode.INVALID_REQUEST
         return fail_delete_topics(request, error, context.api_version)
     keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
     if is_too_late(request.timeout_ms) and _once(keys):
         return fail_delete_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
-    doomed, results = _topics_to_delete(core, request)
-    for topic, (error, message) in zip(doomed, _delete(core, doomed), strict=True):
+    doomed, results = _topics_to_delete(broker, request)
+    for topic, (error, message) in zip(doomed, _delete(broker, doomed), strict=True):
         results.append(_deleted(topic.name, topic.topic_id, error, message))
     return messages.DeleteTopicsResponse(responses=results)
 
@@ -378,7 +378,7 @@ def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes |
 
 
 def _topics_to_delete(
-    core: BrokerCore, request: messages.DeleteTopicsRequest
+    broker: Context, request: messages.DeleteTopicsRequest
 ) -> tuple[list[Topic], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
     """Return the topics to delete, and the answers for what cannot be deleted."""
     refused = []
@@ -401,14 +401,14 @@ def _topics_to_delete(
             refused.append(_deleted(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
             found[topic_id] = None
             continue
-        topic = core.topics.by_id(topic_id)
+        topic = broker.topics.by_id(topic_id)
         if topic is None:
             unknown = "This server does not host this topic ID."
             refused.append(_deleted(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, unknown))
         else:
             found[topic_id] = topic
     for name, times in Counter(names).items():
-        topic = core.topics.get(name)
+        topic = broker.topics.get(name)
         if times > 1:
             refused.append(_deleted(name, NO_TOPIC_ID, *_TWICE))
         elif topic is None:
@@ -423,20 +423,20 @@ def _topics_to_delete(
     return [topic for topic in found.values() if topic is not None], refused
 
 
-def _delete(core: BrokerCore, topics: list[Topic]) -> list[Refusal]:
+def _delete(broker: Context, topics: list[Topic]) -> list[Refusal]:
     """Delete topics; they are all deleted or none is."""
     if not topics:
         return []
     names = [topic.name for topic in topics]
     try:
-        core.topics.delete_several(names)
+        broker.topics.delete_several(names)
     except StorageError as error:
-        if core.topics.get(names[0]) is not None:
+        if broker.topics.get(names[0]) is not None:
             logger.error("topics were not deleted: %s: %s", ", ".join(names), error)
             return [(ErrorCode.KAFKA_STORAGE_ERROR, str(error))] * len(topics)
         logger.error("deleted topics leave folders until the next start: %s: %s", ", ".join(names), error)
     for name in names:
-        core.on_topic_deleted(name)
+        broker.on_topic_deleted(name)
     return [_FINE] * len(topics)
 
 
@@ -459,7 +459,7 @@ def fail_delete_topics(
 
 
 def create_partitions(
-    core: BrokerCore, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
 ) -> messages.CreatePartitionsResponse:
     """Give topics more partitions, each for itself."""
     answer = messages.CreatePartitionsResponse
@@ -470,14 +470,14 @@ def create_partitions(
     totals: dict[str, int] = {}
     room = _MOST_PARTITIONS
     for name, wanted in {topic.name: topic for topic in request.topics}.items():
-        error, message = _TWICE if times[name] > 1 else _check_growth(core, wanted, room)
+        error, message = _TWICE if times[name] > 1 else _check_growth(broker, wanted, room)
         if error is ErrorCode.NONE:
-            topic = core.topics.get(name)
+            topic = broker.topics.get(name)
             assert topic is not None
             room -= wanted.count - topic.partition_count
             totals[name] = wanted.count
         results.append(answer.CreatePartitionsTopicResult(name, error, message))
-    error, message = _FINE if request.validate_only or not totals else _grow(core, totals)
+    error, message = _FINE if request.validate_only or not totals else _grow(broker, totals)
     for result in results:
         if result.name in totals:
             result.error_code, result.error_message = error, message
@@ -485,9 +485,9 @@ def create_partitions(
 
 
 def _check_growth(
-    core: BrokerCore, wanted: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
+    broker: Context, wanted: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
 ) -> Refusal:
-    topic = core.topics.get(wanted.name)
+    topic = broker.topics.get(wanted.name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     additional = wanted.count - topic.partition_count
@@ -514,13 +514,13 @@ def _check_growth(
         wants = f"Attempted to add {additional} additional partition(s)"
         given = f"only {len(wanted.assignments)} assignment(s) were specified."
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {given}"
-    checked = (check_replicas(core, assignment.broker_ids) for assignment in wanted.assignments)
+    checked = (check_replicas(broker, assignment.broker_ids) for assignment in wanted.assignments)
     return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
 
 
-def _grow(core: BrokerCore, totals: dict[str, int]) -> Refusal:
+def _grow(broker: Context, totals: dict[str, int]) -> Refusal:
     try:
-        core.topics.grow_several(totals)
+        broker.topics.grow_several(totals)
     except StorageError as error:
         logger.error("topics have no more partitions than before: %s: %s", ", ".join(totals), error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(error)

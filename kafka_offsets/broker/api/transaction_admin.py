@@ -24,7 +24,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 _NOT_HERE = "This server does not host this topic-partition."
 
@@ -33,18 +33,18 @@ _NOT_HERE = "This server does not host this topic-partition."
 
 
 def describe_transactions(
-    core: BrokerCore, request: messages.DescribeTransactionsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeTransactionsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeTransactionsResponse:
     """Describe transactional ids."""
-    described = [_describe(core, name) for name in request.transactional_ids]
+    described = [_describe(broker, name) for name in request.transactional_ids]
     return messages.DescribeTransactionsResponse(transaction_states=described)
 
 
-def _describe(core: BrokerCore, name: str) -> messages.DescribeTransactionsResponse.TransactionState:
+def _describe(broker: Context, name: str) -> messages.DescribeTransactionsResponse.TransactionState:
     answer = messages.DescribeTransactionsResponse
     if not name:
         return answer.TransactionState(ErrorCode.INVALID_REQUEST, name)
-    found = core.transactions.find(name)
+    found = broker.transactions.find(name)
     if found is None:
         return answer.TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
     if isinstance(found, ErrorCode):
@@ -74,7 +74,7 @@ def fail_describe_transactions(
 
 
 def list_transactions(
-    core: BrokerCore, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
 ) -> messages.ListTransactionsResponse:
     """List transactional ids, by state, producer, duration and a regular expression where asked."""
     answer = messages.ListTransactionsResponse
@@ -89,7 +89,7 @@ def list_transactions(
             return fail_list_transactions(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
     listed = [
         answer.TransactionState(name, found.producer_id, found.state.title)
-        for name, found in transactional_ids(core.transactions)
+        for name, found in transactional_ids(broker.transactions)
         if transactions.is_listed(found, wanted, producers, request.duration_filter, now)
         and (pattern is None or pattern.matching([name]))
     ]
@@ -107,33 +107,33 @@ def fail_list_transactions(
 
 
 def describe_producers(
-    core: BrokerCore, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
 ) -> messages.DescribeProducersResponse:
     """Describe the producers that partitions remember."""
     answer = messages.DescribeProducersResponse
     topics = []
     for named in request.topics:
-        described = [_describe_partition(core, named.name, index) for index in named.partition_indexes]
+        described = [_describe_partition(broker, named.name, index) for index in named.partition_indexes]
         topics.append(answer.TopicResponse(named.name, described))
     return answer(topics=topics)
 
 
 def _describe_partition(
-    core: BrokerCore, topic: str, index: int
+    broker: Context, topic: str, index: int
 ) -> messages.DescribeProducersResponse.PartitionResponse:
     answer = messages.DescribeProducersResponse
     try:
-        partition = core.topics.partition(topic, index)
+        partition = broker.topics.partition(topic, index)
         if partition is None:
             if invalid := invalid_topic_name(topic):
                 return answer.PartitionResponse(index, ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
-            message = None if core.topics.get(topic) is not None else _NOT_HERE
+            message = None if broker.topics.get(topic) is not None else _NOT_HERE
             return answer.PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         return answer.PartitionResponse(index, active_producers=_active_producers(partition))
     except LogLoadingError:
         return answer.PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
-        core.topics.report(topic, index, error)
+        broker.topics.report(topic, index, error)
         return answer.PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -176,7 +176,7 @@ _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 
 
 def write_markers(
-    core: BrokerCore, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
 ) -> messages.WriteTxnMarkersResponse | None:
     """Write markers to partitions, whatever the transaction coordinator knows of them."""
     asked = [
@@ -198,20 +198,20 @@ def write_markers(
     aggregator = ReplyAggregator(context, len(asked), build, lambda index, error: error)
     for at, (number, place) in enumerate(asked):
         marker = request.markers[number]
-        error = _write_marker(core, marker, place, logs, now)
+        error = _write_marker(broker, marker, place, logs, now)
         if error is None:
-            _write_to_shard(core, marker, place[1], partial(core.reply, aggregator.part(at)))
+            _write_to_shard(broker, marker, place[1], partial(broker.answers.reply, aggregator.part(at)))
         else:
-            core.reply_when_durable(aggregator.part(at), error, logs)
+            broker.durability.reply_when_durable(aggregator.part(at), error, logs)
     return None
 
 
 def _write_marker(
-    core: BrokerCore, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
+    broker: Context, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
 ) -> ErrorCode | None:
     """Write one marker, or say why not; None when it belongs to a group's shard."""
     try:
-        partition = core.topics.partition(*place)
+        partition = broker.topics.partition(*place)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if place[0] == OFFSETS_TOPIC:
@@ -227,19 +227,19 @@ def _write_marker(
                 now,
                 is_commit=marker.transaction_result,
             )
-            core.on_append(partition)
+            broker.growth.note(partition)
             logs.append(partition.log)
     except LogLoadingError:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     except StorageError as problem:
-        core.topics.report(*place, problem)
+        broker.topics.report(*place, problem)
         return ErrorCode.KAFKA_STORAGE_ERROR
     else:
         return error
 
 
-def _write_to_shard(core: BrokerCore, marker: _Marker, index: int, done: Callable[[ErrorCode], None]) -> None:
-    hosted = core.hosted_partition(index)
+def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable[[ErrorCode], None]) -> None:
+    hosted = broker.shards.hosted_partition(index)
     if hosted is None or hosted.failed:
         done(ErrorCode.KAFKA_STORAGE_ERROR)
     elif hosted.is_loading:
@@ -252,7 +252,7 @@ def _write_to_shard(core: BrokerCore, marker: _Marker, index: int, done: Callabl
             coordinator_epoch=marker.coordinator_epoch,
             done=done,
         )
-        core.decide_transactional(hosted, result)
+        broker.shards.decide_transactional(hosted, result)
 
 
 def _markers_answer(

@@ -21,7 +21,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.context import Context
 
 _FENCED_SINCE = {22: 4, 24: 2, 25: 2, 26: 2}
 """From this version of an API on a fenced producer hears PRODUCER_FENCED, before INVALID_PRODUCER_EPOCH (KIP-588)."""
@@ -49,7 +49,7 @@ def _told(error: ErrorCode, context: RequestContext) -> ErrorCode:
 
 
 def init_producer_id(
-    core: BrokerCore, request: messages.InitProducerIdRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.InitProducerIdRequest, context: RequestContext, now: Now
 ) -> messages.InitProducerIdResponse | None:
     """Give a producer an id that nobody had before, or a transactional id its id and next epoch.
 
@@ -58,26 +58,26 @@ def init_producer_id(
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return fail_init_producer_id(request, ErrorCode.INVALID_REQUEST, context.api_version)
     if request.transactional_id is None:
-        return messages.InitProducerIdResponse(producer_id=core.topics.new_producer_id(), producer_epoch=0)
+        return messages.InitProducerIdResponse(producer_id=broker.topics.new_producer_id(), producer_epoch=0)
     if not request.transactional_id:
         return fail_init_producer_id(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    if not 0 < request.transaction_timeout_ms <= core.config.transaction_max_timeout_ms:
+    if not 0 < request.transaction_timeout_ms <= broker.config.transaction_max_timeout_ms:
         return fail_init_producer_id(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT, context.api_version)
     expected = None if request.producer_id == -1 else (request.producer_id, request.producer_epoch)
 
     def decide(found: Transaction | None) -> Decision:
         return transactions.init_producer_id(
-            found, request.transaction_timeout_ms, expected, core.topics.new_producer_id, now
+            found, request.transaction_timeout_ms, expected, broker.topics.new_producer_id, now
         )
 
-    error, given, logs = core.transactions.decide(request.transactional_id, decide, now)
+    error, given, logs = broker.transactions.decide(request.transactional_id, decide, now)
     if error or given is None:
         response = fail_init_producer_id(request, _told(error, context), context.api_version)
     else:
         response = messages.InitProducerIdResponse(
             producer_id=given.producer_id, producer_epoch=given.producer_epoch
         )
-    core.reply_when_durable(context, response, logs)
+    broker.durability.reply_when_durable(context, response, logs)
     return None
 
 
@@ -96,14 +96,14 @@ def _retriable(error: ErrorCode) -> ErrorCode:
 
 
 def add_partitions(
-    core: BrokerCore, request: messages.AddPartitionsToTxnRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.AddPartitionsToTxnRequest, context: RequestContext, now: Now
 ) -> messages.AddPartitionsToTxnResponse | None:
     """Add partitions to transactions, or say which are in one; all of a transaction or none."""
     response = messages.AddPartitionsToTxnResponse
     if context.api_version < _BATCHES_SINCE:
         topics = request.v3_and_below_topics
         by_topic, logs = _add(
-            core,
+            broker,
             request.v3_and_below_transactional_id,
             (request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
             topics,
@@ -111,19 +111,19 @@ def add_partitions(
             now,
         )
         answer = response(results_by_topic_v3_and_below=by_topic)
-        core.reply_when_durable(context, answer, logs)
+        broker.durability.reply_when_durable(context, answer, logs)
         return None
     results = []
     waiting: list[Log] = []
     for asked in request.transactions:
         producer = asked.producer_id, asked.producer_epoch
         if asked.verify_only:
-            by_topic = _merged(_verify(core, asked.transactional_id, producer, asked.topics))
+            by_topic = _merged(_verify(broker, asked.transactional_id, producer, asked.topics))
         else:
-            by_topic, logs = _add(core, asked.transactional_id, producer, asked.topics, context, now)
+            by_topic, logs = _add(broker, asked.transactional_id, producer, asked.topics, context, now)
             waiting += logs
         results.append(response.AddPartitionsToTxnResult(asked.transactional_id, by_topic))
-    core.reply_when_durable(context, response(results_by_transaction=results), waiting)
+    broker.durability.reply_when_durable(context, response(results_by_transaction=results), waiting)
     return None
 
 
@@ -136,7 +136,7 @@ def _partitions(topics: _Topics) -> list[TopicPartition]:
 
 
 def _add(
-    core: BrokerCore,
+    broker: Context,
     transactional_id: str,
     producer: tuple[int, int],
     topics: _Topics,
@@ -146,7 +146,7 @@ def _add(
     """Add the partitions of one transaction; return what each is answered, and the logs to wait for."""
     partitions = _partitions(topics)
     forbidden = INTERNAL_TOPICS if context.api_version < _BATCHES_SINCE else ()
-    refused = _refused(core, partitions, forbidden)
+    refused = _refused(broker, partitions, forbidden)
     if refused:
         return _merged(refused), ()
     if not transactional_id:
@@ -156,12 +156,12 @@ def _add(
     def decide(found: Transaction | None) -> Decision:
         return transactions.add_partitions(found, *producer, partitions, version, now)
 
-    error, _, logs = core.transactions.decide(transactional_id, decide, now)
+    error, _, logs = broker.transactions.decide(transactional_id, decide, now)
     return _mirrored(topics, _told(error, context)), logs
 
 
 def _refused(
-    core: BrokerCore, partitions: list[TopicPartition], forbidden: Collection[str] = ()
+    broker: Context, partitions: list[TopicPartition], forbidden: Collection[str] = ()
 ) -> dict[TopicPartition, ErrorCode]:
     """Return what each partition is answered when one of them may not be added; nothing when all may.
 
@@ -171,27 +171,27 @@ def _refused(
     for each in verdict:
         if each[0] in forbidden:
             verdict[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif not _exists(core, each):
+        elif not _exists(broker, each):
             verdict[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     is_refused = any(error is not ErrorCode.OPERATION_NOT_ATTEMPTED for error in verdict.values())
     return verdict if is_refused else {}
 
 
-def _exists(core: BrokerCore, partition: TopicPartition) -> bool:
+def _exists(broker: Context, partition: TopicPartition) -> bool:
     name, index = partition
-    return 0 <= index < core.topics.id_and_partition_count(name)[1]
+    return 0 <= index < broker.topics.id_and_partition_count(name)[1]
 
 
 def _verify(
-    core: BrokerCore, transactional_id: str, producer: tuple[int, int], topics: _Topics
+    broker: Context, transactional_id: str, producer: tuple[int, int], topics: _Topics
 ) -> dict[TopicPartition, ErrorCode]:
     partitions = _partitions(topics)
-    refused = _refused(core, partitions)
+    refused = _refused(broker, partitions)
     if refused:
         return refused
     if not transactional_id:
         return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
-    found = core.transactions.find(transactional_id)
+    found = broker.transactions.find(transactional_id)
     if isinstance(found, ErrorCode):
         return dict.fromkeys(partitions, found)
     return transactions.verify_partitions(found, *producer, partitions)
@@ -233,22 +233,24 @@ def fail_add_partitions(
 
 
 def add_offsets(
-    core: BrokerCore, request: messages.AddOffsetsToTxnRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.AddOffsetsToTxnRequest, context: RequestContext, now: Now
 ) -> messages.AddOffsetsToTxnResponse | None:
     """Add the partition of the offsets topic that holds a group to a transaction."""
     if not request.transactional_id:
         return fail_add_offsets(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    if not core.offsets_topic_exists:
-        core.create_offsets_topic(now)
-    partition = OFFSETS_TOPIC, partition_for(request.group_id, core.runtime.partition_count)
+    if not broker.shards.topic_exists:
+        broker.shards.create_topic(now)
+    partition = OFFSETS_TOPIC, partition_for(request.group_id, broker.runtime.partition_count)
 
     def decide(found: Transaction | None) -> Decision:
         return transactions.add_partitions(
             found, request.producer_id, request.producer_epoch, [partition], 0, now
         )
 
-    error, _, logs = core.transactions.decide(request.transactional_id, decide, now)
-    core.reply_when_durable(context, messages.AddOffsetsToTxnResponse(error_code=_told(error, context)), logs)
+    error, _, logs = broker.transactions.decide(request.transactional_id, decide, now)
+    broker.durability.reply_when_durable(
+        context, messages.AddOffsetsToTxnResponse(error_code=_told(error, context)), logs
+    )
     return None
 
 
@@ -263,21 +265,21 @@ def fail_add_offsets(
 
 
 def commit_offsets(
-    core: BrokerCore, request: messages.TxnOffsetCommitRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.TxnOffsetCommitRequest, context: RequestContext, now: Now
 ) -> messages.TxnOffsetCommitResponse | None:
     """Commit offsets of a group as part of a transaction: nobody sees them before it is committed (KIP-447)."""
     version = context.api_version
-    known = transactional_offsets.known_partitions(core.topics, request)
+    known = transactional_offsets.known_partitions(broker.topics, request)
     if not known:
         return transactional_offsets.answer(request, known, ErrorCode.NONE)
     if not request.group_id:
         return transactional_offsets.answer(request, known, ErrorCode.INVALID_GROUP_ID)
-    hosted = core.shard_of(request.group_id, now)
+    hosted = broker.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         if hosted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < transactional_offsets.LOADING_SINCE:
             hosted = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return transactional_offsets.answer(request, known, hosted)
-    error = core.transactions.add_or_verify(
+    error = broker.transactions.add_or_verify(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -291,16 +293,16 @@ def commit_offsets(
 
     def added(failed: ErrorCode) -> None:
         if failed:
-            core.reply(context, fail_commit_offsets(request, failed, version))
+            broker.answers.reply(context, fail_commit_offsets(request, failed, version))
             return
-        decided = transactional_offsets.commit(hosted.shard, request, known, context, core.clock.now())
+        decided = transactional_offsets.commit(hosted.shard, request, known, context, broker.clock.now())
         if decided.records:
-            core.decide_transactional(hosted, decided)
+            broker.shards.decide_transactional(hosted, decided)
             return
         (reply,) = decided.replies
-        core.reply(context, reply.response)
+        broker.answers.reply(context, reply.response)
 
-    core.transactions.when_durable(request.transactional_id, added)
+    broker.transactions.when_durable(request.transactional_id, added)
     return None
 
 
@@ -327,7 +329,7 @@ def fail_commit_offsets(
 
 
 def end_transaction(
-    core: BrokerCore, request: messages.EndTxnRequest, context: RequestContext, now: Now
+    broker: Context, request: messages.EndTxnRequest, context: RequestContext, now: Now
 ) -> messages.EndTxnResponse | None:
     """Commit or abort a transaction. The answer leaves when that is decided; the markers follow."""
     if not request.transactional_id:
@@ -344,18 +346,18 @@ def end_transaction(
             request.producer_epoch,
             commit=request.committed,
             client_version=2 if bumps else 0,
-            new_producer_id=core.topics.new_producer_id,
+            new_producer_id=broker.topics.new_producer_id,
             now=now,
         )
 
-    error, ended, logs = core.transactions.decide(request.transactional_id, decide, now)
+    error, ended, logs = broker.transactions.decide(request.transactional_id, decide, now)
     response = fail_end_transaction(request, _told(error, context), context.api_version)
     if not error:
         # One that was complete already is told what it was told then.
         state = before if ended is None else transactions.complete(ended, now)
         assert state is not None
         response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch
-    core.reply_when_durable(context, response, logs)
+    broker.durability.reply_when_durable(context, response, logs)
     return None
 
 

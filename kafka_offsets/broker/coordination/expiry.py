@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+from kafka_offsets.broker.coordination.shards import Shards
+from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.expiry import (
@@ -26,7 +30,6 @@ from kafka_offsets.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
-    from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.scheduler import Deadline
 
 _IDLE_MS = 50
@@ -40,6 +43,19 @@ step has waited for the disk does not make it longer than this."""
 _MINUTE_MS = 60_000
 
 
+class Services(NamedTuple):
+    """What expiry needs of the broker.
+
+    end_turn  appends what was decided
+    """
+
+    config: Config
+    scheduler: Scheduler
+    runtime: CoordinatorRuntime
+    shards: Shards
+    end_turn: Callable[[], object]
+
+
 class _Task:
     """The steps over one shard, each taken when the one before has taken effect.
 
@@ -49,14 +65,14 @@ class _Task:
 
     def __init__(
         self,
-        core: BrokerCore,
+        services: Services,
         hosted: HostedShard,
         steps: Iterator[ExpiryStep],
         ended: Callable[[_Task], None],
     ) -> None:
         self.hosted = hosted
         self.gone = 0
-        self._core = core
+        self._services = services
         self._steps = steps
         self._ended: Callable[[_Task], None] | None = ended
         self._deadline: Deadline | None = None
@@ -67,9 +83,9 @@ class _Task:
         if self._ended is None:
             return
         if self.hosted.has_pending:
-            self._core.decide(self.hosted, self._go_on)
+            self._services.shards.decide(self.hosted, self._go_on)
         else:
-            self._run(self._core.clock.now())
+            self._run(self._services.scheduler.clock.now())
 
     def stop(self) -> None:
         """Take no further step."""
@@ -83,8 +99,8 @@ class _Task:
             self._deadline.cancel()
         while self._ended is not None and (step := self._next()) is not None:
             if step.result.records:
-                self._core.decide(self.hosted, step.result)
-                self._core.end_turn()
+                self._services.shards.decide(self.hosted, step.result)
+                self._services.end_turn()
         self._end()
 
     def _end(self) -> None:
@@ -99,12 +115,12 @@ class _Task:
             self._pause()
 
     def _pause(self) -> None:
-        now_ms = self._core.clock.now().mono_ms
+        now_ms = self._services.scheduler.clock.now().mono_ms
         pause_ms = 1
-        if self._core.last_request_ms >= now_ms - _IDLE_MS:
+        if self._services.scheduler.last_request_ms >= now_ms - _IDLE_MS:
             took_ms = max(now_ms - self._began_ms, 1)
             pause_ms = min(took_ms * _PAUSE_SHARE, _LONGEST_PAUSE_MS)
-        self._deadline = self._core.pause(pause_ms, self._run)
+        self._deadline = self._services.scheduler.pause(pause_ms, self._run)
 
     def _next(self) -> ExpiryStep | None:
         if self.hosted.failed or self.hosted.log.closed:
@@ -125,8 +141,8 @@ class _Task:
             self._end()
         elif step.result.records:
             self.gone += step.offsets
-            self._core.decide(self.hosted, step.result)
-            self._core.decide(self.hosted, self._go_on)
+            self._services.shards.decide(self.hosted, step.result)
+            self._services.shards.decide(self.hosted, self._go_on)
         else:
             self._pause()
 
@@ -137,11 +153,11 @@ class _Round:
     ended  called with the number of offsets that have expired
     """
 
-    def __init__(self, core: BrokerCore, now: Now, ended: Callable[[_Round, int], None]) -> None:
-        self._core = core
+    def __init__(self, services: Services, now: Now, ended: Callable[[_Round, int], None]) -> None:
+        self._services = services
         self._now = now
         self._ended = ended
-        self._shards = list(core.runtime.all_shards())
+        self._shards = list(services.runtime.all_shards())
         self._expired = 0
         self._task: _Task | None = None
 
@@ -159,9 +175,9 @@ class _Round:
         while self._shards:
             hosted = self._shards.pop()
             if not hosted.failed and not hosted.is_loading and hosted.shard.groups:
-                retention_ms = self._core.config.offsets_retention_minutes * _MINUTE_MS
+                retention_ms = self._services.config.offsets_retention_minutes * _MINUTE_MS
                 steps = expire(hosted.shard, self._now, retention_ms, hosted.under_way)
-                self._task = _Task(self._core, hosted, steps, self._shard_ended)
+                self._task = _Task(self._services, hosted, steps, self._shard_ended)
                 self._task.begin()
                 return
         self._task = None
@@ -175,16 +191,16 @@ class _Round:
 class Expiry:
     """The expiry of one broker's offsets, and what becomes of those of deleted topics."""
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._rounds: set[_Round] = set()
         self._deletions: set[_Task] = set()
         self._deadline: Deadline | None = None
 
     def start(self) -> None:
         """Look after the shards from now on."""
-        interval_ms = self._core.config.offsets_retention_check_interval_ms
-        self._deadline = self._core.after_interval(interval_ms, self._check)
+        interval_ms = self._services.config.offsets_retention_check_interval_ms
+        self._deadline = self._services.scheduler.after_interval(interval_ms, self._check)
 
     def _check(self, now: Now) -> None:
         self.start()
@@ -201,7 +217,7 @@ class Expiry:
             self._rounds.discard(round_)
             ended(expired)
 
-        round_ = _Round(self._core, now, over)
+        round_ = _Round(self._services, now, over)
         self._rounds.add(round_)
         round_.begin()
 
@@ -213,7 +229,7 @@ class Expiry:
 
     def topic_deleted(self, name: str) -> None:
         """Let go of the offsets of a topic that has just been deleted; of few at once, of many by and by."""
-        for hosted in list(self._core.runtime.all_shards()):
+        for hosted in list(self._services.runtime.all_shards()):
             hosted.when_loaded(partial(self._forget_topic, hosted, name, hosted.decided_end_offset))
 
     def _forget_topic(self, hosted: HostedShard, name: str, before: int) -> None:
@@ -232,7 +248,7 @@ class Expiry:
             if left and not hosted.failed:
                 self._wait_for_left(hosted, before, left)
 
-        task = _Task(self._core, hosted, steps, ended)
+        task = _Task(self._services, hosted, steps, ended)
         self._deletions.add(task)
         return task
 
@@ -246,13 +262,13 @@ class Expiry:
                 is_waiting = False
                 steps = forget_left(hosted.shard, before, hosted.under_way, left)
                 task = self._forget(hosted, steps, before, left)
-                self._core.pause(1, lambda now: task.begin())
+                self._services.scheduler.pause(1, lambda now: task.begin())
 
         producers, under_way = waits_for(hosted.shard, left), hosted.under_way().offsets
         for producer_id in producers:
             hosted.shard.ended.setdefault(producer_id, []).append(again)
         if not producers or any(key in under_way for key in left):
-            self._core.decide(hosted, lambda error: again())
+            self._services.shards.decide(hosted, lambda error: again())
 
     def stop(self) -> None:
         """Give up rounds, which come again; finish the deletions, which do not."""

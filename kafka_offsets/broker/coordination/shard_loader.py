@@ -9,9 +9,15 @@ Source: GroupCoordinatorService and CoordinatorRuntime of Kafka 4.3; inbuilt off
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.api.table import Api
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+from kafka_offsets.broker.coordination.shards import Shards
+from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.errors import StorageError
@@ -19,7 +25,6 @@ from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
-    from kafka_offsets.broker.core import BrokerCore
 
 _OFFSET_COMMIT = 8
 
@@ -27,10 +32,26 @@ logger = new_logger(__name__)
 
 
 class ShardLoader:
-    """The loads of one broker that go on behind its start."""
+    """The loads of one broker that continue after its start.
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
+    on_loaded  called when all of them are done
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        scheduler: Scheduler,
+        workers: Workers,
+        runtime: CoordinatorRuntime,
+        shards: Shards,
+        on_loaded: Callable[[], None],
+    ) -> None:
+        self._topics = topics
+        self._clock = scheduler.clock
+        self._workers = workers
+        self._runtime = runtime
+        self._shards = shards
+        self._on_loaded = on_loaded
         self._left = 0
         self._abandoned: list[bool] = []
 
@@ -40,11 +61,11 @@ class ShardLoader:
         return self._left > 0
 
     def load(self, shards: list[HostedShard]) -> None:
-        """Load shards in the background; the core is told when all of them are done."""
+        """Load shards in the background; `on_loaded` is called when all of them are done."""
         if shards:
             logger.info("%d partitions of the offsets topic are loaded while clients are served", len(shards))
         else:
-            self._core.on_loaded()
+            self._on_loaded()
         self._left = len(shards)
         for hosted in shards:
             self._begin(hosted)
@@ -53,38 +74,39 @@ class ShardLoader:
         """Take a commit into the log of a shard that is being loaded; False when it is none, or is not wanted."""
         if api.key != _OFFSET_COMMIT:
             return False
-        hosted = self._core.runtime.shard_of(request.group_id, now)
+        hosted = self._runtime.shard_of(request.group_id, now)
         if hosted.shard_while_loading is None:
             return False
-        self._core.decide(hosted, api.handle(hosted.shard_while_loading, request, context, now))
+        self._shards.decide(hosted, api.handle(hosted.shard_while_loading, request, context, now))
         return True
 
     def abandon(self) -> None:
         """Go on with no load, and open no more logs: the broker stops."""
         self._abandoned.append(True)
-        self._core.opener.stop()
+        if self._topics.opener is not None:
+            self._topics.opener.stop()
 
     def _begin(self, hosted: HostedShard) -> None:
         results: list[Result] = []
         problem: Exception | None = None
-        began_ms = self._core.clock.now().mono_ms
+        began_ms = self._clock.now().mono_ms
 
         def work() -> None:
             nonlocal problem
             if self._abandoned:
                 return
             try:
-                results.extend(self._core.runtime.load(hosted, self._core.clock.now, self._abandoned))
+                results.extend(self._runtime.load(hosted, self._clock.now, self._abandoned))
             except Exception as error:  # noqa: BLE001 - told below, where the shard is given up
                 problem = error
 
         def done(error: StorageError | None) -> None:
             self._left -= 1
-            self._end(hosted, results, problem, self._core.clock.now().mono_ms - began_ms)
+            self._end(hosted, results, problem, self._clock.now().mono_ms - began_ms)
             if not self._left and not self._abandoned:
-                self._core.on_loaded()
+                self._on_loaded()
 
-        self._core.background(work, done)
+        self._workers.background(work, done)
 
     def _end(
         self, hosted: HostedShard, results: list[Result], problem: Exception | None, took_ms: int
@@ -93,8 +115,8 @@ class ShardLoader:
             return  # its topic was deleted meanwhile, or the broker stops
         if problem is None:
             hosted.finish_loading(results)
-            self._core.runtime.give_up_failed()
-            self._core.touch(hosted)
+            self._runtime.give_up_failed()
+            self._shards.touch(hosted)
             logger.info("%s is loaded after %d ms", hosted.log.directory, took_ms)
         elif isinstance(problem, StorageError):
             logger.error("%s cannot be loaded, its groups are not served: %s", hosted.log.directory, problem)

@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.workers import Work, Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.snapshot import (
     Snapshot,
@@ -26,6 +29,7 @@ from kafka_offsets.coordinator.snapshot import (
 )
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join, parent
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.log.producer_state import batch_ending_at
@@ -33,7 +37,6 @@ from kafka_offsets.storage.repair.recover_valid import damaged_files
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
-    from kafka_offsets.broker.core import BrokerCore
 
 SNAPSHOT_FILE = "coordinator-snapshot"
 """In the folder of the partition. Kafka reads no file of that name there; one that ended in `.snapshot` it would."""
@@ -56,21 +59,6 @@ _STOP_MS = 500
 
 logger = new_logger(__name__)
 
-Work = Callable[[], None]
-Done = Callable[[StorageError | None], None]
-Background = Callable[[Work, Done], None]
-"""(work, done): carry out `work`, which raises nothing but StorageError, then call `done` with that or None."""
-
-
-def run_inline(work: Work, done: Done) -> None:
-    """Work in the calling thread: for tests, and where there is no loop to keep free."""
-    try:
-        work()
-    except StorageError as error:
-        done(error)
-    else:
-        done(None)
-
 
 class _Covered(NamedTuple):
     """How far a shard's snapshot goes.
@@ -89,11 +77,21 @@ class Snapshots:
     interval_bytes  how much a log grows until its snapshot is taken again, or by the snapshot's size where that is more
     """
 
-    def __init__(self, core: BrokerCore, interval_bytes: int) -> None:
-        self._core = core
-        self._files: Files = core.directory.files
+    def __init__(
+        self,
+        interval_bytes: int,
+        directory: DataDirectory,
+        scheduler: Scheduler,
+        workers: Workers,
+        runtime: CoordinatorRuntime,
+    ) -> None:
+        self.scheduler = scheduler
+        self.workers = workers
+        self.runtime = runtime
+        self._cluster_id = directory.cluster_id
+        self.files: Files = directory.files
         self._interval_bytes = interval_bytes
-        self._is_on = interval_bytes > 0 and self._files.outlives_process
+        self._is_on = interval_bytes > 0 and self.files.outlives_process
         self._covered: dict[HostedShard, _Covered] = {}
         self._wanted: dict[HostedShard, None] = {}
         self._job: _Job | None = None
@@ -107,12 +105,12 @@ class Snapshots:
         damaged, where opening it has not looked.
         """
         path = join(hosted.log.directory, SNAPSHOT_FILE)
-        if not self._is_on or not self._files.exists(path):
+        if not self._is_on or not self.files.exists(path):
             hosted.log.verify()
             return None
         try:
             with _garbage_left_alone():
-                snapshot = _read(self._files, path)
+                snapshot = _read(self.files, path)
                 behind_bytes = self._check(snapshot, hosted)
                 snapshot.restore(hosted.shard)
         except (UnusableSnapshotError, StorageError) as problem:
@@ -120,7 +118,7 @@ class Snapshots:
             hosted.log.verify()
             if isinstance(problem, UnusableSnapshotError):
                 with suppress(StorageError):  # then it is ignored once more
-                    self._files.remove(path)
+                    self.files.remove(path)
             return None
         self._covered[hosted] = _Covered(hosted.log.size - behind_bytes, snapshot.size)
         logger.info("%s is used, the log is read from offset %d on", path, snapshot.head.replay_from)
@@ -149,7 +147,7 @@ class Snapshots:
 
     def _is_set_aside(self, log: Log, tail: SnapshotTail) -> bool:
         """Tell whether the last batch that a snapshot may hold was damaged and taken out of the log."""
-        for first_offset, _ in damaged_files(self._files.list_directory(log.directory)):
+        for first_offset, _ in damaged_files(self.files.list_directory(log.directory)):
             if first_offset <= tail.base_offset:
                 following = next(log.batches(first_offset), None)
                 if following is None or following.header.base_offset >= tail.end_offset:
@@ -159,8 +157,8 @@ class Snapshots:
     def _identity(self, hosted: HostedShard) -> tuple[str, bytes, int, int]:
         """Return the first fields of a head. StorageError when the folder cannot be listed."""
         log = hosted.log
-        damaged = damaged_files(self._files.list_directory(log.directory))
-        return self._core.cluster_id, log.topic_id or bytes(16), hosted.shard.partition, len(damaged)
+        damaged = damaged_files(self.files.list_directory(log.directory))
+        return self._cluster_id, log.topic_id or bytes(16), hosted.shard.partition, len(damaged)
 
     # ---- while the broker serves
 
@@ -172,17 +170,17 @@ class Snapshots:
     def start(self, now: Now) -> None:
         """Look after the shards from now on."""
         if self._is_on:
-            self._core.at(now.mono_ms, self._look)
+            self.scheduler.at(now.mono_ms, self._look)
 
     def want(self, hosted: HostedShard) -> None:
         """Have a snapshot taken soon: the one there is does not fit the log any more, which was compacted."""
         if self._is_on:
             self._wanted[hosted] = None
-            self._begin_next(self._core.clock.now())
+            self._begin_next(self.scheduler.clock.now())
 
     def _look(self, now: Now) -> None:
-        self._core.after_interval(_CHECK_MS, self._look)
-        shards = dict.fromkeys(self._core.runtime.all_shards())
+        self.scheduler.after_interval(_CHECK_MS, self._look)
+        shards = dict.fromkeys(self.runtime.all_shards())
         self._covered = {hosted: covered for hosted, covered in [*self._covered.items()] if hosted in shards}
         for hosted in shards:
             if hosted.is_loading:
@@ -212,7 +210,7 @@ class Snapshots:
         if hosted.failed or hosted.is_loading or hosted.log.closed:
             return None
         try:
-            return _Job(self._core, self._files, hosted, self._identity(hosted), ended)
+            return _Job(self, hosted, self._identity(hosted), ended)
         except StorageError as error:
             logger.warning("no snapshot is written: %s", error)
             return None
@@ -220,7 +218,7 @@ class Snapshots:
     def _ended(self, job: _Job, problem: str | None) -> None:
         self._job = None
         self._note(job, problem)
-        self._begin_next(self._core.clock.now())
+        self._begin_next(self.scheduler.clock.now())
 
     def _note(self, job: _Job, problem: str | None) -> None:
         if problem is None:
@@ -241,9 +239,9 @@ class Snapshots:
             self._job = None
         if not self._is_on:
             return
-        until_ms = self._core.clock.now().mono_ms + _STOP_MS
+        until_ms = self.scheduler.clock.now().mono_ms + _STOP_MS
         worth_bytes = min(_WORTH_BYTES, self._interval_bytes)
-        for hosted in sorted(self._core.runtime.all_shards(), key=self._growth, reverse=True):
+        for hosted in sorted(self.runtime.all_shards(), key=self._growth, reverse=True):
             if hosted not in self._wanted and 0 <= self._growth(hosted) < worth_bytes:
                 continue
             job = self._new_job(hosted, self._note)
@@ -275,8 +273,7 @@ class _Job:
 
     def __init__(
         self,
-        core: BrokerCore,
-        files: Files,
+        snapshots: Snapshots,
         hosted: HostedShard,
         identity: tuple[str, bytes, int, int],
         ended: Callable[[_Job, str | None], None],
@@ -286,8 +283,8 @@ class _Job:
         self.path = join(log.directory, SNAPSHOT_FILE)
         self.log_bytes = log.size
         self.size = 0
-        self._core = core
-        self._files = files
+        self._snapshots = snapshots
+        self._files = snapshots.files
         self._ended = ended
         self._refusals = hosted.refusals
         self._file: File | None = None
@@ -312,10 +309,10 @@ class _Job:
     def run(self, until_ms: int) -> None:
         """Take all steps at once, unless it gets too late."""
         while self._take_section():
-            if self._core.clock.now().mono_ms > until_ms:
+            if self._snapshots.scheduler.clock.now().mono_ms > until_ms:
                 self._end("the stop would take too long")
                 return
-        self._seal(self._core.clock.now())
+        self._seal(self._snapshots.scheduler.clock.now())
 
     def abandon(self) -> None:
         """Leave it unfinished; what it has written is removed with the next start."""
@@ -338,7 +335,7 @@ class _Job:
             if not self._abandoned and self._may_go_on():
                 callback(now)
 
-        self._core.pause(_PAUSE_MS, call)
+        self._snapshots.scheduler.pause(_PAUSE_MS, call)
 
     def _may_go_on(self) -> bool:
         """Whether all that the shard has seen is in its log or may still get there; else it ends here."""
@@ -365,12 +362,12 @@ class _Job:
                 return
             error = failed.get(self.hosted.log)
             if error is not None:
-                self._core.runtime.give_up_failed()
+                self._snapshots.runtime.give_up_failed()
                 self._end(str(error))
             elif self._may_go_on():
                 self._finish(end_offset)
 
-        self._core.sync([self.hosted.log], synced)
+        self._snapshots.workers.sync([self.hosted.log], synced)
 
     def _finish(self, end_offset: int) -> None:
         try:
@@ -415,7 +412,7 @@ class _Job:
             else:
                 then()
 
-        self._core.background(work, done)
+        self._snapshots.workers.background(work, done)
 
     def _end(self, problem: str | None) -> None:
         self._abandoned = True

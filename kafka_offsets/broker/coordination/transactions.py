@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination.runtime import partition_for
-from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.broker.coordination.shards import Shards
+from kafka_offsets.broker.durability import Durability
+from kafka_offsets.broker.growth import Growth
+from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import TransactionalResult
 from kafka_offsets.coordinator.transactions import decisions as transactions
@@ -26,9 +30,6 @@ from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.records import encode_batch, read_records
 from kafka_offsets.storage.log.log import Log
-
-if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
 
 _LONGEST_ID = 32767
 """Bytes of UTF-8 that fit the key of a record."""
@@ -53,8 +54,21 @@ class TransactionCoordinator:
     ids     by partition of the topic, then by transactional id; what the logs say
     """
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        scheduler: Scheduler,
+        growth: Growth,
+        durability: Durability,
+        shards: Shards,
+    ) -> None:
+        self.config = config
+        self.topics = topics
+        self.scheduler = scheduler
+        self.growth = growth
+        self.durability = durability
+        self.shards = shards
         self.ids: list[dict[str, Transaction]] = []
         self._partitions: list[Partition | None] = []
 
@@ -63,23 +77,23 @@ class TransactionCoordinator:
     def start(self) -> None:
         """Read the topic, if there is one, and carry on what was under way. Raises StorageError."""
         self.topic_created()
-        config = self._core.config
+        config = self.config
         self._every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
         self._every(config.transaction_remove_expired_transaction_cleanup_interval_ms, self.remove_expired)
 
     def _every(self, interval_ms: int, call: Callable[[Now], None]) -> None:
         def run(now: Now) -> None:
-            self._core.after_interval(interval_ms, run)
+            self.scheduler.after_interval(interval_ms, run)
             call(now)
 
-        self._core.after_interval(interval_ms, run)
+        self.scheduler.after_interval(interval_ms, run)
 
     def carry_on(self) -> None:
         """Write the markers of the transactions whose end was decided before the broker stopped."""
         for index, ids in enumerate(self.ids):
             for name, found in list(ids.items()):
                 if found.is_prepared:
-                    self._write_markers(index, name, found, self._core.clock.now())
+                    self._write_markers(index, name, found, self.scheduler.clock.now())
 
     @property
     def topic_exists(self) -> bool:
@@ -88,7 +102,7 @@ class TransactionCoordinator:
 
     def create_topic(self) -> None:
         """Create the topic as the configuration says. Raises StorageError."""
-        config = self._core.config
+        config = self.config
         segment_bytes = config.transaction_state_log_segment_bytes
         small = segment_bytes < _SMALLEST_SEGMENT_BYTES
         configs = {
@@ -98,13 +112,13 @@ class TransactionCoordinator:
             "unclean.leader.election.enable": "false",
             "internal.segment.bytes" if small else "segment.bytes": str(segment_bytes),
         }
-        if self._core.topics.get(TRANSACTIONS_TOPIC) is None:  # else it could not be read when it was made
-            self._core.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
+        if self.topics.get(TRANSACTIONS_TOPIC) is None:  # else it could not be read when it was made
+            self.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
         self.topic_created()
 
     def topic_created(self) -> None:
         """Open the topic, if there is one. Raises StorageError."""
-        topic = self._core.topics.get(TRANSACTIONS_TOPIC)
+        topic = self.topics.get(TRANSACTIONS_TOPIC)
         if topic is not None:
             self._open(topic.partition_count)
 
@@ -115,7 +129,7 @@ class TransactionCoordinator:
 
     def _open(self, partition_count: int) -> None:
         """Read the partitions that hold anything; the others are opened when they are first used."""
-        directory = self._core.topics.directory
+        directory = self.topics.directory
         self._partitions = [None] * partition_count
         ids: list[dict[str, Transaction]] = [{} for _ in range(partition_count)]
         for index in range(partition_count):
@@ -127,7 +141,7 @@ class TransactionCoordinator:
         """Return a partition of the topic, its log opened. Raises StorageError."""
         found = self._partitions[index]
         if found is None:
-            found = self._partitions[index] = self._core.topics.partition(TRANSACTIONS_TOPIC, index)
+            found = self._partitions[index] = self.topics.partition(TRANSACTIONS_TOPIC, index)
             assert found is not None
         return found
 
@@ -153,7 +167,7 @@ class TransactionCoordinator:
         if isinstance(index, ErrorCode):
             callback(index)
         else:
-            self._core.when_durable([self._partition(index).log], callback)
+            self.durability.when_durable([self._partition(index).log], callback)
 
     def find(self, transactional_id: str) -> Transaction | ErrorCode | None:
         """Return the state of an id, None for an unknown one."""
@@ -212,14 +226,14 @@ class TransactionCoordinator:
             key = transaction_records.encode_key(transactional_id)
             value = None if following is None else transaction_records.encode_value(following)
             batch = encode_batch([(key, value, (), now.wall_ms)])
-            if len(batch) > self._core.config.message_max_bytes:
+            if len(batch) > self.config.message_max_bytes:
                 raise TooLargeError(f"the state of {transactional_id} takes {len(batch)} bytes")
             partition.log.append(batch, leader_epoch=partition.leader_epoch)
         except StorageError as error:
             logger.error("transactional id %s: %s", transactional_id, error)
             is_too_large = isinstance(error, TooLargeError)
             return ErrorCode.UNKNOWN_SERVER_ERROR if is_too_large else ErrorCode.NOT_COORDINATOR
-        self._core.on_append(partition)
+        self.growth.note(partition)
         if following is None:
             del self.ids[index][transactional_id]
         else:
@@ -231,13 +245,13 @@ class TransactionCoordinator:
     def _write_markers(self, index: int, name: str, prepared: Transaction, now: Now) -> None:
         """Write the markers of a transaction once its end is durable, and that it is complete once they are."""
         complete = partial(self._complete, index)
-        _Ending(self._core, name, prepared, self._partition(index), complete).begin()
+        _Ending(self, name, prepared, self._partition(index), complete).begin()
 
     def _complete(self, index: int, name: str, prepared: Transaction) -> bool:
         """Note that all markers of a transaction are durable; False when the log refuses that."""
         if not self.ids or self.ids[index].get(name) != prepared:
             return True  # the topic is gone
-        now = self._core.clock.now()
+        now = self.scheduler.clock.now()
         return not self._store(index, name, transactions.complete(prepared, now), now)
 
     # -- time
@@ -246,7 +260,7 @@ class TransactionCoordinator:
         """Abort the transactions that are open for longer than their producers have allowed, and fence these."""
         for index, ids in enumerate(self.ids):
             for name in transactions.timed_out(ids, now):
-                fenced = transactions.fence(ids[name], self._core.topics.new_producer_id, now)
+                fenced = transactions.fence(ids[name], self.topics.new_producer_id, now)
                 if not self._store(index, name, fenced, now):
                     logger.info("transactional id %s: its transaction has timed out and is aborted", name)
                     self._write_markers(index, name, fenced, now)
@@ -254,7 +268,7 @@ class TransactionCoordinator:
     def remove_expired(self, now: Now) -> None:
         """Forget the transactional ids that nobody has used for long."""
         for index, ids in enumerate(self.ids):
-            for name in transactions.expired(ids, self._core.config.transactional_id_expiration_ms, now):
+            for name in transactions.expired(ids, self.config.transactional_id_expiration_ms, now):
                 if self._store(index, name, None, now):
                     break
 
@@ -267,13 +281,13 @@ class _Ending:
 
     def __init__(
         self,
-        core: BrokerCore,
+        coordinator: TransactionCoordinator,
         name: str,
         prepared: Transaction,
         partition: Partition,
         complete: Callable[[str, Transaction], bool],
     ) -> None:
-        self._core = core
+        self._coordinator = coordinator
         self._name = name
         self._prepared = prepared
         self._partition = partition
@@ -284,11 +298,11 @@ class _Ending:
 
     def begin(self) -> None:
         """Write the markers as soon as the decision is durable."""
-        self._core.when_durable([self._partition.log], self._decided)
+        self._coordinator.durability.when_durable([self._partition.log], self._decided)
 
     def _decided(self, error: ErrorCode) -> None:
         if not error:  # else the log takes no more writes, and the next start decides
-            self._write(self._core.clock.now())
+            self._write(self._coordinator.scheduler.clock.now())
 
     def _write(self, now: Now) -> None:
         self._awaited = 1
@@ -300,11 +314,11 @@ class _Ending:
                 else:
                     self._write_to_partition(each, now)
             except StorageError as error:
-                self._core.topics.report(topic, index, error)
+                self._coordinator.topics.report(topic, index, error)
         self._settle()
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
-        partition = self._core.topics.partition(*each)
+        partition = self._coordinator.topics.partition(*each)
         if partition is not None:  # else its topic is deleted, and the transaction ends without it
             prepared = self._prepared
             partition.append_marker(
@@ -314,12 +328,12 @@ class _Ending:
                 now,
                 is_commit=prepared.commits,
             )
-            self._core.on_append(partition)
+            self._coordinator.growth.note(partition)
             self._written.append(partition.log)
         del self._left[each]
 
     def _write_to_shard(self, each: TopicPartition) -> None:
-        hosted = self._core.hosted_partition(each[1])
+        hosted = self._coordinator.shards.hosted_partition(each[1])
         if hosted is None:
             del self._left[each]
             return
@@ -340,7 +354,7 @@ class _Ending:
             coordinator_epoch=self._partition.leader_epoch,
             done=done,
         )
-        hosted.when_loaded(lambda: self._core.decide_transactional(hosted, marker))
+        hosted.when_loaded(lambda: self._coordinator.shards.decide_transactional(hosted, marker))
 
     def _settle(self) -> None:
         """Note that one of those has written what it could which are waited for."""
@@ -348,13 +362,15 @@ class _Ending:
         if self._awaited:
             return
         if self._left:
-            self._core.client_timeout(_RETRY_MS, self._write)
+            self._coordinator.scheduler.client_timeout(_RETRY_MS, self._write)
             return
-        self._core.when_durable(self._written, self._all_written)
+        self._coordinator.durability.when_durable(self._written, self._all_written)
 
     def _all_written(self, error: ErrorCode) -> None:
         if not error and not self._complete(self._name, self._prepared):
-            self._core.client_timeout(_RETRY_MS, lambda now: self._all_written(ErrorCode.NONE))
+            self._coordinator.scheduler.client_timeout(
+                _RETRY_MS, lambda now: self._all_written(ErrorCode.NONE)
+            )
 
 
 def _load(log: Log) -> dict[str, Transaction]:

@@ -14,19 +14,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kafka_offsets.broker.api.table import Apis, served_apis
+from kafka_offsets.broker.api.row import Apis
+from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config, Listener
 from kafka_offsets.broker.connection import Connection
-from kafka_offsets.broker.coordination.snapshots import Done, Work
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.durability import sync_all
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import Writer
 from kafka_offsets.broker.network.switch_interval import switch_interval
 from kafka_offsets.broker.network.virtual_time import TimeDriver
 from kafka_offsets.broker.partition.compacted import Compacted
-from kafka_offsets.broker.partition.forced_compaction import force_compaction
+from kafka_offsets.broker.workers import Done, Work, sync_all
 from kafka_offsets.client import commits
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
@@ -89,7 +88,7 @@ class Peer(asyncio.Protocol):
         try:
             core.receive(self.connection, data)
         except ProtocolError as error:
-            core.refuse(self.connection, error)
+            core.answers.refuse(self.connection, error)
         self._server.request_turn()
         if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
             self.flush()
@@ -113,10 +112,12 @@ class Peer(asyncio.Protocol):
         if self.connection is None:
             return
         is_holding = self._writer.is_holding
-        self._server.core.responses.hold(self.connection, self._writer.unsent_bytes if is_holding else 0)
+        self._server.core.answers.responses.hold(
+            self.connection, self._writer.unsent_bytes if is_holding else 0
+        )
         if not is_holding:
             self.connection.is_blocked = False
-            self._server.core.unblock(self.connection)
+            self._server.core.answers.unblock(self.connection)
             self._server.request_turn()
             self.resume()
 
@@ -147,7 +148,7 @@ class Peer(asyncio.Protocol):
         if self.connection.output:
             self._writer.write(self._server.core.drain_pieces(self.connection))
             if self.connection.is_blocked:
-                self._server.core.responses.hold(self.connection, self._writer.unsent_bytes)
+                self._server.core.answers.responses.hold(self.connection, self._writer.unsent_bytes)
         if not self.connection.closing:
             self.resume()
         elif self._aborting is None:
@@ -196,8 +197,8 @@ class Server:
         """Make the broker that this server drives."""
         core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
         if self._time_driver is not None:
-            core.real_time_fallback = self._time_driver.real_time_fallback
-            core.scaled_interval = self._time_driver.scaled_interval
+            core.scheduler.real_time_fallback = self._time_driver.real_time_fallback
+            core.scheduler.scaled_interval = self._time_driver.scaled_interval
         return core
 
     def served(self) -> Apis:
@@ -213,9 +214,9 @@ class Server:
         own_port = await self.listen(0, host, port)
         advertised = self._config.advertised_listener()
         if advertised is None:
-            self.core.host, self.core.port = host, own_port
+            self.core.context.host, self.core.context.port = host, own_port
         else:
-            self.core.host, self.core.port = advertised
+            self.core.context.host, self.core.context.port = advertised
         self._schedule_timer()
 
     async def listen(self, index: int, host: str, port: int) -> int:
@@ -353,7 +354,7 @@ class Server:
     def _end_turn(self) -> None:
         self._turn = None
         self.core.end_turn()
-        for connection in self.core.take_output():
+        for connection in self.core.answers.take_output():
             connection.owner.flush()
         if self.core.has_work:
             self.request_turn()
@@ -462,8 +463,8 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """The address to give to clients, `host:port`. RuntimeError when the broker is not running."""
-        core = self._running().core
-        return f"[{core.host}]:{core.port}" if ":" in core.host else f"{core.host}:{core.port}"
+        broker = self._running().core.context
+        return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic, with Kafka's keys for topics in `configs`.
@@ -524,9 +525,7 @@ class Broker:
         `min.compaction.lag.ms` protects stays. ValueError when the topic is not there, or is not to be compacted.
         RuntimeError when the broker is not running, is stopped meanwhile, or runs in the calling thread.
         """
-        return self._wait_for(
-            lambda server: force_compaction(server.core, topic, include_active=include_active)
-        )
+        return self._wait_for(lambda server: server.core.compact(topic, include_active=include_active))
 
     def start(self) -> None:
         """Start in a thread of its own; return once clients can connect."""

@@ -43,7 +43,7 @@ def serve(
             gc.collect()
             gc.freeze()
             gc.set_threshold(20_000, 20, 20)
-            sys.stderr.write(f"listening on {server.core.host}:{server.core.port}\n")
+            sys.stderr.write(f"listening on {server.core.context.host}:{server.core.context.port}\n")
             sys.stderr.flush()
             await asyncio.to_thread(messages.read_schemas)
             await stopped.wait()

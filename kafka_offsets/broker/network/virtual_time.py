@@ -131,7 +131,7 @@ class TimeDriver:
         return min(self._pauses, key=lambda pause: pause.due_ms, default=None)
 
     def real_time_fallback(self, ms: int, deadline: Deadline, is_work: bool) -> None:
-        """Let what must not wait for this clock pass in real time as well: `RealTimeFallback` of the core."""
+        """Let what must not wait for this clock pass in real time as well: `RealTimeFallback` of the scheduler."""
         if is_work:
             self._pauses[deadline] = None
         self._later(ms / 1000, lambda: self._passed(deadline))

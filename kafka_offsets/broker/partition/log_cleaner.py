@@ -10,12 +10,13 @@ and LocalLog.roll of Kafka 4.3.
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import TopicConfig
-from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Partition, Topic
+from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Partition, Topic, Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.scheduler import Deadline, Scheduler
+from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
@@ -31,10 +32,6 @@ from kafka_offsets.storage.cleaner.compaction import (
 )
 from kafka_offsets.storage.cleaner.swap import has_unfinished_swap
 from kafka_offsets.storage.log.log import Log
-
-if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
-    from kafka_offsets.broker.scheduler import Deadline
 
 _IDLE_MS = 50
 """So long after the last request a broker counts as idle."""
@@ -96,8 +93,15 @@ class _Task:
     ended  called with the error that ended it, or None
     """
 
-    def __init__(self, core: "BrokerCore", steps: Steps, ended: Callable[[Exception | None], None]) -> None:
-        self._core = core
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        workers: Workers,
+        steps: Steps,
+        ended: Callable[[Exception | None], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._workers = workers
         self._steps = steps
         self._ended = ended
         self._working = self._stopped = False
@@ -113,10 +117,10 @@ class _Task:
             self._steps.close()
 
     def _schedule(self, after_ms: int) -> None:
-        self._deadline = self._core.pause(after_ms, self._run)
+        self._deadline = self._scheduler.pause(after_ms, self._run)
 
     def _run(self, now: Now) -> None:
-        idle = self._core.last_request_ms < now.mono_ms - _IDLE_MS
+        idle = self._scheduler.last_request_ms < now.mono_ms - _IDLE_MS
         for _ in range(_STEPS_WHEN_IDLE if idle else 1):
             try:
                 job = next(self._steps)
@@ -131,9 +135,9 @@ class _Task:
                 raise
             if job is not None:
                 self._working = True
-                self._core.background(job, self._job_done)
+                self._workers.background(job, self._job_done)
                 return
-        took = self._core.clock.now().mono_ms - now.mono_ms
+        took = self._scheduler.clock.now().mono_ms - now.mono_ms
         self._schedule(1 if idle else max(took, 1) * _PAUSE_SHARE)
 
     def _job_done(self, error: StorageError | None) -> None:
@@ -150,14 +154,26 @@ class _Task:
 class LogCleaner:
     """The cleaner of a broker, and what keeps its logs within their limits.
 
+    give_up_failed  called when a log may have failed at something that nobody waited for
     on_cleaned  called with each partition whose log was compacted
     on_stopped  called once it has been stopped
     """
 
-    def __init__(self, core: "BrokerCore") -> None:
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        scheduler: Scheduler,
+        workers: Workers,
+        give_up_failed: Callable[[], None],
+    ) -> None:
+        self.config = config
+        self.topics = topics
+        self.scheduler = scheduler
         self.on_cleaned: list[Callable[[Partition], None]] = []
         self.on_stopped: list[Callable[[], None]] = []
-        self._core = core
+        self._workers = workers
+        self._give_up_failed = give_up_failed
         self._tasks: set[_Task] = set()
         self._waiting: set[Deadline] = set()
         self._uncleanable: dict[Log, StorageError] = {}
@@ -167,7 +183,7 @@ class LogCleaner:
 
     def start(self) -> None:
         """Begin to look for work, at the intervals that the configuration says."""
-        config = self._core.config
+        config = self.config
         if config.log_cleaner_enable:
             self._after(config.log_cleaner_backoff_ms, self._clean_filthiest)
         self._after(config.log_retention_check_interval_ms, self._start_retention)
@@ -188,7 +204,7 @@ class LogCleaner:
             self._waiting.discard(deadline)
             call(now)
 
-        deadline = self._core.after_interval(max(delay_ms, 1), due)
+        deadline = self.scheduler.after_interval(max(delay_ms, 1), due)
         self._waiting.add(deadline)
 
     def _start(self, steps: Steps, ended: Callable[[Exception | None], None]) -> None:
@@ -196,10 +212,10 @@ class LogCleaner:
             self._tasks.discard(task)
             if not self._stopped:
                 if error is not None:
-                    self._core.runtime.give_up_failed()
+                    self._give_up_failed()
                 ended(error)
 
-        task = _Task(self._core, steps, over)
+        task = _Task(self.scheduler, self._workers, steps, over)
         self._tasks.add(task)
 
     # -- compaction
@@ -211,7 +227,7 @@ class LogCleaner:
             has_begun = self._begin_cleaning(now)
         finally:  # whatever fails must not cost the rounds to come
             if not has_begun:
-                self._after(self._core.config.log_cleaner_backoff_ms, self._clean_filthiest)
+                self._after(self.config.log_cleaner_backoff_ms, self._clean_filthiest)
 
     def _begin_cleaning(self, now: Now) -> bool:
         """Begin with the log with the largest dirty share; tell whether there is one."""
@@ -222,7 +238,7 @@ class LogCleaner:
         if found is None:
             return False
         partition, config, until = found
-        before = self._core.topics.directory.cleaned_to(partition.topic, partition.index) or 0
+        before = self.topics.directory.cleaned_to(partition.topic, partition.index) or 0
 
         def cleaned(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
             if partition.log.closed:  # its topic was deleted
@@ -236,8 +252,8 @@ class LogCleaner:
         return self.compact(partition, now, config=config, until=until, ended=cleaned)
 
     def _postpone(self, log: Log) -> None:
-        rounds_ms = _POSTPONED_ROUNDS * self._core.config.log_cleaner_backoff_ms
-        self._postponed[log] = self._core.clock.now().mono_ms + rounds_ms
+        rounds_ms = _POSTPONED_ROUNDS * self.config.log_cleaner_backoff_ms
+        self._postponed[log] = self.scheduler.clock.now().mono_ms + rounds_ms
 
     def _leave_alone(self, log: Log, error: StorageError) -> None:
         """Clean a log later if only the disk refused, which may be full for a while; else not in this run."""
@@ -251,10 +267,10 @@ class LogCleaner:
 
     def _filthiest(self, now: Now) -> tuple[Partition, CompactionConfig, int] | None:
         best: tuple[Partition, CompactionConfig, Cleanable] | None = None
-        for topic in self._core.topics.all():
+        for topic in self.topics.all():
             if "compact" not in cleanup_policy(topic):
                 continue
-            config = compaction_config(self._core.config, topic.config)
+            config = compaction_config(self.config, topic.config)
             for partition in topic.open_partitions:
                 found = self._look_at(partition, config, now)
                 if found is not None and (best is None or found.dirty_ratio > best[2].dirty_ratio):
@@ -268,7 +284,7 @@ class LogCleaner:
         if self._postponed.get(log, 0) > now.mono_ms:
             return None
         self._postponed.pop(log, None)
-        cleaned_to = self._core.topics.directory.cleaned_to(partition.topic, partition.index)
+        cleaned_to = self.topics.directory.cleaned_to(partition.topic, partition.index)
         try:
             found = cleanable(log, cleaned_to, config, now.wall_ms)
         except StorageError as error:
@@ -296,10 +312,10 @@ class LogCleaner:
         if partition.log in self._cleaning:
             return False
         if config is None:
-            topic = self._core.topics.get(partition.topic)
+            topic = self.topics.get(partition.topic)
             assert topic is not None
-            config = compaction_config(self._core.config, topic.config)
-        directory = self._core.topics.directory
+            config = compaction_config(self.config, topic.config)
+        directory = self.topics.directory
         cleaned_to = directory.cleaned_to(partition.topic, partition.index)
         # Where numpy is loaded already it is used; its import would stop everybody for a tenth of a second.
         columns = load_columns() if "numpy" in sys.modules else None
@@ -327,7 +343,7 @@ class LogCleaner:
         return True
 
     def _finish(self, partition: Partition, result: CompactionResult) -> None:
-        self._core.topics.directory.set_cleaned_to(partition.topic, partition.index, result.end_offset)
+        self.topics.directory.set_cleaned_to(partition.topic, partition.index, result.end_offset)
         logger.info(
             "%s compacted up to offset %d: %d of %d records and %d of %d bytes stay, in %d segments",
             partition.log.directory,
@@ -347,13 +363,13 @@ class LogCleaner:
         def ended(error: Exception | None) -> None:
             if error is not None:
                 logger.error("retention: %s", error)
-            self._after(self._core.config.log_retention_check_interval_ms, self._start_retention)
+            self._after(self.config.log_retention_check_interval_ms, self._start_retention)
 
         self._start(self._retain(now.wall_ms), ended)
 
     def _retain(self, wall_ms: int) -> Steps:
         """Look at every partition once: begin a new segment, delete old ones."""
-        for topic in self._core.topics.all():
+        for topic in self.topics.all():
             for partition in topic.open_partitions:
                 config = topic.config
                 try:

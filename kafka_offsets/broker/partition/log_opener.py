@@ -21,9 +21,9 @@ from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
-    from kafka_offsets.broker.partition.partitions import Opened, Partition, Topic
-    from kafka_offsets.broker.scheduler import Deadline
+    from kafka_offsets.broker.partition.partitions import Opened, Partition, Topic, Topics
+    from kafka_offsets.broker.scheduler import Deadline, Scheduler
+    from kafka_offsets.broker.workers import Workers
 
 _LONG_BYTES = 256 << 10
 """Opening so much takes some milliseconds."""
@@ -57,8 +57,11 @@ class _Opening:
 class LogOpener:
     """Opens the logs of one broker's topics beside serving, one at a time."""
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
+    def __init__(self, topics: Topics, scheduler: Scheduler, workers: Workers) -> None:
+        self._topics = topics
+        self._directory = topics.directory
+        self._scheduler = scheduler
+        self._workers = workers
         self._wanted: dict[Key, None] = {}
         self._rest: deque[Key] = deque()
         self._refused: dict[Key, StorageError] = {}
@@ -70,8 +73,8 @@ class LogOpener:
 
     def start(self, now: Now) -> None:
         """Open the logs that are there and that nobody asks for, from now on."""
-        if self._core.directory.files.outlives_process:
-            self._finding = self._core.at(now.mono_ms + _FIRST_MS, self._find_rest)
+        if self._directory.files.outlives_process:
+            self._finding = self._scheduler.at(now.mono_ms + _FIRST_MS, self._find_rest)
 
     def stop(self) -> None:
         """Open no more, nor go on with the one that is being opened."""
@@ -86,7 +89,7 @@ class LogOpener:
         """
         key = topic.name, index
         if not self.is_under_way(topic, index) and key not in self._refused:
-            directory = self._core.directory
+            directory = self._directory
             if self._stopped or key in directory.logs or directory.log_bytes(*key) < _LONG_BYTES:
                 return
             self._wanted[key] = None
@@ -101,9 +104,9 @@ class LogOpener:
 
         def step(now: Now) -> None:
             if not self._stopped and not partition.read_on():
-                self._core.pause(_STEP_PAUSE_MS, step)
+                self._scheduler.pause(_STEP_PAUSE_MS, step)
 
-        self._core.pause(_STEP_PAUSE_MS, step)
+        self._scheduler.pause(_STEP_PAUSE_MS, step)
 
     def is_under_way(self, topic: Topic, index: int) -> bool:
         """Tell whether the log of a partition is being opened, or waits for that because somebody has asked for it."""
@@ -125,7 +128,7 @@ class LogOpener:
         """Find the logs that are not open, and open them; later, where the system refuses to list them."""
         self._finding = None
         try:
-            self._rest = deque(self._core.directory.unopened())
+            self._rest = deque(self._directory.unopened())
         except StorageError as error:
             if str(error) != self._unlisted:
                 logger.error("logs that are not in use are not opened for now: %s", error)
@@ -138,7 +141,7 @@ class LogOpener:
 
     def _find_again(self) -> None:
         if self._finding is None and not self._stopped:
-            self._finding = self._core.pause(_AGAIN_MS, self._find_rest)
+            self._finding = self._scheduler.pause(_AGAIN_MS, self._find_rest)
 
     def _go_on(self, now: Now) -> None:
         """Open the next one that nobody has asked for."""
@@ -151,7 +154,7 @@ class LogOpener:
             if not self._open_empty(name, index):
                 self._open(topic, index)
             elif self._rest:
-                self._deadline = self._core.pause(_STEP_PAUSE_MS, self._go_on)
+                self._deadline = self._scheduler.pause(_STEP_PAUSE_MS, self._go_on)
                 return
 
     def _open_empty(self, name: str, index: int) -> bool:
@@ -160,9 +163,9 @@ class LogOpener:
         That goes for the coordinator of transactions, whose other logs are open from the start.
         """
         try:
-            if self._core.directory.may_hold_records(name, index):
+            if self._directory.may_hold_records(name, index):
                 return False
-            self._core.topics.partition(name, index)
+            self._topics.partition(name, index)
         except StorageError as error:
             self._refuse((name, index), error)
         return True
@@ -178,19 +181,18 @@ class LogOpener:
 
     def _topic_to_open(self, name: str, index: int) -> Topic | None:
         """Return the topic of a partition that is there and not open."""
-        topic = self._core.topics.get(name)
+        topic = self._topics.get(name)
         if topic is None or index >= topic.partition_count or topic.partitions[index] is not None:
             return None
         return topic
 
     def _open(self, topic: Topic, index: int) -> None:
-        core = self._core
         opening = _Opening((topic.name, index))
-        open_log = core.topics.opening(topic, index, opening.abandoned.is_set)
+        open_log = self._topics.opening(topic, index, opening.abandoned.is_set)
         self._opening = opening
         opened: list[Opened] = []
         problem: Exception | None = None
-        began_ms = core.clock.now().mono_ms
+        began_ms = self._scheduler.clock.now().mono_ms
 
         def work() -> None:
             nonlocal problem
@@ -211,17 +213,17 @@ class LogOpener:
             if problem is not None:
                 self._fail(opening, problem)
             self._open_next()
-            now = core.clock.now()
+            now = self._scheduler.clock.now()
             if self._rest and self._deadline is None:
                 pause_ms = 1 + _PAUSE_SHARE * (now.mono_ms - began_ms)
-                self._deadline = core.pause(pause_ms, self._go_on)
+                self._deadline = self._scheduler.pause(pause_ms, self._go_on)
 
-        core.background(work, done)
+        self._workers.background(work, done)
 
     def _take_in(self, topic: Topic, index: int, opened: Opened, opening: _Opening) -> None:
         if not opening.abandoned.is_set():
             try:
-                self._core.topics.take_in(topic, index, opened)
+                self._topics.take_in(topic, index, opened)
             except StorageError as error:
                 self._refuse(opening.key, error)
         else:
@@ -239,7 +241,7 @@ class LogOpener:
             self._refused[opening.key] = StorageError(f"it cannot be opened: {problem!r}", f"{name}-{index}")
 
     def _refuse(self, key: Key, error: StorageError) -> None:
-        self._core.topics.report(*key, error)
+        self._topics.report(*key, error)
         if error.position is not None:  # damaged, and not only refused by the system for now
             self._refused[key] = error
         else:

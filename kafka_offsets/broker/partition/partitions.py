@@ -4,10 +4,10 @@ The catalogue of topics is the data directory's; a partition's log is opened whe
 with thousands of partitions starts at once. This module knows no requests: produce, fetch and the topic APIs do.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import TopicConfig, check_topic_configs
@@ -33,10 +33,6 @@ from kafka_offsets.storage.log.producer_state import (
     leave_producer_state,
     producer_state_writer,
 )
-
-if TYPE_CHECKING:
-    from kafka_offsets.broker.api.fetch import ParkedFetch
-    from kafka_offsets.broker.partition.log_opener import LogOpener
 
 logger = new_logger(__name__)
 
@@ -110,7 +106,7 @@ class Partition:
         # As a Kafka leader does before its first record: an empty log has an epoch.
         log.start_epoch(max(leader_epoch, log.leader_epoch), at_once=False)
         self.leader_epoch = log.leader_epoch
-        self.parked: dict[ParkedFetch, int] = {}
+        self.parked: dict[Any, int] = {}
         self.told_bytes = 0
         self.joining = 0
         # What is not there need not be read.
@@ -295,6 +291,25 @@ class Topic:
         return f"Topic({self.name}, {self.partition_count} partitions)"
 
 
+class Opener(Protocol):
+    """Who opens long logs beside serving: see log_opener.py."""
+
+    def use(self, topic: Topic, index: int) -> None:
+        """Have the log of a partition that is not open opened, if that takes long; LogLoadingError meanwhile."""
+
+    def read_producers(self, partition: Partition) -> None:
+        """Have `partition.read_on` called until the log is read."""
+
+    def is_under_way(self, topic: Topic, index: int) -> bool:
+        """Tell whether the log of a partition is being opened."""
+
+    def forget(self, names: Container[str]) -> None:
+        """Leave topics alone that are about to be deleted."""
+
+    def stop(self) -> None:
+        """Open no more."""
+
+
 class Topics:
     """All topics of a broker, by name and by id; every look-up costs O(1).
 
@@ -306,13 +321,13 @@ class Topics:
 
     def __init__(self, directory: DataDirectory, config: Config) -> None:
         self.directory = directory
-        self.waiting: dict[object, dict[ParkedFetch, None]] = {}
+        self.waiting: dict[object, dict[Any, None]] = {}
         self._config = config
         self._inherited = TopicConfig.of(config, {})
         self._by_name = {name: self._topic(entry) for name, entry in directory.topics.items()}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
         self._producer_ids = iter(range(0))
-        self.opener: LogOpener | None = None
+        self.opener: Opener | None = None
         self.version = self.created_version = 0
         self._reported: dict[tuple[str, int], tuple[str, int | None]] = {}
 

@@ -10,18 +10,17 @@ sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, 
 Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as often and for the same reason.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.partition.partitions import Partition, Topics
+from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log.log import Log
-
-if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
 
 logger = new_logger(__name__)
 
@@ -30,18 +29,34 @@ class RecoveryPoints:
     """Moves the recovery points of a broker's logs where nobody waits for a sync, and writes them down.
 
     The recovery-point-offset-checkpoint is written every `log.flush.offset.checkpoint.interval.ms`.
+
+    large_logs      those whose segments need not be read at the next start
+    give_up_failed  called when a log may have failed at something that nobody waited for
     """
 
-    def __init__(self, core: "BrokerCore") -> None:
-        self._core = core
-        self._interval_ms = max(core.config.log_flush_offset_checkpoint_interval_ms, 1)
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        scheduler: Scheduler,
+        workers: Workers,
+        large_logs: Callable[[], list[Log]],
+        give_up_failed: Callable[[], None],
+    ) -> None:
+        self._topics = topics
+        self._directory = topics.directory
+        self._scheduler = scheduler
+        self._workers = workers
+        self._large_logs = large_logs
+        self._give_up_failed = give_up_failed
+        self._interval_ms = max(config.log_flush_offset_checkpoint_interval_ms, 1)
         self._stopped = False
         self._ending: set[Log] = set()
 
     def start(self, now: Now) -> None:
         """Write it from now on."""
-        if not self._stopped and self._core.directory.files.outlives_process:
-            self._core.after_interval(self._interval_ms, self._write)
+        if not self._stopped and self._directory.files.outlives_process:
+            self._scheduler.after_interval(self._interval_ms, self._write)
 
     def sync_ended(self, logs: Iterable[Log]) -> None:
         """Have the segments of logs synced that have ended, as Kafka does whatever the policy. Nobody waits for it."""
@@ -59,9 +74,9 @@ class RecoveryPoints:
             self._ending.discard(log)
             if error is not None and not log.closed:
                 logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
-                self._core.runtime.give_up_failed()
+                self._give_up_failed()
 
-        self._core.background(sync, done)
+        self._workers.background(sync, done)
 
     def stop(self) -> None:
         """Write it no more: the stop does."""
@@ -70,9 +85,9 @@ class RecoveryPoints:
     def _write(self, now: Now) -> None:
         if self._stopped:
             return
-        write_points = self._core.directory.recovery_points_writer()
-        logs = self._core.snapshots.large_logs()
-        open_logs = list(self._core.directory.logs.values())
+        write_points = self._directory.recovery_points_writer()
+        logs = self._large_logs()
+        open_logs = list(self._directory.logs.values())
 
         def write() -> None:
             _check_present(open_logs)
@@ -84,15 +99,15 @@ class RecoveryPoints:
                     if not log.closed:
                         logger.warning("%s: a start after a crash will be slow: %s", log.directory, error)
 
-        self._core.background(write, self._written)
+        self._workers.background(write, self._written)
 
     def _written(self, error: StorageError | None) -> None:
         if error is not None:
             logger.error("the recovery points are not written: %s", error)
-        self._core.runtime.give_up_failed()
-        now = self._core.clock.now()
+        self._give_up_failed()
+        now = self._scheduler.clock.now()
         self.start(now)
-        self._write_producers([*self._core.topics.open_partitions()], now)
+        self._write_producers([*self._topics.open_partitions()], now)
 
     def _write_producers(self, partitions: list[Partition], now: Now) -> None:
         """Write down the producers of the next log that has grown much, and so on, a turn for each of them."""
@@ -104,7 +119,7 @@ class RecoveryPoints:
                 _tell_unwritten(partition, error)
                 continue
             if write is not None:
-                self._core.background(write, partial(self._producers_written, partition, partitions))
+                self._workers.background(write, partial(self._producers_written, partition, partitions))
                 return
 
     def _producers_written(
@@ -112,7 +127,7 @@ class RecoveryPoints:
     ) -> None:
         if error is not None:
             _tell_unwritten(partition, error)
-        self._core.pause(1, partial(self._write_producers, others))
+        self._scheduler.pause(1, partial(self._write_producers, others))
 
 
 def _check_present(logs: Iterable[Log]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, cast
 
-from kafka_offsets.broker.api.table import Apis
+from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
@@ -83,7 +83,9 @@ class Cluster(Broker):
         """Return the id of the node that coordinates a group or a transactional id, -1 for none."""
         key, is_transactional = _key(group, transactional_id)
         return self._place(
-            lambda core, placement: placement.coordinator(core, key, is_transactional=is_transactional)
+            lambda core, placement: placement.coordinator(
+                core.context, key, is_transactional=is_transactional
+            )
         )
 
     # -- moves
@@ -96,7 +98,7 @@ class Cluster(Broker):
         a node that is stopped, and when no other replica is up.
         """
         return self._place(
-            lambda core, placement: placement.move(core, *_find(core, topic, partition), node_id=to)
+            lambda core, placement: placement.move(core.context, *_find(core, topic, partition), node_id=to)
         )
 
     def move_coordinator(
@@ -111,8 +113,8 @@ class Cluster(Broker):
         key, is_transactional = _key(group, transactional_id)
 
         def move(core: BrokerCore, placement: Placement) -> int:
-            topic, index = placement.home(core, key, is_transactional=is_transactional)
-            return placement.move(core, topic, index, to)
+            topic, index = placement.home(core.context, key, is_transactional=is_transactional)
+            return placement.move(core.context, topic, index, to)
 
         return self._place(move)
 
@@ -134,7 +136,9 @@ class Cluster(Broker):
         """Have the first replica of each partition lead it again where it is up; return how many have moved."""
 
         def elect(core: BrokerCore, placement: Placement) -> int:
-            return sum(placement.elect_preferred(core, *place) for place in all_partitions(core))
+            return sum(
+                placement.elect_preferred(core.context, *place) for place in all_partitions(core.context)
+            )
 
         return self._place(elect)
 
@@ -178,8 +182,8 @@ class ClusterServer(Server):
     def new_core(self, files: Files | None) -> BrokerCore:
         """Make the broker that all nodes share."""
         core = super().new_core(files)
-        core.broker_ids = self._ids
-        core.apis = self.served()
+        core.context.broker_ids = self._ids
+        core.context.apis = self.served()
         return core
 
     def served(self) -> Apis:
@@ -194,7 +198,7 @@ class ClusterServer(Server):
         """Have all nodes listen. Raises OSError."""
         self._bring_up(self._ids[0])
         await super().start(host, port)
-        self.placement.set_address(self._ids[0], host, self.core.port)
+        self.placement.set_address(self._ids[0], host, self.core.context.port)
         for number, node_id in enumerate(self._ids[1:], 1):
             self._bring_up(node_id)
             own_port = await self.listen(number, host, port + number if port else 0)
@@ -208,13 +212,13 @@ class ClusterServer(Server):
         return super().admit(peer, peername)
 
     def _bring_up(self, node_id: int) -> None:
-        self.placement.start(self.core, node_id)
+        self.placement.start(self.core.context, node_id)
 
     async def stop_node(self, node_id: int) -> None:
         """Stop a node, as `Cluster.stop_node`."""
         if not self._known(node_id).is_up:
             raise ValueError(f"node {node_id} is stopped already")
-        self.placement.stop(self.core, node_id)
+        self.placement.stop(self.core.context, node_id)
         await self.stop_listening([self._ids.index(node_id)])
         self.end_turn_now()
 

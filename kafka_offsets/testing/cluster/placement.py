@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.broker.api import fetch
+from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.coordination.runtime import partition_for
-from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
@@ -97,25 +97,25 @@ class Placement:
         turned = replicas[start:] + replicas[:start]
         return next((node_id for node_id in turned if self.is_up(node_id)), NOBODY)
 
-    def leads(self, core: BrokerCore, node_id: int, name: str, index: int) -> bool:
+    def leads(self, core: Context, node_id: int, name: str, index: int) -> bool:
         """Whether a node leads a partition; what does not exist may be asked of any."""
         topic = core.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return True
         return self.leader(topic, index) == node_id
 
-    def home(self, core: BrokerCore, key: str, *, is_transactional: bool) -> tuple[Topic, int]:
+    def home(self, core: Context, key: str, *, is_transactional: bool) -> tuple[Topic, int]:
         """Return the topic and the partition of a group or a transactional id. StorageError if it cannot be created."""
         if is_transactional:
             if not core.transactions.topic_exists:
                 core.transactions.create_topic()
-        elif not core.offsets_topic_exists:
-            core.create_offsets_topic(core.clock.now())
+        elif not core.shards.topic_exists:
+            core.shards.create_topic(core.clock.now())
         topic = core.topics.get(TRANSACTIONS_TOPIC if is_transactional else OFFSETS_TOPIC)
         assert topic is not None
         return topic, partition_for(key, topic.partition_count)
 
-    def coordinator(self, core: BrokerCore, key: str, *, is_transactional: bool) -> int:
+    def coordinator(self, core: Context, key: str, *, is_transactional: bool) -> int:
         """Return the node that coordinates a group or a transactional id; `NOBODY` when there is none."""
         return self.leader(*self.home(core, key, is_transactional=is_transactional))
 
@@ -129,14 +129,14 @@ class Placement:
         """Note how many replicas a topic was created with."""
         self._factors[topic.topic_id] = factor
 
-    def assign(self, core: BrokerCore, topic: Topic, index: int, replicas: Iterable[int]) -> None:
+    def assign(self, core: Context, topic: Topic, index: int, replicas: Iterable[int]) -> None:
         """Put the replicas of a partition elsewhere; its leader stays if it is among them."""
         leader = self._leaders.get((topic.topic_id, index))
         self._assigned[topic.topic_id, index] = list(replicas)
         if leader is not None and leader not in self.replicas(topic, index):
             self._begin_term(core, topic, index, self._next_leader(topic, index))
 
-    def move(self, core: BrokerCore, topic: Topic, index: int, node_id: int | None = None) -> int:
+    def move(self, core: Context, topic: Topic, index: int, node_id: int | None = None) -> int:
         """Have another node lead a partition, the next replica when none is named; return which.
 
         A node that is no replica takes the place of the leader among them. ValueError for a node that is not there or
@@ -161,7 +161,7 @@ class Placement:
             self._begin_term(core, topic, index, node_id)
         return node_id
 
-    def elect_preferred(self, core: BrokerCore, topic: Topic, index: int) -> bool:
+    def elect_preferred(self, core: Context, topic: Topic, index: int) -> bool:
         """Have the first replica lead a partition if it is up; return whether it has not before."""
         preferred = self.replicas(topic, index)[0]
         if self.leader(topic, index) == preferred or not self.is_up(preferred):
@@ -169,14 +169,14 @@ class Placement:
         self._begin_term(core, topic, index, preferred)
         return True
 
-    def stop(self, core: BrokerCore, node_id: int) -> None:
+    def stop(self, core: Context, node_id: int) -> None:
         """Take a node away; the next replicas lead what it has led."""
         led = [place for place in all_partitions(core) if self.leader(*place) == node_id]
         self.nodes[node_id] = self.nodes[node_id]._replace(is_up=False)
         for topic, index in led:
             self._begin_term(core, topic, index, self._next_leader(topic, index, after=node_id))
 
-    def start(self, core: BrokerCore, node_id: int) -> None:
+    def start(self, core: Context, node_id: int) -> None:
         """Bring a node back. It leads what nobody leads and it has a replica of; the rest stays where it is."""
         left = [place for place in all_partitions(core) if self.leader(*place) == NOBODY]
         self.nodes[node_id] = self.nodes[node_id]._replace(is_up=True)
@@ -184,7 +184,7 @@ class Placement:
             if node_id in self.replicas(topic, index):
                 self._begin_term(core, topic, index, node_id)
 
-    def _begin_term(self, core: BrokerCore, topic: Topic, index: int, node_id: int) -> None:
+    def _begin_term(self, core: Context, topic: Topic, index: int, node_id: int) -> None:
         """Let a node lead a partition from now on: in a new leader epoch, and with what its log says of groups.
 
         Fetches that wait are answered, so that their clients ask again and hear who leads. StorageError when the epoch
@@ -201,10 +201,10 @@ class Placement:
         if topic.name == OFFSETS_TOPIC:
             hosted = core.runtime.reload(index, core.clock.now())
             if hosted is not None:
-                core.touch(hosted)
+                core.shards.touch(hosted)
 
 
-def all_partitions(core: BrokerCore) -> Iterator[tuple[Topic, int]]:
+def all_partitions(core: Context) -> Iterator[tuple[Topic, int]]:
     """Give every partition of every topic."""
     for topic in core.topics.all():
         for index in range(topic.partition_count):

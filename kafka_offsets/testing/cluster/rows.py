@@ -16,9 +16,9 @@ from typing import Any
 
 from kafka_offsets.broker.api.fetch import Refuses
 from kafka_offsets.broker.api.metadata import leader_epochs
-from kafka_offsets.broker.api.table import Api, Apis, Route
+from kafka_offsets.broker.api.row import Api, Apis, Route
 from kafka_offsets.broker.api.topic_admin import is_too_late
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.clock import Now
@@ -104,7 +104,7 @@ class ClusterRows:
 
     # -- what a leader alone answers
 
-    def _by_leader(self, row: Api, core: BrokerCore, request: Any, context: RequestContext, now: Now) -> Any:
+    def _by_leader(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         node = self.node_of(context)
 
         def is_elsewhere(topic: str, index: int) -> bool:
@@ -118,8 +118,8 @@ class ClusterRows:
             # So a broker tells a producer that wants no answers.
             if rest is not None:
                 row.handle(core, rest, Held(context, rest, lambda _: None), now)
-            core.reply_encoded(context, b"")
-            core.close_connection(context.connection)
+            core.answers.reply_encoded(context, b"")
+            core.answers.close_connection(context.connection)
             return None
         refused = partial_errors.fail(
             row, struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version, by_partition=True
@@ -137,7 +137,7 @@ class ClusterRows:
     def _fetch(
         self,
         row: Api,
-        core: BrokerCore,
+        core: Context,
         request: messages.FetchRequest,
         context: RequestContext,
         now: Now,
@@ -169,7 +169,7 @@ class ClusterRows:
             held.hand_over(response)
         return None
 
-    def _name_leaders(self, row: Api, core: BrokerCore, version: int, response: Any) -> Any:
+    def _name_leaders(self, row: Api, core: Context, version: int, response: Any) -> Any:
         """Tell who leads the partitions that are refused, where the version has room for it."""
         if version < _LEADER_SINCE.get(row.key, version + 1):
             return response
@@ -194,7 +194,7 @@ class ClusterRows:
     # -- what a coordinator alone answers
 
     def _by_coordinator(
-        self, row: Api, core: BrokerCore, request: Any, context: RequestContext, now: Now
+        self, row: Api, core: Context, request: Any, context: RequestContext, now: Now
     ) -> Any:
         node = self.node_of(context)
         if node is None:
@@ -228,28 +228,28 @@ class ClusterRows:
     # -- what names brokers, leaders or replicas
 
     def _tell(
-        self, change: Handle, row: Api, core: BrokerCore, request: Any, context: RequestContext, now: Now
+        self, change: Handle, row: Api, core: Context, request: Any, context: RequestContext, now: Now
     ) -> Any:
         return _then(core, row, request, context, now, partial(self._changed, change, core, request, context))
 
     def _changed(
-        self, change: Handle, core: BrokerCore, request: Any, context: RequestContext, response: Any
+        self, change: Handle, core: Context, request: Any, context: RequestContext, response: Any
     ) -> Any:
         change(core, request, context, response)
         return response
 
-    def _metadata(self, core: BrokerCore, request: Any, context: RequestContext, response: Any) -> None:
+    def _metadata(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         up = self._placement.up
         response.brokers = [response.Broker(node.id, node.host, node.port) for node in up]
         response.controller_id = self._controller
         self._place(core, response)
 
     def _describe_partitions(
-        self, core: BrokerCore, request: Any, context: RequestContext, response: Any
+        self, core: Context, request: Any, context: RequestContext, response: Any
     ) -> None:
         self._place(core, response)
 
-    def _place(self, core: BrokerCore, response: Any) -> None:
+    def _place(self, core: Context, response: Any) -> None:
         for topic in response.topics:
             found = core.topics.get(topic.name) if topic.name else None
             if found is None or topic.error_code:
@@ -267,9 +267,7 @@ class ClusterRows:
     def _controller(self) -> int:
         return next((node.id for node in self._placement.up), NOBODY)
 
-    def _describe_cluster(
-        self, core: BrokerCore, request: Any, context: RequestContext, response: Any
-    ) -> None:
+    def _describe_cluster(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         if response.error_code:
             return
         fenced = request.include_fenced_brokers
@@ -280,9 +278,7 @@ class ClusterRows:
         ]
         response.controller_id = self._controller
 
-    def _find_coordinator(
-        self, core: BrokerCore, request: Any, context: RequestContext, response: Any
-    ) -> None:
+    def _find_coordinator(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         is_transactional = request.key_type == _TRANSACTION
         answers = [(each.key, each) for each in response.coordinators] or [(request.key, response)]
         for key, each in answers:
@@ -294,7 +290,7 @@ class ClusterRows:
             node = self._placement.nodes.get(found, Node(NOBODY, "", -1, False))
             each.node_id, each.host, each.port = node.id, node.host, node.port
 
-    def _list_groups(self, core: BrokerCore, request: Any, context: RequestContext, response: Any) -> None:
+    def _list_groups(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         node = self.node_of(context)
         response.groups = [
             each
@@ -303,9 +299,7 @@ class ClusterRows:
             or self._placement.coordinator(core, each.group_id, is_transactional=False) == node
         ]
 
-    def _list_transactions(
-        self, core: BrokerCore, request: Any, context: RequestContext, response: Any
-    ) -> None:
+    def _list_transactions(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         node = self.node_of(context)
         response.transaction_states = [
             each
@@ -314,9 +308,7 @@ class ClusterRows:
             or self._placement.coordinator(core, each.transactional_id, is_transactional=True) == node
         ]
 
-    def _describe_log_dirs(
-        self, core: BrokerCore, request: Any, context: RequestContext, response: Any
-    ) -> None:
+    def _describe_log_dirs(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         node = self.node_of(context)
         for directory in response.results if node is not None else ():
             for topic in directory.topics:
@@ -329,7 +321,7 @@ class ClusterRows:
             directory.topics = [topic for topic in directory.topics if topic.partitions]
 
     def _list_config_resources(
-        self, core: BrokerCore, request: Any, context: RequestContext, response: Any
+        self, core: Context, request: Any, context: RequestContext, response: Any
     ) -> None:
         every = response.config_resources
         kept = [each for each in every if each.resource_type not in _BROKER_RESOURCES]
@@ -338,13 +330,13 @@ class ClusterRows:
             response.ConfigResource(str(node.id), kind) for kind in kinds for node in self._placement.up
         ]
 
-    def _as_node(self, row: Api, core: BrokerCore, request: Any, context: RequestContext, now: Now) -> Any:
+    def _as_node(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         """Let a node answer what is asked of one broker by its id."""
         with self._acting(core, self.node_of(context)):
             return row.handle(core, request, context, now)
 
     @contextmanager
-    def _acting(self, core: BrokerCore, node: int | None) -> Iterator[None]:
+    def _acting(self, core: Context, node: int | None) -> Iterator[None]:
         """Let the broker be a node while it decides one request: what it says of itself is of that node."""
         own = core.node_id
         if node is not None:
@@ -356,7 +348,7 @@ class ClusterRows:
 
     # -- what says where replicas shall be
 
-    def _create_topics(self, core: BrokerCore, request: Any, context: RequestContext, response: Any) -> None:
+    def _create_topics(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         asked = {topic.name: topic for topic in request.topics}
         for each in response.topics:
             wanted, found = asked[each.name], core.topics.get(each.name)
@@ -374,9 +366,7 @@ class ClusterRows:
             for assigned in wanted.assignments:
                 self._placement.assign(core, found, assigned.partition_index, assigned.broker_ids)
 
-    def _create_partitions(
-        self, core: BrokerCore, request: Any, context: RequestContext, response: Any
-    ) -> None:
+    def _create_partitions(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         failed = {each.name for each in response.results if each.error_code}
         for wanted in request.topics:
             found = core.topics.get(wanted.name)
@@ -386,7 +376,7 @@ class ClusterRows:
             for index, each in enumerate(assignments, wanted.count - len(assignments)):
                 self._placement.assign(core, found, index, each.broker_ids)
 
-    def _reassign(self, core: BrokerCore, request: Any, context: RequestContext, response: Any) -> None:
+    def _reassign(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         """Put replicas where they shall be, at once: there is nothing to be copied."""
         for wanted, answered in zip(request.topics, response.responses, strict=True):
             found = core.topics.get(wanted.name)
@@ -394,9 +384,7 @@ class ClusterRows:
                 if found is not None and not each.error_code and asked.replicas:
                     self._placement.assign(core, found, asked.partition_index, asked.replicas)
 
-    def _elect_leaders(
-        self, row: Api, core: BrokerCore, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+    def _elect_leaders(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         """Have preferred replicas lead again, those that are asked for or all."""
         response = row.handle(core, request, context, now)
         if response.error_code or is_too_late(
@@ -412,7 +400,7 @@ class ClusterRows:
             results.append(row.response.PartitionResult(index, ErrorCode.NONE, None))  # type: ignore[attr-defined]
         return response
 
-    def _asked_elections(self, core: BrokerCore, request: Any) -> list[tuple[Topic, int]]:
+    def _asked_elections(self, core: Context, request: Any) -> list[tuple[Topic, int]]:
         if request.topic_partitions is None:
             return [(topic, i) for topic in core.topics.all() for i in range(topic.partition_count)]
         asked = []
@@ -424,7 +412,7 @@ class ClusterRows:
 
 
 def _then(
-    core: BrokerCore,
+    core: Context,
     row: Api,
     request: Any,
     context: RequestContext,

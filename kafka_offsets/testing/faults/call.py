@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_offsets.broker.api.table import Api
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.testing.faults import partial_errors
@@ -18,7 +18,7 @@ class Call:
     request       decoded
     """
 
-    def __init__(self, core: BrokerCore, api: Api, context: RequestContext) -> None:
+    def __init__(self, core: Context, api: Api, context: RequestContext) -> None:
         self.api = api.name
         self.version = context.api_version
         self.client_id = context.client_id

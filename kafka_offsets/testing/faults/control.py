@@ -19,7 +19,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.api.table import API_VERSIONS, SERVED, Api, Apis, served_apis
+from kafka_offsets.broker.api.row import API_VERSIONS, Api, Apis
+from kafka_offsets.broker.api.table import SERVED, served_apis
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.testing import releases
@@ -357,14 +358,14 @@ class Faults:
         _check_choice(fault)
 
         def add(server: Server) -> None:
-            if fault.node not in (None, *server.core.broker_ids):
-                there = ", ".join(map(str, server.core.broker_ids))
+            if fault.node not in (None, *server.core.context.broker_ids):
+                there = ", ".join(map(str, server.core.context.broker_ids))
                 raise ValueError(f"there is no node {fault.node}, only {there}")
             self._faults.append(fault)
             self._changed(server, fault)
             if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
                 # a fetch that waits comes again, and is struck
-                fetch.answer_waiting(server.core, fault.wants, server.core.clock.now())
+                fetch.answer_waiting(server.core.context, fault.wants, server.core.clock.now())
 
         self._broker._call(add)
         return fault
@@ -501,7 +502,7 @@ def _error_code(given: object) -> ErrorCode:
 
 def _serve_by(core: BrokerCore, apis: Apis) -> None:
     """Have a broker serve by another table from now on, also on connections that have asked before."""
-    core.apis = apis
+    core.context.apis = apis
     for connection in core.connections:
         known = connection.known_header
         if known is not None:
@@ -520,7 +521,7 @@ def _close(core: BrokerCore, client_id: str | None) -> int:
         and (client_id is None or (connection.known_header or _NOBODY).client_id == client_id)
     ]
     for connection in chosen:
-        core.close_connection(connection)
+        core.answers.close_connection(connection)
     return len(chosen)
 
 

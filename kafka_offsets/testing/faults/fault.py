@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from kafka_offsets.broker.api.table import Api
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.context import Context
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.testing.faults.call import Call
 
@@ -60,7 +60,7 @@ class Fault:
         before_ms: int = 0,
         after_ms: int = 0,
         closes_before: bool = False,
-        spoils: Callable[[BrokerCore, Any, Any], None] | None = None,
+        spoils: Callable[[Context, Any, Any], None] | None = None,
         lists: Sequence[str] = (),
     ) -> None:
         if n is not None and n < 1:

@@ -14,8 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kafka_offsets.broker.api.table import Api, Route
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.api.row import Api, Route
+from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.requests import decide_in_shard
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -58,7 +59,7 @@ class Interception:
         """Return the row that stands in for the API's own."""
         return replace(self._api, route=Route.BROKER, handle=self._handle)
 
-    def _handle(self, core: BrokerCore, request: Any, context: RequestContext, now: Now) -> Any:
+    def _handle(self, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         call = Call(core, self._api, context)
         struck = [fault for fault in self._faults if fault.concerns(call)]
         if not struck:
@@ -67,10 +68,10 @@ class Interception:
         return None
 
 
-def decide(core: BrokerCore, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
+def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
     """Have a request decided by its API's own handler; return the response, or None when it comes later."""
     if api.route is Route.GROUP:
-        core.decide_in_shard(api, request, context, now)
+        decide_in_shard(core, api, request, context, now)
         return None
     return api.handle(core, request, context, now)
 
@@ -80,7 +81,7 @@ class _Struck:
 
     def __init__(
         self,
-        core: BrokerCore,
+        core: Context,
         api: Api,
         context: RequestContext,
         call: Call,
@@ -94,7 +95,9 @@ class _Struck:
         """Wait for as long as faults say, then go on."""
         delay_ms = sum(fault.before_ms for fault in self._faults if fault.before_ms and fault.strike())
         if delay_ms:
-            self._core.at(now.mono_ms + delay_ms, lambda then: self._resume(partial(self._decide, then)))
+            self._core.scheduler.at(
+                now.mono_ms + delay_ms, lambda then: self._resume(partial(self._decide, then))
+            )
         else:
             self._decide(now)
 
@@ -107,15 +110,15 @@ class _Struck:
             step()
         except StorageError as error:
             logger.error("%s: %s", where, error)
-            self._core.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
+            self._core.answers.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
         except Exception:
             logger.exception("%s failed", where)
-            self._core.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._core.answers.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _decide(self, now: Now) -> None:
         for fault in self._faults:
             if fault.closes_before and fault.strike():
-                self._core.close_connection(self._context.connection)
+                self._core.answers.close_connection(self._context.connection)
                 return
         self._decide_by(
             [fault for fault in self._faults if fault.decides], self._context.request, self._answer, now
@@ -183,8 +186,8 @@ class _Struck:
         """Close the connection of a producer that wants no answers: so a broker tells it of an error."""
         if rest is not None:
             self._decide_by(others, rest, lambda _: None, now)
-        self._core.reply_encoded(self._context, b"")
-        self._core.close_connection(self._context.connection)
+        self._core.answers.reply_encoded(self._context, b"")
+        self._core.answers.close_connection(self._context.connection)
 
     def _decide_fetch(self, faults: list[Fault], answer: Answer, now: Now) -> None:
         """Let fetch itself refuse partitions: it knows which of them are news to a session."""
@@ -229,7 +232,7 @@ class _Struck:
         elif isinstance(verdict, Future):
             self._wait_for(verdict, others, request, answer)
         elif isinstance(verdict, ConnectionError):
-            self._core.close_connection(self._context.connection)
+            self._core.answers.close_connection(self._context.connection)
         elif isinstance(verdict, BaseException):
             raise verdict
         elif isinstance(verdict, ErrorCode):
@@ -265,32 +268,32 @@ class _Struck:
                 spoils = fault.spoils
         send = spoils or pass_on
         if delay_ms:
-            self._core.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
+            self._core.scheduler.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
         else:
             send(self._core, self._context, answer)
 
 
-def pass_on(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+def pass_on(core: Context, context: RequestContext, answer: Any) -> None:
     """Let an answer go that somebody has held: a response, or the bytes of one that came encoded."""
     if context.connection.closing:
         return
     if isinstance(answer, (bytes, Parts)):
-        core.reply_encoded(context, answer)
+        core.answers.reply_encoded(context, answer)
     else:
-        core.reply(context, answer)
+        core.answers.reply(context, answer)
 
 
-def withhold_answer(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+def withhold_answer(core: Context, context: RequestContext, answer: Any) -> None:
     """Never answer: the connection stays open, and nothing more comes over it, as when a network swallows packets."""
 
 
-def close_instead(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+def close_instead(core: Context, context: RequestContext, answer: Any) -> None:
     """Close the connection when the request is done, without the answer."""
     if not context.connection.closing:
-        core.close_connection(context.connection)
+        core.answers.close_connection(context.connection)
 
 
-def send_half(core: BrokerCore, context: RequestContext, answer: Any) -> None:
+def send_half(core: Context, context: RequestContext, answer: Any) -> None:
     """Send the first half of the answer's bytes and close the connection."""
     pass_on(core, context, answer)
     if context.answer is None:
@@ -299,7 +302,7 @@ def send_half(core: BrokerCore, context: RequestContext, answer: Any) -> None:
     if isinstance(whole, Parts):
         whole = b"".join(whole.pieces)
     context.answer = bytes(whole[: max(len(whole) // 2, 1)])
-    core.close_connection(context.connection)
+    core.answers.close_connection(context.connection)
 
 
 def telling_its_own(row: Api) -> Api:
@@ -317,7 +320,7 @@ def telling_its_own(row: Api) -> Api:
 def featureless(row: Api) -> Api:
     """Return the row of ApiVersions for a release that knows no features of transactions and groups."""
 
-    def handle(core: BrokerCore, request: Any, context: RequestContext, now: Now) -> Any:
+    def handle(core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         response = row.handle(core, request, context, now)
         response.supported_features, response.finalized_features = [], []
         response.finalized_features_epoch = -1

@@ -12,8 +12,8 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.api.table import Api
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.context import Context
 from kafka_offsets.errors import ErrorCode
 
 _TOPICS = ("topic_data", "topics")
@@ -69,7 +69,7 @@ def first_of(value: Any, names: tuple[str, ...]) -> str | None:
     return next((name for name in names if hasattr(value, name)), None)
 
 
-def topic_name(core: BrokerCore, topic: Any) -> str:
+def topic_name(core: Context, topic: Any) -> str:
     """Return the name of a topic in a message, which may give its id alone; "" for an unknown one."""
     name = getattr(topic, "name", None) or getattr(topic, "topic", None)
     if name:
@@ -87,7 +87,7 @@ def index_of(partition: Any) -> int:
     return int(getattr(partition, name))
 
 
-def places(core: BrokerCore, request: Any) -> Iterator[tuple[str, int]]:
+def places(core: Context, request: Any) -> Iterator[tuple[str, int]]:
     """Yield the (topic, partition) that a request names; partition -1 where it names topics alone."""
     for holder in [request, *_groups_of_offset_fetch(request)]:
         attribute = first_of(holder, _NAMING_TOPICS)
@@ -161,7 +161,7 @@ def join_by_key(api: Api, request: Any, one: Any, other: Any) -> Any:
     return joined
 
 
-def split_by_partition(core: BrokerCore, request: Any, wants: Wants) -> Split:
+def split_by_partition(core: Context, request: Any, wants: Wants) -> Split:
     """Take a request of several partitions apart."""
     attribute = first_of(request, _TOPICS)
     assert attribute is not None
@@ -230,7 +230,7 @@ def fail(api: Api, request: Any, error: ErrorCode, version: int, *, by_partition
     return response
 
 
-def mark(core: BrokerCore, response: Any, wants: Wants, group: str | None, error: ErrorCode) -> None:
+def mark(core: Context, response: Any, wants: Wants, group: str | None, error: ErrorCode) -> None:
     """Put an error in the place of what was read of partitions, or of topics of Metadata.
 
     group  the one of several whose partitions are meant, None for all

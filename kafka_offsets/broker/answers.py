@@ -1,0 +1,138 @@
+"""Answers: encoded as they come, and sent in the order of their connection's requests.
+
+An answer waits for those before it. `release` moves what need not wait into the output of its connection; whoever owns
+the sockets takes it from there.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.connection import Connection
+from kafka_offsets.broker.reply_aggregator import Part
+from kafka_offsets.broker.response_budget import ResponseBudget
+from kafka_offsets.coordinator.result import Closing, Held, RequestContext
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.connection import Parts, encode_response
+
+logger = new_logger(__name__)
+
+
+class Answers:
+    """The answers of one broker.
+
+    responses  counts the large ones
+    row_of     API key -> its row, also of an API that is not served any more
+    answered   connections with an answer that was not released yet
+    writable   those with something in their output
+    resumable  those whose further requests may be decided now
+    """
+
+    def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api]) -> None:
+        self.responses = responses
+        self._row_of = row_of
+        self.answered: dict[Connection, None] = {}
+        self.resumable: dict[Connection, None] = {}
+        self.writable: dict[Connection, None] = {}
+
+    def reply(self, context: RequestContext, response: Any) -> None:
+        """Let the answer to a request go when the turn ends, in the order of its connection's requests."""
+        if type(context) is not RequestContext:
+            self._reply_otherwise(context, response)
+            return
+        connection: Connection = context.connection
+        if connection.closing:
+            return
+        codecs = context.codecs
+        try:
+            encode = codecs.echo if response is context.request else codecs.encode
+            context.answer = encode_response(
+                encode, response, context.correlation_id, codecs.has_tagged_response_header
+            )
+        except ValueError:
+            api = self._row_of(context.api_key)
+            logger.exception(
+                "%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
+            )
+            failed = api.fail(context.request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
+            context.answer = encode_response(
+                codecs.encode, failed, context.correlation_id, tagged=codecs.has_tagged_response_header
+            )
+        self.answered[connection] = None
+
+    def _reply_otherwise(self, context: RequestContext, response: Any) -> None:
+        """Take in a part of an answer, hand it to whoever holds it, or close a connection in place of one."""
+        if isinstance(context, Part):
+            assert context.aggregator is not None
+            whole = context.aggregator.put(context.index, response)
+            if whole is not None:
+                self.reply(context.aggregator.context, whole)
+        elif isinstance(context, Held):
+            context.hand_over(response)
+        elif isinstance(context, Closing) and not context.connection.closing:
+            self.close_connection(context.connection)
+
+    def fail(self, context: RequestContext, error: ErrorCode) -> None:
+        """Answer a request with an error in place of the answer it was to have."""
+        if isinstance(context, Part):
+            assert context.aggregator is not None
+            self.reply(context, context.aggregator.refuse(context.index, error))
+            return
+        if isinstance(context, Closing):  # the rebalance goes on, whatever became of the records
+            self.reply(context, None)
+            return
+        api = self._row_of(context.api_key)
+        self.reply(context, api.fail(context.request, error, context.api_version))
+
+    def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
+        """Let an answer go that is encoded already; b"" is none, as acks=0 asks for."""
+        context.answer = answer
+        connection = context.connection
+        if not connection.closing:
+            self.answered[connection] = None
+            if isinstance(answer, Parts) and not isinstance(context, Held):
+                self.responses.hold(connection, connection.held_bytes + len(answer))
+
+    def close_connection(self, connection: Connection) -> None:
+        """Have a connection closed once what is in `output` is sent; answers that are not ready are not sent."""
+        connection.closing = True
+        self.writable[connection] = None
+
+    def refuse(self, connection: Connection, error: ProtocolError) -> None:
+        """Close a connection whose peer broke the protocol, with one log line."""
+        logger.warning("%s: connection closed: %s", connection.peer, error)
+        self.close_connection(connection)
+
+    def take_output(self) -> Iterable[Connection]:
+        """Return the connections that have something in `output`, and forget them."""
+        writable, self.writable = self.writable, {}
+        return writable
+
+    def unblock(self, connection: Connection) -> None:
+        """Let a connection's waiting requests be decided in the next turn, unless its peer does not read."""
+        if connection.reader.buffered_bytes and not connection.is_blocked and not connection.closing:
+            self.resumable[connection] = None
+
+    def release(self) -> None:
+        """Move the answers at the heads of the connections' queues into their output."""
+        answered, self.answered = self.answered, {}
+        for connection in answered:
+            self.writable[connection] = None
+            unanswered, output = connection.unanswered, connection.output
+            decided_bytes = output_bytes = 0
+            while unanswered and (answer := unanswered[0].answer) is not None:
+                decided_bytes += unanswered.popleft().frame_bytes
+                if answer:
+                    output.append(answer)
+                    output_bytes += len(answer)
+            connection.decided_bytes -= decided_bytes
+            connection.output_bytes += output_bytes
+            if connection.reader.buffered_bytes:
+                self.resumable[connection] = None
+
+    def forget(self, connection: Connection) -> None:
+        """Forget a connection that is closed; its answers, should there be any, go nowhere."""
+        self.responses.hold(connection, 0)
+        for waiting in (self.answered, self.writable, self.resumable):
+            waiting.pop(connection, None)

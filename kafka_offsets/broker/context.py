@@ -1,0 +1,57 @@
+"""What the handlers of requests receive: the parts of a broker, and who it is in its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafka_offsets.broker.answers import Answers
+from kafka_offsets.broker.api.fetch_sessions import FetchSessions
+from kafka_offsets.broker.api.row import Apis
+from kafka_offsets.broker.config.group import GroupConfigs
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+from kafka_offsets.broker.coordination.shard_loader import ShardLoader
+from kafka_offsets.broker.coordination.shards import Shards
+from kafka_offsets.broker.coordination.transactions import TransactionCoordinator
+from kafka_offsets.broker.durability import Durability
+from kafka_offsets.broker.growth import Growth
+from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.clock import Clock
+from kafka_offsets.storage.data_directory import DataDirectory
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """The parts of one broker.
+
+    apis              by which requests are decided
+    on_topic_deleted  called with the name of a topic that is gone
+    host, port        where clients reach it
+    broker_ids        of all brokers of its cluster
+    untold_topics     made by Metadata, to when it describes them, monotonic ms
+    """
+
+    config: Config
+    clock: Clock
+    scheduler: Scheduler
+    apis: Apis
+    answers: Answers
+    directory: DataDirectory
+    topics: Topics
+    growth: Growth
+    durability: Durability
+    group_configs: GroupConfigs
+    fetch_sessions: FetchSessions
+    runtime: CoordinatorRuntime
+    shards: Shards
+    loader: ShardLoader
+    transactions: TransactionCoordinator
+    on_topic_deleted: Callable[[str], None]
+    node_id: int
+    cluster_id: str
+    broker_ids: tuple[int, ...]
+    host: str = "127.0.0.1"
+    port: int = 0
+    untold_topics: dict[str, int] = field(default_factory=dict)

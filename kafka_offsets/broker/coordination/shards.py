@@ -1,0 +1,136 @@
+"""The shards that a turn concerns: where a group's shard is, what was decided of it, and its append.
+
+Whatever is decided of a shard makes it dirty; `append` writes what the dirty ones have decided and sets their ticks.
+"""
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime, HostedShard, Read, coordinator_error
+from kafka_offsets.broker.coordination.shard_work import continue_work
+from kafka_offsets.broker.growth import Growth
+from kafka_offsets.broker.partition.log_cleaner import offsets_topic_configs
+from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import Result, TransactionalResult
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+
+_LONGEST_GROUP_ID = 32767
+"""Bytes of UTF-8 that fit the key of a record."""
+
+logger = new_logger(__name__)
+
+
+class Shards:
+    """The shards of one broker, as its requests and services use them.
+
+    dirty  those for which this turn has something to append, or to look after
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        scheduler: Scheduler,
+        runtime: CoordinatorRuntime,
+        growth: Growth,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._scheduler = scheduler
+        self._runtime = runtime
+        self._growth = growth
+        self.dirty: dict[HostedShard, None] = {}
+
+    def shard_of(self, group_id: str, now: Now) -> HostedShard | ErrorCode:
+        """Return the shard of a group, or what a client hears when there is none.
+
+        UNKNOWN_SERVER_ERROR for an id that fits no record, NOT_COORDINATOR when the log cannot be used.
+        """
+        if 3 * len(group_id) > _LONGEST_GROUP_ID and len(group_id.encode()) > _LONGEST_GROUP_ID:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            if not self._runtime.partition_count:
+                self.create_topic(now)
+            hosted = self._runtime.shard_of(group_id, now)
+        except StorageError as error:
+            logger.error("the shard of a group cannot be used: %s", error)
+            return coordinator_error(error)
+        if hosted.is_loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR if hosted.failed else hosted
+
+    def decide(self, hosted: HostedShard, result: Result | Read) -> None:
+        """Take a decision, or a read that waits for those before it, into this turn."""
+        hosted.decide(result)
+        self.dirty[hosted] = None
+
+    def decide_transactional(self, hosted: HostedShard, result: TransactionalResult) -> None:
+        """Take a batch of a transaction into this turn."""
+        hosted.decide_transactional(result)
+        self.dirty[hosted] = None
+
+    def touch(self, hosted: HostedShard) -> None:
+        """Have a shard looked at when the turn ends."""
+        self.dirty[hosted] = None
+
+    def hosted_partition(self, index: int) -> HostedShard | None:
+        """Return the shard of a partition of the offsets topic; None when there is no such partition."""
+        if not 0 <= index < self._runtime.partition_count:
+            return None
+        return self._runtime.shard_at(index, self._scheduler.clock.now())
+
+    @property
+    def topic_exists(self) -> bool:
+        """Whether there is an offsets topic."""
+        return self._runtime.partition_count > 0
+
+    def create_topic(self, now: Now) -> None:
+        """Create the offsets topic as the configuration says. Raises StorageError."""
+        config = self._config
+        configs = offsets_topic_configs(config)
+        topic = self._topics.create(OFFSETS_TOPIC, config.offsets_topic_num_partitions, configs)
+        self._runtime.start(topic.partition_count, now)
+
+    def append(self, now: Now) -> None:
+        """Append what this turn decided; without an fsync to wait for it takes effect at once."""
+        dirty, self.dirty = self.dirty, {}
+        waits = self._config.fsync == "commit"
+        for hosted in dirty:
+            log = hosted.log
+            before = log.log_end_offset
+            hosted.append(now)
+            if log.log_end_offset > before:
+                self._growth.unsynced[log] = hosted
+                if self._topics.waiting:
+                    self._note_growth(hosted)
+            if not waits:
+                hosted.durable_offset = log.log_end_offset
+            hosted.take_effect()
+            due_ms = None if hosted.is_loading else hosted.shard.next_deadline_ms
+            if due_ms is not None:
+                self._schedule_shard(hosted, due_ms)
+            if hosted.shard.resolving:
+                continue_work(hosted, self._scheduler, self.touch)
+
+    def _schedule_shard(self, hosted: HostedShard, due_ms: int) -> None:
+        """Have a shard's tick called at its next deadline; one that moved later is found out when it is due."""
+        if hosted.deadline is not None:
+            if hosted.deadline.due_ms <= due_ms:
+                return
+            hosted.deadline.cancel()
+
+        def tick(now: Now) -> None:
+            hosted.deadline = None
+            for result in hosted.shard.tick(now):
+                hosted.decide(result)
+            self.dirty[hosted] = None
+
+        hosted.deadline = self._scheduler.at(due_ms, tick)
+
+    def _note_growth(self, hosted: HostedShard) -> None:
+        """Have the fetches looked at that wait for a partition of the offsets topic."""
+        partition = self._topics.partition(OFFSETS_TOPIC, hosted.shard.partition)
+        if partition is not None and partition.parked:
+            self._growth.partitions[partition] = None

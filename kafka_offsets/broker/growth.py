@@ -1,0 +1,28 @@
+"""What has grown in a turn: partitions for which fetches may wait, and logs that are not synced yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.coordination.runtime import HostedShard
+
+
+class Growth:
+    """What has grown.
+
+    partitions  since fetches were last woken
+    unsynced    logs since their last sync, with the shard that each belongs to, if any
+    """
+
+    def __init__(self) -> None:
+        self.partitions: dict[Partition, None] = {}
+        self.unsynced: dict[Log, HostedShard | None] = {}
+
+    def note(self, partition: Partition) -> None:
+        """Note that a partition has grown: the fetches that wait for it are woken when the turn ends."""
+        self.partitions[partition] = None
+        self.unsynced.setdefault(partition.log, None)

@@ -1,0 +1,180 @@
+"""Requests: the frames of a connection are decoded and decided, as far as those before them allow.
+
+What a frame is says the protocol, who decides it the table of APIs. Nothing here appends or waits for the disk.
+"""
+
+import struct
+from typing import Any
+
+from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
+from kafka_offsets.broker.connection import Connection, KnownHeader
+from kafka_offsets.broker.context import Context
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
+
+_UNANSWERED = 100
+"""Requests that one connection may have decided and unanswered; its further frames wait."""
+
+_DECIDED_BYTES = 4 << 20
+"""Bytes of such requests; one of any size is decided when nothing waits before it."""
+
+_OUTPUT_BYTES = 1 << 20
+"""A connection with so many bytes of answers to be sent has no further request decided."""
+
+_ANSWERED_TOGETHER = 8
+"""Answers of so many requests that need not wait for each other are let go at once."""
+
+_GROUP = Route.GROUP
+_PRODUCE = 0
+_CORRELATION_ID = struct.Struct(">i")
+_REMEMBERED_HEADER_BYTES = 256
+
+logger = new_logger(__name__)
+
+
+class Requests:
+    """Decides the requests of one broker's connections."""
+
+    def __init__(self, broker: Context) -> None:
+        self._broker = broker
+        self._answers = broker.answers
+
+    def serve(self, connection: Connection, now: Now) -> None:
+        """Decide the requests that have come in whole, as far as those before them allow; let their answers go."""
+        try:
+            self._decide_frames(connection, now)
+        finally:  # also when one of them closes the connection: it is flushed with what is in its output by then
+            if self._answers.answered:
+                self._answers.release()
+
+    def _decide_frames(self, connection: Connection, now: Now) -> None:
+        unanswered, next_frame = connection.unanswered, connection.reader.next_frame
+        while not connection.closing:
+            if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked:
+                return
+            if not unanswered:
+                frame = next_frame()
+            elif (
+                (key := connection.pipelined_key) is None
+                or len(unanswered) >= _UNANSWERED
+                or connection.decided_bytes >= _DECIDED_BYTES
+            ):
+                frame = None
+            else:
+                frame = next_frame(key)
+            if frame is None:
+                if unanswered and self._answers.answered:
+                    self._answers.release()
+                    if not unanswered:
+                        continue
+                return
+            self._decide(connection, frame, now)
+            if len(unanswered) >= _ANSWERED_TOGETHER and self._answers.answered:
+                self._answers.release()
+
+    def serve_resumed(self, connection: Connection, now: Now) -> None:
+        """As `serve`, but a connection whose peer broke the protocol is closed here."""
+        try:
+            self.serve(connection, now)
+        except ProtocolError as error:
+            self._answers.refuse(connection, error)
+
+    def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
+        """Decode one request and have it decided."""
+        known = connection.known_header
+        if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
+            known = self._read_header(connection, frame)
+            if known is None:
+                return  # answered already
+        _, _, body, api, version, codecs, client_id = known
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
+        request, _ = codecs.decode(frame, body)
+        size = len(frame)
+        context = RequestContext(
+            connection, api.key, version, correlation_id, client_id, connection.host, request, codecs, size
+        )
+        connection.unanswered.append(context)
+        connection.pipelined_key = api.key if api.pipelined else None
+        connection.decided_bytes += size
+        broker = self._broker
+        connection.last_used_ms = broker.scheduler.last_request_ms = now.mono_ms
+        try:
+            if api.route is _GROUP:
+                decide_in_shard(broker, api, request, context, now)
+            else:
+                response = api.handle(broker, request, context, now)
+                if response is not None:
+                    self._answers.reply(context, response)
+        except StorageError as error:
+            logger.error("%s: %s v%d: %s", connection.peer, api.name, version, error)
+            self._fail_request(api, context, ErrorCode.KAFKA_STORAGE_ERROR)
+        except (
+            Exception
+        ):  # whatever a handler has missed: its request is answered, as Kafka does, and all others live
+            logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
+            self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _read_header(self, connection: Connection, frame: bytes) -> KnownHeader | None:
+        """Read a request's header, and remember it; None when the request was answered because it is not served.
+
+        Raises ProtocolError when it may not be answered.
+        """
+        key, version = read_api_key_and_version(frame)
+        api = self._broker.apis.by_key.get(key)
+        if api is None:
+            raise ProtocolError(f"API key {key} is not served", 0)
+        try:
+            codecs = api.codecs(version)
+        except OSError as error:  # no descriptor for its schema: the next request of this API tries again
+            raise ProtocolError(f"{api.name} v{version} cannot be decoded: {error.strerror}") from error
+        if codecs is None:
+            self._decide_unserved(connection, api, version, frame)
+            return None
+        try:
+            _, client_id, size = read_request_header(frame, codecs.has_tagged_request_header)
+        except ProtocolError as error:
+            raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
+        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id)
+        connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
+        return known
+
+    def _fail_request(self, api: Api, context: RequestContext, error: ErrorCode) -> None:
+        """Answer a request with `error`; one that wants no answer is told by the end of its connection, as in Kafka."""
+        if api.key == _PRODUCE and context.request.acks == 0:
+            self._answers.close_connection(context.connection)
+        else:
+            self._answers.reply(context, api.fail(context.request, error, context.api_version))
+
+    def _decide_unserved(self, connection: Connection, api: Api, version: int, frame: bytes) -> None:
+        """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse all else."""
+        if api.key != API_VERSIONS:
+            raise ProtocolError(f"{api.name} v{version} is not served", 2)
+        # Newer versions than ours have a header with tagged fields, as all have from the first flexible one on.
+        tagged = version >= api.request.SCHEMA.flexible.first
+        correlation_id, client_id, _ = read_request_header(frame, tagged=tagged)
+        request = api.request()
+        connection.pipelined_key = None
+        context = RequestContext(
+            connection, api.key, 0, correlation_id, client_id, connection.host, request, api.codecs(0)
+        )
+        connection.unanswered.append(context)
+        self._answers.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
+
+
+def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
+    """Have a request of the route GROUP decided."""
+    hosted = broker.runtime.by_group.get(request.group_id)
+    if hosted is None or hosted.failed:
+        found = broker.shards.shard_of(request.group_id, now)
+        if isinstance(found, ErrorCode):
+            if found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not broker.loader.commit(
+                api, request, context, now
+            ):
+                broker.answers.reply(context, api.fail(request, found, context.api_version))
+            return
+        hosted = found
+    hosted.decide(api.handle(hosted.shard, request, context, now))
+    broker.shards.dirty[hosted] = None

@@ -56,6 +56,7 @@ class ObservedCore(BrokerCore):
         super().__init__(*args)
 
     def _load_groups(self) -> Any:
+        self._observe()
         left = super()._load_groups()
         self.loaded = {hosted.shard.partition: seen_in(hosted.shard) for hosted in self.runtime.all_shards()}
         self.loaded_ids: dict[str, Transaction] = {}
@@ -70,16 +71,26 @@ class ObservedCore(BrokerCore):
                 self.loaded_ids |= {name: seen_transaction(found) for name, found in ids.items()}
             carry_on()
 
-        vars(self.transactions).update(_store=stored, carry_on=carried_on)
+        replace(self.transactions, _store=stored, carry_on=carried_on)
         return left
 
-    def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
+    def _observe(self) -> None:
+        """Put a wrapper around each method that decides or answers; it notes the call and then makes it."""
+        self._decide_frame, self._when_durable = self.requests._decide, self.durability.when_durable
+        self._decide_transactional, self._decide_result = self.shards.decide_transactional, self.shards.decide
+        self._reply, self._reply_encoded = self.answers.reply, self.answers.reply_encoded
+        replace(self.requests, _decide=self._observe_frame)
+        replace(self.durability, when_durable=self._observe_waiting)
+        replace(self.shards, decide=self._observe_result, decide_transactional=self._observe_marker)
+        replace(self.answers, reply=self._observe_reply, reply_encoded=self._observe_encoded)
+
+    def _observe_frame(self, connection: Connection, frame: bytes, now: Now) -> None:
         self.deciding = int.from_bytes(frame[4:8], "big")
         self.events.append(("decide", (self.deciding, self.under_way())))
-        super()._decide(connection, frame, now)
+        self._decide_frame(connection, frame, now)
         self.deciding = None
 
-    def when_durable(self, logs: Any, callback: Any) -> None:
+    def _observe_waiting(self, logs: Any, callback: Any) -> None:
         number = self.deciding
 
         def go_on(error: Any) -> None:
@@ -87,13 +98,13 @@ class ObservedCore(BrokerCore):
                 self.events.append(("go on", (number, self.under_way())))
             callback(error)
 
-        super().when_durable(logs, go_on)
+        self._when_durable(logs, go_on)
 
-    def decide_transactional(self, hosted: Any, result: TransactionalResult) -> None:
+    def _observe_marker(self, hosted: Any, result: TransactionalResult) -> None:
         if result.is_commit is not None:
             what = hosted.shard.partition, result.producer_id, result.is_commit, self.under_way()
             self.events.append(("marker", what))
-        super().decide_transactional(hosted, result)
+        self._decide_transactional(hosted, result)
 
     def under_way(self) -> list[tuple[int, int]]:
         """How many decisions of each partition write something and have not taken effect."""
@@ -105,23 +116,31 @@ class ObservedCore(BrokerCore):
             found.append((hosted.shard.partition, count))
         return found
 
-    def decide(self, hosted: Any, result: Any) -> None:
+    def _observe_result(self, hosted: Any, result: Any) -> None:
         if isinstance(result, Result) and result.records and not result.replies:
             self.events.append(("went", ([record.key for record in result.records], self.under_way())))
-        super().decide(hosted, result)
+        self._decide_result(hosted, result)
 
-    def reply(self, context: Any, response: Any) -> None:
+    def _observe_reply(self, context: Any, response: Any) -> None:
         self.events.append(("reply", (context, response)))
-        super().reply(context, response)
+        self._reply(context, response)
 
-    def reply_encoded(self, context: Any, answer: Any) -> None:
+    def _observe_encoded(self, context: Any, answer: Any) -> None:
         response = None
         if answer:
-            api, version = self.apis.by_key[context.api_key], context.api_version
+            api, version = self.context.apis.by_key[context.api_key], context.api_version
             header = 8 + context.codecs.has_tagged_response_header
             response = messages.decode(api.response, b"".join(answer.pieces), version, header)[0]
         self.events.append(("reply", (context, response)))
-        super().reply_encoded(context, answer)
+        self._reply_encoded(context, answer)
+
+
+def replace(part: Any, **methods: Any) -> None:
+    """Set methods of one object, which must have them: a name that moved fails here."""
+    for name, method in methods.items():
+        if not callable(getattr(part, name)):
+            raise TypeError(f"{part}.{name} is no method")
+        setattr(part, name, method)
 
 
 def _writes(result: Any) -> bool:

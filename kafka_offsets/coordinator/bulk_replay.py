@@ -48,6 +48,7 @@ _NOBODY = -1
 class StoredRecords(NamedTuple):
     """Records of the offsets topic, in the order of the log; markers are not among them.
 
+    log_offset   rises from record to record, also from those of the previous call, and is not negative
     buffer       what keys and values lie in, `stored_columns.PADDING` zero bytes behind it
     producer_id  whose open transaction a record belongs to; -1 when it stands for itself
     key_length, value_length  -1 for null

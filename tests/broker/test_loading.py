@@ -9,7 +9,7 @@ from typing import Any
 
 import google_crc32c
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_offsets.broker.coordination import loading
@@ -18,7 +18,14 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ProtocolError, StorageError
-from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, rewrite_batch
+from kafka_offsets.protocol.records import (
+    HEADER_BYTES,
+    encode_batch,
+    read_batch_header,
+    read_records,
+    rewrite_batch,
+)
+from kafka_offsets.protocol.varint import ZIGZAG
 from kafka_offsets.storage import columnar
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
@@ -154,21 +161,54 @@ def overwrite(log: Log, content: bytes) -> None:
     file.close()
 
 
-@given(logs(6), st.data())
-def test_bytes_that_only_the_checksum_vouches_for_are_read_or_refused_alike(
-    batches: list[bytes], data: st.DataObject
-) -> None:
-    log = stored_log(b"".join(batches))
-    which = data.draw(st.integers(0, len(batches) - 1))
-    batch = bytearray(batches[which])
-    for _ in range(data.draw(st.integers(1, 2))):
-        batch[data.draw(st.integers(21, len(batch) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+def sealed(batch: bytearray) -> bytes:
+    """The batch with the checksum of its bytes as they are now."""
     batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4)
-    overwrite(log, b"".join([*batches[:which], batch, *batches[which + 1 :]]))
+    return bytes(batch)
+
+
+@st.composite
+def sealed_damage(draw: st.DrawFn) -> tuple[list[bytes], list[bytes]]:
+    """The batches of a log, and the same with one or two bits of a batch flipped, its checksum right again."""
+    batches = draw(logs(6))
+    which = draw(st.integers(0, len(batches) - 1))
+    batch = bytearray(batches[which])
+    for _ in range(draw(st.integers(1, 2))):
+        batch[draw(st.integers(21, len(batch) - 1))] ^= 1 << draw(st.integers(0, 7))
+    return batches, [*batches[:which], sealed(batch), *batches[which + 1 :]]
+
+
+def with_offset_deltas(*deltas: tuple[int, ...]) -> tuple[list[bytes], list[bytes]]:
+    """Batches with offsets of groups a, b ... in a transaction, and the same with these offset deltas."""
+    batches, damaged, groups = [], [], iter("abc")
+    for base_offset, of_batch in enumerate(deltas):
+        records = [stored.offset_record(next(groups), "t", 0, entry(0)) for _ in of_batch]
+        found = [(r.key, r.value, (), 5) for r in records]
+        batch = encode_batch(found, base_offset=base_offset, producer_id=7, transactional=True)
+        batches.append(bytes(batch))
+        size = (len(batch) - HEADER_BYTES) // len(records)
+        for at, delta in enumerate(of_batch):
+            batch[HEADER_BYTES + at * size + 3] = ZIGZAG.index(delta)
+        damaged.append(sealed(batch))
+    return batches, damaged
+
+
+@example(with_offset_deltas((-1,)), 1 << 20).via("a log offset of -1: in columns the group was missing")
+@example(with_offset_deltas((2, 1)), 1 << 20).via("offsets that fall: in columns the groups changed places")
+@example(with_offset_deltas((3,), (1,)), 1).via("offsets that fall from one part of the log to the next")
+@given(sealed_damage(), st.sampled_from((1, 1 << 20)))
+def test_bytes_that_only_the_checksum_vouches_for_are_read_or_refused_alike(
+    case: tuple[list[bytes], list[bytes]], chunk_bytes: int
+) -> None:
+    batches, damaged = case
+    log = stored_log(b"".join(batches))
+    overwrite(log, b"".join(damaged))
     simple, plain, quick = new_shard(), new_shard(), new_shard()
     expected = error_of(lambda _, log: reference(simple, log), log)
     assert error_of(lambda _, log: loading.replay(plain, log), log) == expected
-    assert error_of(lambda _, log: load_in_columns(quick, log), log) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columnar, "CHUNK_BYTES", chunk_bytes)
+        assert error_of(lambda _, log: load_in_columns(quick, log), log) == expected
     if expected is None:
         assert left_by(quick) == left_by(plain) == left_by(simple)
 

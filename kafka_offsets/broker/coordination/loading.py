@@ -330,17 +330,31 @@ def replay_in_columns(shard: Shard, log: Log, abandoned: Sequence[object] = ()) 
     from kafka_offsets.columns.dense_ids import CollisionError
     from kafka_offsets.coordinator.bulk_replay import BulkReplay
 
-    loaded = BulkReplay()
+    loaded, last_offset = BulkReplay(), -1
     try:
         for columns in log.columns():
             if abandoned:
                 raise LoadAbandonedError
+            last_offset = _last_of_rising(columns, last_offset)
             loaded.replay(*_without_markers(columns))
     except (ProtocolError, UnicodeDecodeError, CollisionError) as error:
         logger.info("%s: replayed record by record, because of %r", log.directory, error)
         return False
     loaded.finish(shard)
     return True
+
+
+def _last_of_rising(columns: RecordColumns, previous: int) -> int:
+    """Return the last log offset; ProtocolError unless all rise from `previous`, as bulk replay needs them.
+
+    A broker appends no others, and a replay record by record reads them.
+    """
+    offset = columns.offset
+    if not offset.size:
+        return previous
+    if offset[0] <= previous or (offset[1:] <= offset[:-1]).any():
+        raise ProtocolError("log offsets do not rise")
+    return int(offset[-1])
 
 
 def _without_markers(columns: RecordColumns) -> tuple[StoredRecords, list[Marker]]:

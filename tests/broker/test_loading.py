@@ -31,24 +31,15 @@ from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.broker.offsets_logs import IDS, entry, logs
 from tests.conftest import DATA
+from tests.drivers.shard import Topics
 
 DIRECTORY = "__consumer_offsets-0"
 FILE = f"{DIRECTORY}/{0:020d}.log"
 REAL = sorted(path for path in (DATA / "logs").glob("*/__consumer_offsets-*") if path.is_dir())
 
 
-class NoTopics:
-    """A cluster without topics."""
-
-    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
-        return bytes(16), 0
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return None
-
-
 def new_shard() -> Shard:
-    return Shard(0, GroupSettings(), lambda prefix: prefix, NoTopics())
+    return Shard(0, GroupSettings(), lambda prefix: prefix, Topics({}))
 
 
 def stored_log(data: bytes) -> Log:

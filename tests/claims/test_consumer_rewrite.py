@@ -39,7 +39,7 @@ from tests.claims.claimed import (
     turn,
 )
 from tests.claims.test_kip_848 import Consumer, settled
-from tests.coordinator.group_world import World
+from tests.drivers.shard import ShardDriver
 from tests.interop.waiting import until
 
 _POLL_MS = 2_000
@@ -139,11 +139,11 @@ def test_a_member_that_does_not_join_in_time_is_removed_and_the_others_go_on() -
 
 def test_a_fatal_join_is_told_from_one_to_be_sent_again() -> None:
     """Rebalance process: errors of joins are fatal or not."""
-    world = World()
-    world.stable()
-    assert world.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert world.join(session_ms=1).error == ErrorCode.INVALID_SESSION_TIMEOUT
-    assert world.join("a stranger").error == GONE
+    driver = ShardDriver()
+    driver.stable()
+    assert driver.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert driver.join(session_ms=1).error == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert driver.join("a stranger").error == GONE
 
 
 # Failure detection
@@ -151,11 +151,11 @@ def test_a_fatal_join_is_told_from_one_to_be_sent_again() -> None:
 
 def test_a_heartbeat_checks_member_and_generation() -> None:
     """Heartbeat protocol, 2: an unknown consumer id or an old generation is an error."""
-    world = World()
-    (member,) = world.stable()
-    assert world.beat(member, 1) == 0
-    assert world.beat("a stranger", 1) == GONE
-    assert world.beat(member, 0) == ErrorCode.ILLEGAL_GENERATION
+    driver = ShardDriver()
+    (member,) = driver.stable()
+    assert driver.beat(member, 1) == 0
+    assert driver.beat("a stranger", 1) == GONE
+    assert driver.beat(member, 0) == ErrorCode.ILLEGAL_GENERATION
 
 
 @pytest.mark.parametrize("signal", ["heartbeat", "close"])
@@ -237,18 +237,18 @@ def test_in_a_classic_group_a_member_assigns() -> None:
 
 def test_members_of_a_group_may_have_different_session_timeouts() -> None:
     """Open questions: they may, within the limits of the broker; each fails by its own."""
-    world = World()
-    (slow,) = world.stable(session_ms=30_000)
-    quick = world.enter(session_ms=6_000)
-    assert world.join(slow, session_ms=30_000).answer.generation_id == 2
-    world.sync(slow, 2, {})
-    world.sync(quick.answer.member_id, 2)
-    world.advance(6_000)
-    assert [*world.group().members] == [slow]
-    world.advance(23_999)
-    assert [*world.group().members] == [slow]
-    world.advance(1)
-    assert world.group().members == {}
+    driver = ShardDriver()
+    (slow,) = driver.stable(session_ms=30_000)
+    quick = driver.enter(session_ms=6_000)
+    assert driver.join(slow, session_ms=30_000).answer.generation_id == 2
+    driver.sync(slow, 2, {})
+    driver.sync(quick.answer.member_id, 2)
+    driver.advance(6_000)
+    assert [*driver.group().members] == [slow]
+    driver.advance(23_999)
+    assert [*driver.group().members] == [slow]
+    driver.advance(1)
+    assert driver.group().members == {}
 
 
 def test_a_group_goes_on_at_another_coordinator() -> None:

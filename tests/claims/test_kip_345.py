@@ -8,7 +8,7 @@ import pytest
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from tests.coordinator.group_world import World
+from tests.drivers.shard import ShardDriver
 
 FENCED = ErrorCode.FENCED_INSTANCE_ID
 GONE = ErrorCode.UNKNOWN_MEMBER_ID
@@ -18,34 +18,34 @@ REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 @pytest.mark.parametrize("who", [0, 1])
 def test_a_restarted_instance_takes_its_place_without_a_rebalance(who: int) -> None:
     """Proposed changes, rejoin with an unknown member id: leader or not, it gets its assignment back."""
-    world = World()
-    members = world.stable(instances=("a", "b"))
+    driver = ShardDriver()
+    members = driver.stable(instances=("a", "b"))
     instance = "ab"[who]
-    joined = world.join(instance=instance).answer
-    assert (joined.error_code, joined.generation_id) == (0, world.group().generation)
+    joined = driver.join(instance=instance).answer
+    assert (joined.error_code, joined.generation_id) == (0, driver.group().generation)
     assert joined.member_id not in members
-    synced = world.sync(joined.member_id, joined.generation_id, instance=instance).answer
+    synced = driver.sync(joined.member_id, joined.generation_id, instance=instance).answer
     assert synced.assignment == f"of {who}".encode()
-    assert world.beat(members[1 - who], joined.generation_id, "ba"[who]) == 0
+    assert driver.beat(members[1 - who], joined.generation_id, "ba"[who]) == 0
 
 
 def test_a_restarted_instance_with_another_protocol_begins_a_rebalance() -> None:
     """Proposed changes, rejoin with an unknown member id: it is for nothing only if the assignment still holds."""
-    world = World()
-    members = world.stable(2, instances=("a",), protocols=("range", "sticky"))
-    generation = world.group().generation
-    assert world.join(instance="a", protocols=("sticky",)).is_parked
-    assert world.beat(members[1], generation) == REBALANCE
+    driver = ShardDriver()
+    members = driver.stable(2, instances=("a",), protocols=("range", "sticky"))
+    generation = driver.group().generation
+    assert driver.join(instance="a", protocols=("sticky",)).is_parked
+    assert driver.beat(members[1], generation) == REBALANCE
 
 
 def test_an_instance_that_is_new_begins_a_rebalance() -> None:
     """Proposed changes, static membership: a rebalance is triggered when a new member joins."""
-    world = World()
-    (member,) = world.stable(instances=("a",))
-    generation = world.group().generation
-    joined = world.join(instance="b")
-    assert (joined.is_parked, world.beat(member, generation, "a")) == (True, REBALANCE)
-    again = world.join(member, "a").answer
+    driver = ShardDriver()
+    (member,) = driver.stable(instances=("a",))
+    generation = driver.group().generation
+    joined = driver.join(instance="b")
+    assert (joined.is_parked, driver.beat(member, generation, "a")) == (True, REBALANCE)
+    again = driver.join(member, "a").answer
     assert {(m.member_id, m.group_instance_id) for m in again.members} == {
         (member, "a"),
         (joined.answer.member_id, "b"),
@@ -57,111 +57,114 @@ def test_of_members_that_join_again_under_their_ids_the_leader_begins_a_rebalanc
     who: int, rebalances: bool
 ) -> None:
     """Proposed changes, static membership: the leader may have seen that topics changed; a follower has not."""
-    world = World()
-    members = world.stable(instances=("a", "b"))
-    generation = world.group().generation
-    joined = world.join(members[who], "ab"[who])
+    driver = ShardDriver()
+    members = driver.stable(instances=("a", "b"))
+    generation = driver.group().generation
+    joined = driver.join(members[who], "ab"[who])
     assert joined.is_parked == rebalances
-    assert world.beat(members[1 - who], generation, "ba"[who]) == (REBALANCE if rebalances else 0)
+    assert driver.beat(members[1 - who], generation, "ba"[who]) == (REBALANCE if rebalances else 0)
     if not rebalances:
         assert (joined.answer.generation_id, joined.answer.member_id) == (generation, members[who])
 
 
 def test_the_id_of_a_member_tells_its_instance() -> None:
     """Proposed changes: the coordinator makes the member id of the instance id and something unique."""
-    joined = World().join(instance="a").answer
+    joined = ShardDriver().join(instance="a").answer
     assert joined.member_id.startswith("a-")
 
 
 def test_of_two_joins_of_an_instance_in_a_rebalance_the_first_is_fenced() -> None:
     """Proposed changes, FENCED_INSTANCE_ID: the request that waits is answered at once, so that the older one stops."""
-    world = World()
-    world.stable(2, instances=("a",), protocols=("range", "sticky"))
-    first = world.join(instance="a", protocols=("sticky",))
+    driver = ShardDriver()
+    driver.stable(2, instances=("a",), protocols=("range", "sticky"))
+    first = driver.join(instance="a", protocols=("sticky",))
     assert first.is_parked
-    second = world.join(instance="a", protocols=("sticky",))
+    second = driver.join(instance="a", protocols=("sticky",))
     assert (first.error, second.is_parked) == (FENCED, True)
 
 
 def test_the_one_before_is_fenced() -> None:
     """Proposed changes, FENCED_INSTANCE_ID: of two with one instance id the older one stops."""
-    world = World()
-    old, _ = world.stable(instances=("a", "b"))
-    generation = world.group().generation
-    world.join(instance="a")
-    assert world.beat(old, generation, "a") == FENCED
-    assert world.commit(old, generation, "a") == FENCED
-    assert world.sync(old, generation, instance="a").error == FENCED
-    assert world.join(old, "a").error == FENCED
+    driver = ShardDriver()
+    old, _ = driver.stable(instances=("a", "b"))
+    generation = driver.group().generation
+    driver.join(instance="a")
+    assert driver.beat(old, generation, "a") == FENCED
+    assert driver.commit(old, generation, "a") == FENCED
+    assert driver.sync(old, generation, instance="a").error == FENCED
+    assert driver.join(old, "a").error == FENCED
 
 
 def test_an_instance_that_nobody_knows_is_unknown() -> None:
     """Proposed changes: an instance id that is not in the group's map."""
-    world = World()
-    (member,) = world.stable(instances=("a",))
-    generation = world.group().generation
-    assert world.beat(member, generation, "z") == GONE
-    assert world.commit(member, generation, "z") == GONE
-    assert world.sync(member, generation, instance="z").error == GONE
-    assert world.join(member, "z").error == GONE
+    driver = ShardDriver()
+    (member,) = driver.stable(instances=("a",))
+    generation = driver.group().generation
+    assert driver.beat(member, generation, "z") == GONE
+    assert driver.commit(member, generation, "z") == GONE
+    assert driver.sync(member, generation, instance="z").error == GONE
+    assert driver.join(member, "z").error == GONE
 
 
 def test_an_instance_is_not_removed_for_missing_a_rebalance() -> None:
     """Proposed changes: only its session decides; the others go on with it in the group."""
-    world = World()
-    _, dynamic = world.stable(2, instances=("a",), session_ms=100_000)
-    world.join(dynamic, protocols={"range": b"changed"}, session_ms=100_000)
-    world.advance(60_000)
-    assert {m.group_instance_id for m in world.group().members.values()} == {"a", None}
+    driver = ShardDriver()
+    _, dynamic = driver.stable(2, instances=("a",), session_ms=100_000)
+    driver.join(dynamic, protocols={"range": b"changed"}, session_ms=100_000)
+    driver.advance(60_000)
+    assert {m.group_instance_id for m in driver.group().members.values()} == {"a", None}
 
 
 def test_an_instance_whose_session_ends_leaves_the_group() -> None:
     """Proposed changes: the session timeout is how a static member goes."""
-    world = World()
-    first, _ = world.stable(instances=("a", "b"))
-    world.advance(9_000)
-    world.beat(first, world.group().generation, "a")
-    world.advance(1_000)
-    assert [*world.group().static_members] == ["a"]
-    assert world.describe().group_state == "PreparingRebalance"
+    driver = ShardDriver()
+    first, _ = driver.stable(instances=("a", "b"))
+    driver.advance(9_000)
+    driver.beat(first, driver.group().generation, "a")
+    driver.advance(1_000)
+    assert [*driver.group().static_members] == ["a"]
+    assert driver.describe().group_state == "PreparingRebalance"
 
 
 def test_the_longest_session_is_half_an_hour() -> None:
     """Public interfaces: group.max.session.timeout.ms grows to 30 minutes, so that restarts fit into it."""
     assert Config.load({}).group_max_session_timeout_ms == 30 * 60_000
-    assert World().join(instance="a", session_ms=30 * 60_000).answer.error_code == 0
-    assert World().join(instance="a", session_ms=30 * 60_000 + 1).error == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert ShardDriver().join(instance="a", session_ms=30 * 60_000).answer.error_code == 0
+    assert (
+        ShardDriver().join(instance="a", session_ms=30 * 60_000 + 1).error
+        == ErrorCode.INVALID_SESSION_TIMEOUT
+    )
 
 
 def test_an_operator_removes_instances_in_a_batch() -> None:
     """Public interfaces, LeaveGroup version 3: several, by instance id alone, each answered for itself."""
-    world = World()
-    world.stable(instances=("a", "b", "c"))
-    answer = world.leave(("", "a"), ("", "z"), ("somebody", "b"), ("", "c"), ("", None))
+    driver = ShardDriver()
+    driver.stable(instances=("a", "b", "c"))
+    answer = driver.leave(("", "a"), ("", "z"), ("somebody", "b"), ("", "c"), ("", None))
     assert answer.error_code == 0
     assert [m.error_code for m in answer.members] == [0, GONE, FENCED, 0, GONE]
     assert [m.group_instance_id for m in answer.members] == ["a", "z", "b", "c", None]
-    assert [*world.group().static_members] == ["b"]
-    assert world.describe().group_state == "PreparingRebalance", "at once, not with the end of a session"
+    assert [*driver.group().static_members] == ["b"]
+    assert driver.describe().group_state == "PreparingRebalance", "at once, not with the end of a session"
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 5])
 def test_a_static_member_that_leaves_by_its_member_id_is_gone_at_once(version: int) -> None:
     """Public interfaces, LeaveGroup: so clients do that were configured back to dynamic membership."""
-    world = World()
-    member, _ = world.stable(instances=("a", "b"))
-    answer = world.leave(member, version=version)
+    driver = ShardDriver()
+    member, _ = driver.stable(instances=("a", "b"))
+    answer = driver.leave(member, version=version)
     assert [answer.error_code, *(m.error_code for m in answer.members)] == ([0] if version < 3 else [0, 0])
-    assert [*world.group().static_members] == ["b"]
-    assert world.describe().group_state == "PreparingRebalance"
+    assert [*driver.group().static_members] == ["b"]
+    assert driver.describe().group_state == "PreparingRebalance"
 
 
 def test_instances_are_known_after_a_failover() -> None:
     """Public interfaces, GroupMetadataValue version 3: the instance id is stored with the member."""
-    world = World()
-    old, _ = world.stable(instances=("a", "b"))
-    generation = world.group().generation
-    later = world.restart()
+    driver = ShardDriver()
+    old, _ = driver.stable(instances=("a", "b"))
+    generation = driver.group().generation
+    later = driver.restart()
     assert later.beat(old, generation, "a") == 0
     joined = later.join(instance="a").answer
     assert (joined.generation_id, joined.member_id != old) == (generation, True)
@@ -170,10 +173,10 @@ def test_instances_are_known_after_a_failover() -> None:
 
 def test_instances_are_shown() -> None:
     """Public interfaces, DescribeGroups version 4: members with their instance ids."""
-    world = World()
-    world.stable(2, instances=("a",))
-    assert {m.group_instance_id for m in world.describe(version=4).members} == {"a", None}
-    assert {m.group_instance_id for m in world.describe(version=3).members} == {None}
+    driver = ShardDriver()
+    driver.stable(2, instances=("a",))
+    assert {m.group_instance_id for m in driver.describe(version=4).members} == {"a", None}
+    assert {m.group_instance_id for m in driver.describe(version=3).members} == {None}
 
 
 @pytest.mark.parametrize(

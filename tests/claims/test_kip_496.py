@@ -25,7 +25,7 @@ from tests.claims.claimed import (
     stable,
     turn,
 )
-from tests.coordinator.group_world import World, subscription
+from tests.drivers.shard import ShardDriver, subscription
 from tests.interop.waiting import until
 
 SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -55,21 +55,21 @@ def test_a_subscribed_topics_offsets_are_refused_and_those_of_others_deleted() -
 
 def test_what_the_members_subscribe_to_together_is_kept_until_a_rebalance_says_otherwise() -> None:
     """Proposed changes: the set of topics that the group is currently interested in."""
-    world = World()
-    (first,) = world.stable(protocols={"range": subscription("t")})
+    driver = ShardDriver()
+    (first,) = driver.stable(protocols={"range": subscription("t")})
 
     def answers() -> list[int]:
-        return [world.delete_offset(topic=name).topics[0].partitions[0].error_code for name in "tuv"]
+        return [driver.delete_offset(topic=name).topics[0].partitions[0].error_code for name in "tuv"]
 
-    second = world.enter(protocols={"range": subscription("u")})
+    second = driver.enter(protocols={"range": subscription("u")})
     assert answers() == [SUBSCRIBED, 0, 0], "while the first member is waited for"
-    world.join(first, protocols={"range": subscription("t")})
+    driver.join(first, protocols={"range": subscription("t")})
     assert not second.is_parked
     assert answers() == [SUBSCRIBED, SUBSCRIBED, 0]
-    changed = world.join(first, protocols={"range": subscription("v")})
+    changed = driver.join(first, protocols={"range": subscription("v")})
     assert changed.is_parked
     assert answers() == [SUBSCRIBED, SUBSCRIBED, 0]
-    world.advance(10_000)
+    driver.advance(10_000)
     assert changed.answer.error_code == 0
     assert answers() == [0, 0, SUBSCRIBED], "the second member is gone, and the first reads something else"
 
@@ -97,25 +97,25 @@ def test_groups_that_cannot_be_asked_are_refused_as_a_whole() -> None:
 @pytest.mark.parametrize("trailing", [b"", b"whatever else"])
 def test_subscriptions_are_read_as_version_0(version: int, trailing: bytes) -> None:
     """Proposed changes: the version field is ignored, and bytes behind the topics are too."""
-    world = World()
+    driver = ShardDriver()
     metadata = struct.pack(">h", version) + subscription("t")[2:-8] + b"\xff\xff\xff\xff" + trailing
-    world.stable(protocols={"range": metadata})
+    driver.stable(protocols={"range": metadata})
     for topic, error in (("t", SUBSCRIBED), ("u", 0)):
-        assert world.delete_offset(topic=topic).topics[0].partitions[0].error_code == error
+        assert driver.delete_offset(topic=topic).topics[0].partitions[0].error_code == error
 
 
 def test_what_is_no_subscription_may_be_one_to_anything() -> None:
     """Proposed changes: only what is known to be of no interest is let go."""
-    world = World()
-    world.stable(protocols={"range": b"\0"})
-    assert world.delete_offset(topic="anything").topics[0].partitions[0].error_code == SUBSCRIBED
+    driver = ShardDriver()
+    driver.stable(protocols={"range": b"\0"})
+    assert driver.delete_offset(topic="anything").topics[0].partitions[0].error_code == SUBSCRIBED
 
 
 def test_a_group_of_one_protocol_type_admits_no_other() -> None:
     """Proposed changes: the coordinator knows that the metadata is a consumer's by the type."""
-    world = World()
-    world.stable()
-    assert world.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    driver = ShardDriver()
+    driver.stable()
+    assert driver.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_offsets_that_nobody_subscribes_to_expire_while_the_group_lives() -> None:

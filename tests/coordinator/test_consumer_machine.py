@@ -1,22 +1,18 @@
 """Many members of a consumer group with random heartbeats: what must hold whatever they and the log do."""
 
-import itertools
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
-from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.snapshot import Snapshot, SnapshotHead, SnapshotTail, SnapshotWriter
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.snapshot import SnapshotHead, SnapshotTail, SnapshotWriter
 from kafka_offsets.protocol import messages
-from tests.coordinator.group_world import subscription
+from tests.drivers.shard import ABC, ShardDriver, subscription
 
 MEMBERS = [f"m{index}" for index in range(5)]
 TOPICS = ("a", "b", "c")
@@ -39,82 +35,34 @@ DERIVED = (
 )
 
 
-class Topics:
-    """Three topics that grow, and come back with another id."""
-
-    def __init__(self) -> None:
-        self.counter = itertools.count(1)
-        self.found = {name: (next(self.counter).to_bytes(16), 3) for name in TOPICS}
-        self.version = self.created_version = 0
-
-    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
-        return self.found.get(topic, (bytes(16), 0))
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return next((name for name, (id_, _) in self.found.items() if id_ == topic_id), None)
-
-    def names(self) -> list[str]:
-        return list(self.found)
-
-
 class ConsumerGroupMachine(RuleBasedStateMachine):
     """One group; `held` are decisions that the log has not taken yet."""
 
     @initialize(assignors=st.sampled_from((("uniform", "range"), ("range", "uniform"))))
     def start(self, assignors: tuple[str, ...]) -> None:
-        self.clock = ManualClock()
-        self.topics = Topics()
-        self.ids = itertools.count()  # as the broker's UUIDs: two members never get one id
-        self.settings = GroupSettings(
-            group_initial_rebalance_delay_ms=0,
-            consumer_assignors=assignors,
-            consumer_assignment_interval_ms=0,
-            consumer_session_timeout_ms=10_000,
-        )
-        self.log: list[Record] = []
-        self.held: list[Result] = []
-        self.hold = False
+        # The driver gives out each member id once, as a broker does with its UUIDs.
+        self.driver = ShardDriver(ABC, consumer_assignors=assignors, consumer_session_timeout_ms=10_000)
+        self.topics = self.driver.topics
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, dict[bytes, list[int]]] = {}
         self.group_epoch = 0
         self.snapshot: tuple[int, bytes] | None = None
-        self.shard = self.load(None)
 
-    def load(self, snapshot: tuple[int, bytes] | None) -> Shard:
-        """Bring up the shard from its log, all of it or what is behind a snapshot."""
-        shard = Shard(0, self.settings, lambda prefix: f"{prefix}-{next(self.ids)}", self.topics)
-        start = 0
-        if snapshot is not None:
-            start, data = snapshot
-            Snapshot(data).restore(shard)
-        for offset, record in enumerate(self.log[start:], start):
-            shard.replay(record.key, record.value, offset)
-        for result in shard.finish_loading(self.clock.now()):
-            self.held.append(result)
-        return shard
+    @property
+    def shard(self) -> Shard:
+        return self.driver.shard
 
     @property
     def group(self) -> ConsumerGroup | None:
         found = self.shard.groups.get("g")
         return found if isinstance(found, ConsumerGroup) else None
 
-    def take(self, result: Result) -> None:
-        self.held.append(result)
-        if not self.hold:
-            self.flush()
-
-    def flush(self) -> None:
-        held, self.held = self.held, []
-        for result in held:
-            for record in result.records:
-                self.shard.replay_written(record, len(self.log))
-                self.log.append(record)
-
     def ask(self, api: int, handle: Any, request: Any, version: int, client: str) -> Any:
-        context = RequestContext(client, api, version, 0, client, "/h", request)
-        result = handle(self.shard, request, context, self.clock.now())
-        self.take(result)
-        return result.replies[0].response if result.replies else None
+        """Return what the shard decides to answer, also while the log is slow."""
+        asked = self.driver.decide(api, handle, request, version, client)
+        decided = [reply for result in self.driver.held for reply in result.replies]
+        answers = asked.answers or [reply.response for reply in decided if reply.context is asked.context]
+        return answers[0] if answers else None
 
     def beat(self, member: str, **fields: Any) -> Any:
         request = Heartbeat("g", member, **fields)
@@ -192,42 +140,30 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from((1, 1000, 3000, 6000, 11_000)))
     def pass_time(self, ms: int) -> None:
-        end_ms = self.clock.now().mono_ms + ms
-        while True:
-            due_ms = self.shard.next_deadline_ms
-            to_ms = end_ms if due_ms is None else min(due_ms, end_ms)
-            self.clock.advance(max(to_ms - self.clock.now().mono_ms, 0))
-            if due_ms is None or due_ms > end_ms:
-                return
-            for result in self.shard.tick(self.clock.now()):
-                self.take(result)
+        self.driver.advance(ms)
 
     @rule(name=st.sampled_from(TOPICS), how=st.sampled_from(("grow", "drop", "make")))
     def change_topic(self, name: str, how: str) -> None:
-        self.topics.version += 1
-        id_, count = self.topics.id_and_partition_count(name)
-        if how == "drop":
-            self.topics.found.pop(name, None)
+        _, count = self.topics.id_and_partition_count(name)
+        if how == "drop" and count:
+            self.topics.delete(name)
         elif how == "grow" and count:
-            self.topics.found[name] = id_, min(count + 1, 6)
+            self.topics.create(name, min(count + 1, 6))
         elif how == "make" and not count:
-            self.topics.found[name] = next(self.topics.counter).to_bytes(16), 2
-            self.topics.created_version = self.topics.version
+            self.topics.create(name, 2)
 
     @rule()
     def let_the_log_be_slow(self) -> None:
-        self.hold = True
+        self.driver.hold = True
 
-    @precondition(lambda self: self.hold)
+    @precondition(lambda self: self.driver.hold)
     @rule(fails=st.booleans())
     def end_the_wait(self, fails: bool) -> None:
-        self.hold = False
+        self.driver.hold = False
         if not fails:
-            self.flush()
+            self.driver.sync_log()
             return
-        held, self.held = self.held, []
-        for result in reversed(held):
-            result.undo()
+        self.driver.fail_log()
         self.epochs.clear()
         self.owned.clear()
         self.group_epoch = 0
@@ -236,18 +172,19 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule()
     def take_a_snapshot(self) -> None:
-        head = SnapshotHead("cluster", bytes(16), 0, 0, len(self.log), 0, self.shard.unknown_records)
+        head = SnapshotHead(
+            "cluster", bytes(16), 0, 0, len(self.driver.durable), 0, self.shard.unknown_records
+        )
         writer = SnapshotWriter(self.shard, head)
-        data = b"".join(writer.sections()) + writer.finish(SnapshotTail(len(self.log), 0, 0, 0))
-        self.snapshot = len(self.log), data
+        data = b"".join(writer.sections()) + writer.finish(SnapshotTail(len(self.driver.durable), 0, 0, 0))
+        self.snapshot = len(self.driver.durable), data
 
-    @precondition(lambda self: not self.hold)
+    @precondition(lambda self: not self.driver.hold)
     @rule(from_snapshot=st.booleans())
     def restart(self, from_snapshot: bool) -> None:
         before = self.shard.groups.get("g")
-        self.flush()
-        self.shard = self.load(self.snapshot if from_snapshot else None)
-        self.flush()
+        self.driver.sync_log()
+        self.driver.load(self.snapshot if from_snapshot else None)
         after = self.shard.groups.get("g")
         if isinstance(before, ConsumerGroup):  # a classic group may have members before its first record
             assert isinstance(after, ConsumerGroup)
@@ -259,7 +196,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_shares_a_partition(self) -> None:
-        group = getattr(self, "shard", None) and self.group
+        group = getattr(self, "driver", None) and self.group
         if not group:
             return
         holders: dict[tuple[bytes, int], str] = {}
@@ -277,7 +214,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def epochs_never_fall(self) -> None:
-        group = getattr(self, "shard", None) and self.group
+        group = getattr(self, "driver", None) and self.group
         if not group:
             self.group_epoch = 0
             return
@@ -287,7 +224,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_is_assigned_when_stable(self) -> None:
-        group = getattr(self, "shard", None) and self.group
+        group = getattr(self, "driver", None) and self.group
         if (
             not group
             or group.state is not ConsumerGroupState.STABLE
@@ -316,7 +253,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_counted_is_what_there_is(self) -> None:
-        group = getattr(self, "shard", None) and self.group
+        group = getattr(self, "driver", None) and self.group
         if not group:
             return
         again = ConsumerGroup("g")
@@ -329,7 +266,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_classic_group_has_its_members(self) -> None:
-        found = getattr(self, "shard", None) and self.shard.groups.get("g")
+        found = getattr(self, "driver", None) and self.shard.groups.get("g")
         if isinstance(found, ClassicGroup):
             assert set(found.static_members.values()) <= set(found.members)
 

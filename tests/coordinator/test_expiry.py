@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_batch_header, read_records
 from tests.conftest import DATA
-from tests.coordinator.group_world import World, subscription
+from tests.drivers.shard import ShardDriver, subscription
 
 RETENTION_MS = 1000
 GROUPS = ("a", "b", "c")
@@ -69,12 +69,12 @@ class Pair:
     """A shard and the oracle, told the same."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.driver = ShardDriver()
         self.oracle = Oracle()
 
     @property
     def now(self) -> Now:
-        return self.world.clock.now()
+        return self.driver.clock.now()
 
     def commit(self, group: str, topic: str, partition: int, retention_ms: int | None) -> None:
         if group in self.oracle.live:  # their members commit; a stranger may not
@@ -84,7 +84,7 @@ class Pair:
         made = request(group, topics=[request.Topic(topic, partitions=partitions)])
         if retention_ms is not None:
             made.retention_time_ms = retention_ms
-        self.world.ask(8, offsets.commit, made, 3)
+        self.driver.ask(8, offsets.commit, made, 3)
         own = None if retention_ms is None else self.now.wall_ms + retention_ms
         self.oracle.offsets[group, topic, partition] = (self.now.wall_ms, own)
         self.oracle.known.add(group)
@@ -92,15 +92,15 @@ class Pair:
     def commit_in_transaction(self, group: str, topic: str, partition: int, producer_id: int) -> None:
         entry = OffsetAndMetadata(5, commit_timestamp=self.now.wall_ms)
         record = stored.offset_record(group, topic, partition, entry)
-        self.world.shard.replay(record.key, record.value, len(self.world.durable), producer_id)
-        self.world.durable.append(record)
+        self.driver.shard.replay(record.key, record.value, len(self.driver.durable), producer_id)
+        self.driver.durable.append(record)
         key = (group, topic, partition)
         self.oracle.pending.setdefault(producer_id, {})[key] = (self.now.wall_ms, None)
         self.oracle.known.add(group)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         # No plain commit stands behind one that is pending here: what is committed counts.
-        self.world.shard.end_transaction(producer_id, committed=committed)
+        self.driver.shard.end_transaction(producer_id, committed=committed)
         ended = self.oracle.pending.pop(producer_id, {})
         if committed:
             self.oracle.offsets |= ended
@@ -109,7 +109,7 @@ class Pair:
         if group in self.oracle.live:
             return
         metadata = b"\xff" if topics is None else subscription(*topics)
-        self.world.stable(group=group, protocols={"range": metadata}, session_ms=1_000_000)
+        self.driver.stable(group=group, protocols={"range": metadata}, session_ms=1_000_000)
         self.oracle.live[group] = topics
         self.oracle.emptied.pop(group, None)
         self.oracle.known.add(group)
@@ -117,38 +117,38 @@ class Pair:
     def leave(self, group: str) -> None:
         if group not in self.oracle.live:
             return
-        self.world.leave(*self.world.group(group).members, group=group)
+        self.driver.leave(*self.driver.group(group).members, group=group)
         del self.oracle.live[group]
         self.oracle.emptied[group] = self.now.wall_ms
 
     def expire(self) -> None:
-        take(self.world, expiry.expire(self.world.shard, self.now, RETENTION_MS, lambda: expiry.NOTHING))
+        take(self.driver, expiry.expire(self.driver.shard, self.now, RETENTION_MS, lambda: expiry.NOTHING))
         self.oracle.expire(self.now.wall_ms)
 
     def delete_topic(self, topic: str) -> None:
-        end = len(self.world.durable)
-        take(self.world, expiry.forget_topic(self.world.shard, topic, end, lambda: expiry.NOTHING, set()))
+        end = len(self.driver.durable)
+        take(self.driver, expiry.forget_topic(self.driver.shard, topic, end, lambda: expiry.NOTHING, set()))
         self.oracle.delete_topic(topic)
 
     def restart(self) -> None:
-        """The state is a replay of the log; open transactions are left out, which the world does not log."""
+        """The state is a replay of the log; open transactions are left out, which the driver does not log."""
         if not self.oracle.pending:
-            self.world = self.world.restart()
+            self.driver = self.driver.restart()
 
     def compare(self) -> None:
-        table = self.world.shard.offsets
+        table = self.driver.shard.offsets
         found = {(group, topic, p) for group in table.groups() for topic, p, _ in table.items(group)}
         assert found == self.oracle.offsets.keys()
-        assert self.world.shard.groups.keys() == self.oracle.known
-        pending = {key for each in self.world.shard.pending.values() for key in each}
+        assert self.driver.shard.groups.keys() == self.oracle.known
+        pending = {key for each in self.driver.shard.pending.values() for key in each}
         assert pending == {key for each in self.oracle.pending.values() for key in each}
 
 
-def take(world: World, steps: Iterator[expiry.ExpiryStep]) -> list[Any]:
+def take(driver: ShardDriver, steps: Iterator[expiry.ExpiryStep]) -> list[Any]:
     taken = []
     for step in steps:
         taken += step.result.records
-        world.take(step.result)
+        driver.take(step.result)
     return taken
 
 
@@ -175,7 +175,7 @@ def test_what_goes_is_what_the_rules_say(told: list[tuple[Any, ...]]) -> None:
     pair = Pair()
     for name, *arguments in told:
         if name == "advance":
-            pair.world.advance(*arguments)
+            pair.driver.advance(*arguments)
         else:
             getattr(pair, name)(*arguments)
         pair.compare()
@@ -200,46 +200,46 @@ def test_offsets_of_open_transactions_do_not_expire_and_go_with_their_topic(
     pair = Pair()
     for name, *arguments in told:
         if name == "advance":
-            pair.world.advance(*arguments)
+            pair.driver.advance(*arguments)
             continue
         getattr(pair, name)(*arguments)
         pair.compare()
 
 
 def test_a_group_that_the_log_refuses_to_delete_is_there_again() -> None:
-    world = World()
-    world.stable(group="g", session_ms=1_000_000)
-    world.leave(*world.group().members)
-    world.hold = True
-    before = world.group()
-    take(world, expiry.expire(world.shard, world.clock.now(), RETENTION_MS, lambda: expiry.NOTHING))
-    assert "g" not in world.shard.groups
-    world.fail_log()
-    assert world.group() is before
+    driver = ShardDriver()
+    driver.stable(group="g", session_ms=1_000_000)
+    driver.leave(*driver.group().members)
+    driver.hold = True
+    before = driver.group()
+    take(driver, expiry.expire(driver.shard, driver.clock.now(), RETENTION_MS, lambda: expiry.NOTHING))
+    assert "g" not in driver.shard.groups
+    driver.fail_log()
+    assert driver.group() is before
 
 
 def test_a_group_with_a_record_under_way_stays() -> None:
-    world = World()
-    world.stable(group="g", session_ms=1_000_000)
-    world.leave(*world.group().members)
+    driver = ShardDriver()
+    driver.stable(group="g", session_ms=1_000_000)
+    driver.leave(*driver.group().members)
     busy = expiry.UnderWay(groups=frozenset(("g",)))
-    assert take(world, expiry.expire(world.shard, world.clock.now(), RETENTION_MS, lambda: busy)) == []
-    assert "g" in world.shard.groups
+    assert take(driver, expiry.expire(driver.shard, driver.clock.now(), RETENTION_MS, lambda: busy)) == []
+    assert "g" in driver.shard.groups
 
 
-def gone(world: World, retention_ms: int = RETENTION_MS) -> set[tuple[Any, ...]]:
+def gone(driver: ShardDriver, retention_ms: int = RETENTION_MS) -> set[tuple[Any, ...]]:
     """What a round lets go of now, the groups themselves left out."""
-    steps = expiry.expire(world.shard, world.clock.now(), retention_ms, lambda: expiry.NOTHING)
-    return {record.offset_key for record in take(world, steps) if record.offset_key is not None}
+    steps = expiry.expire(driver.shard, driver.clock.now(), retention_ms, lambda: expiry.NOTHING)
+    return {record.offset_key for record in take(driver, steps) if record.offset_key is not None}
 
 
 def test_an_expiry_of_its_own_counts_from_its_millisecond_on() -> None:
     pair = Pair()
     pair.commit("a", "orders", 0, 5000)
-    pair.world.advance(4999)
-    assert gone(pair.world) == set()
-    pair.world.advance(1)
-    assert gone(pair.world) == {("a", "orders", 0)}
+    pair.driver.advance(4999)
+    assert gone(pair.driver) == set()
+    pair.driver.advance(1)
+    assert gone(pair.driver) == {("a", "orders", 0)}
 
 
 def test_an_offset_that_an_open_transaction_is_about_to_replace_stays() -> None:
@@ -247,33 +247,33 @@ def test_an_offset_that_an_open_transaction_is_about_to_replace_stays() -> None:
     pair.commit("a", "orders", 0, None)
     pair.commit("a", "orders", 1, None)
     pair.commit_in_transaction("a", "orders", 0, 7)
-    pair.world.advance(RETENTION_MS)
-    assert gone(pair.world) == {("a", "orders", 1)}
+    pair.driver.advance(RETENTION_MS)
+    assert gone(pair.driver) == {("a", "orders", 1)}
     pair.end_transaction(7, committed=False)
-    assert gone(pair.world) == {("a", "orders", 0)}
+    assert gone(pair.driver) == {("a", "orders", 0)}
 
 
 def test_a_group_of_an_old_record_that_does_not_say_when_it_emptied_counts_from_the_commits() -> None:
     pair = Pair()
     pair.live("a", frozenset())
     pair.leave("a")
-    pair.world.advance(RETENTION_MS)
+    pair.driver.advance(RETENTION_MS)
     pair.commit("a", "orders", 0, None)
-    pair.world.group("a").state_since_ms = -1
-    assert gone(pair.world) == set()
-    pair.world.advance(RETENTION_MS)
-    assert gone(pair.world) == {("a", "orders", 0)}
+    pair.driver.group("a").state_since_ms = -1
+    assert gone(pair.driver) == set()
+    pair.driver.advance(RETENTION_MS)
+    assert gone(pair.driver) == {("a", "orders", 0)}
 
 
 def forgotten(
-    world: World,
+    driver: ShardDriver,
     before: int,
     under_way: expiry.UnderWay = expiry.NOTHING,
     left: set[stored.OffsetKey] | None = None,
 ) -> set[Any]:
     left = set() if left is None else left
-    steps = expiry.forget_topic(world.shard, "orders", before, lambda: under_way, left)
-    return {record.offset_key for record in take(world, steps)}
+    steps = expiry.forget_topic(driver.shard, "orders", before, lambda: under_way, left)
+    return {record.offset_key for record in take(driver, steps)}
 
 
 def test_an_offset_that_is_being_committed_anew_does_not_go_with_the_topic_that_was() -> None:
@@ -281,19 +281,19 @@ def test_an_offset_that_is_being_committed_anew_does_not_go_with_the_topic_that_
     pair.commit("a", "orders", 0, None)
     pair.commit("a", "orders", 1, None)
     busy = expiry.UnderWay(offsets=frozenset((("a", "orders", 1),)))
-    assert forgotten(pair.world, len(pair.world.durable), busy) == {("a", "orders", 0)}
+    assert forgotten(pair.driver, len(pair.driver.durable), busy) == {("a", "orders", 0)}
 
 
 def test_an_offset_of_a_deleted_topic_goes_whose_transaction_ends_between_two_steps() -> None:
     pair = Pair()
-    world, shard = pair.world, pair.world.shard
+    driver, shard = pair.driver, pair.driver.shard
     for number in range(300):
         pair.commit(f"a{number}", "orders", 0, None)
     pair.commit_in_transaction("z", "orders", 0, 7)
-    steps = expiry.forget_topic(shard, "orders", len(world.durable), lambda: expiry.NOTHING, set())
-    world.take(next(steps).result)
+    steps = expiry.forget_topic(shard, "orders", len(driver.durable), lambda: expiry.NOTHING, set())
+    driver.take(next(steps).result)
     shard.end_transaction(7, committed=True)
-    take(world, steps)
+    take(driver, steps)
     assert not shard.offsets.has_topic("orders")
 
 
@@ -301,18 +301,18 @@ def test_a_commit_to_a_topic_made_anew_does_not_go_with_a_transaction_on_the_one
     pair = Pair()
     pair.commit_in_transaction("a", "orders", 0, 7)
     pair.commit_in_transaction("a", "orders", 1, 7)
-    deleted_at = len(pair.world.durable)
+    deleted_at = len(pair.driver.durable)
     pair.commit("a", "orders", 0, None)
-    assert forgotten(pair.world, deleted_at) == {("a", "orders", 1)}
-    pair.world.shard.end_transaction(7, committed=True)
-    entry = pair.world.shard.offsets.get("a", "orders", 0)
+    assert forgotten(pair.driver, deleted_at) == {("a", "orders", 1)}
+    pair.driver.shard.end_transaction(7, committed=True)
+    entry = pair.driver.shard.offsets.get("a", "orders", 0)
     assert entry is not None and entry.log_offset >= deleted_at
-    assert pair.world.shard.offsets.get("a", "orders", 1) is None
+    assert pair.driver.shard.offsets.get("a", "orders", 1) is None
 
 
-def left_of(world: World, before: int, left: set[stored.OffsetKey]) -> set[Any]:
-    steps = expiry.forget_left(world.shard, before, lambda: expiry.NOTHING, left)
-    return {record.offset_key for record in take(world, steps)}
+def left_of(driver: ShardDriver, before: int, left: set[stored.OffsetKey]) -> set[Any]:
+    steps = expiry.forget_left(driver.shard, before, lambda: expiry.NOTHING, left)
+    return {record.offset_key for record in take(driver, steps)}
 
 
 ORDERS = stored.OffsetKey("a", "orders", 0)
@@ -320,30 +320,30 @@ ORDERS = stored.OffsetKey("a", "orders", 0)
 
 def test_an_offset_that_a_transaction_on_the_topic_made_anew_hides_goes_when_that_is_dropped() -> None:
     pair = Pair()
-    shard = pair.world.shard
+    shard = pair.driver.shard
     pair.commit("a", "orders", 0, None)
-    deleted_at = len(pair.world.durable)
+    deleted_at = len(pair.driver.durable)
     pair.commit_in_transaction("a", "orders", 0, 7)
     left: set[stored.OffsetKey] = set()
-    assert forgotten(pair.world, deleted_at, left=left) == set()
+    assert forgotten(pair.driver, deleted_at, left=left) == set()
     assert left == {ORDERS}
     assert expiry.waits_for(shard, left) == {7}
     shard.end_transaction(7, committed=False)
-    assert left_of(pair.world, deleted_at, left) == {ORDERS}
+    assert left_of(pair.driver, deleted_at, left) == {ORDERS}
     assert left == set()
     assert shard.offsets.get(*ORDERS) is None
 
 
 def test_an_offset_of_a_topic_made_anew_stays_when_its_transaction_is_committed() -> None:
     pair = Pair()
-    shard = pair.world.shard
+    shard = pair.driver.shard
     pair.commit("a", "orders", 0, None)
-    deleted_at = len(pair.world.durable)
+    deleted_at = len(pair.driver.durable)
     pair.commit_in_transaction("a", "orders", 0, 7)
     left: set[stored.OffsetKey] = set()
-    forgotten(pair.world, deleted_at, left=left)
+    forgotten(pair.driver, deleted_at, left=left)
     shard.end_transaction(7, committed=True)
-    assert left_of(pair.world, deleted_at, left) == set()
+    assert left_of(pair.driver, deleted_at, left) == set()
     assert left == set()
     entry = shard.offsets.get(*ORDERS)
     assert entry is not None and entry.log_offset == deleted_at
@@ -356,17 +356,17 @@ def test_of_two_transactions_that_on_the_deleted_topic_leaves_nothing_behind(
     old_is_first: bool, old_is_committed: bool, new_is_committed: bool
 ) -> None:
     pair = Pair()
-    shard = pair.world.shard
+    shard = pair.driver.shard
     pair.commit_in_transaction("a", "orders", 0, 7)
-    deleted_at = len(pair.world.durable)
+    deleted_at = len(pair.driver.durable)
     pair.commit_in_transaction("a", "orders", 0, 8)
     left: set[stored.OffsetKey] = set()
-    assert forgotten(pair.world, deleted_at, left=left) == set()
+    assert forgotten(pair.driver, deleted_at, left=left) == set()
     assert expiry.waits_for(shard, left) == {7, 8}
     ends = [(7, old_is_committed), (8, new_is_committed)]
     for producer_id, committed in ends if old_is_first else reversed(ends):
         shard.end_transaction(producer_id, committed=committed)
-        left_of(pair.world, deleted_at, left)
+        left_of(pair.driver, deleted_at, left)
     entry = shard.offsets.get(*ORDERS)
     assert left == set()
     assert (None if entry is None else entry.log_offset) == (deleted_at if new_is_committed else None)
@@ -374,7 +374,7 @@ def test_of_two_transactions_that_on_the_deleted_topic_leaves_nothing_behind(
 
 def test_whoever_waits_for_the_end_of_a_transaction_is_called_once_when_it_has_taken_effect() -> None:
     pair = Pair()
-    shard = pair.world.shard
+    shard = pair.driver.shard
     seen: list[Any] = []
     shard.ended[7] = [lambda: seen.append(shard.offsets.get(*ORDERS))]
     pair.commit_in_transaction("a", "orders", 0, 7)
@@ -396,17 +396,17 @@ def test_each_step_looks_anew_at_what_is_under_way(monkeypatch: pytest.MonkeyPat
             pair.commit_in_transaction(group, "orders", 0, number)
         else:
             pair.commit(group, "orders", 0, None)
-    pair.world.advance(RETENTION_MS)
+    pair.driver.advance(RETENTION_MS)
     busy: set[tuple[str, str, int]] = set()
 
     def under_way() -> expiry.UnderWay:
         return expiry.UnderWay(offsets=frozenset(busy))
 
-    shard = pair.world.shard
+    shard = pair.driver.shard
     if how == "expire":
-        steps = expiry.expire(shard, pair.world.clock.now(), RETENTION_MS, under_way)
+        steps = expiry.expire(shard, pair.driver.clock.now(), RETENTION_MS, under_way)
     else:
-        steps = expiry.forget_topic(shard, "orders", len(pair.world.durable), under_way, set())
+        steps = expiry.forget_topic(shard, "orders", len(pair.driver.durable), under_way, set())
     taken: set[Any] = set()
     for step in steps:
         taken |= {record.offset_key for record in step.result.records if record.offset_key is not None}
@@ -436,7 +436,7 @@ def batches(partition: int) -> list[bytes]:
 
 
 def loaded(before: list[bytes]) -> Shard:
-    shard = World().new_shard()
+    shard = ShardDriver().new_shard()
     for batch in before:
         for record in read_records(batch):
             assert record.key is not None

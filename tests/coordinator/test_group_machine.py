@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.protocol import messages
-from tests.coordinator.group_world import Asked, World, subscription
+from tests.drivers.shard import Asked, ShardDriver, subscription
 
 INSTANCES = st.sampled_from([None, None, "one", "two"])
 PROTOCOLS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",)])
@@ -20,7 +20,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(
+        self.driver = ShardDriver(
             group_initial_rebalance_delay_ms=200, group_max_size=4, group_min_session_timeout_ms=100
         )
         self.known: dict[str, str | None] = {}
@@ -38,14 +38,14 @@ class GroupMachine(RuleBasedStateMachine):
 
     @property
     def group(self) -> ClassicGroup | None:
-        return self.world.shard.groups.get("g")
+        return self.driver.shard.groups.get("g")
 
     @property
     def current(self) -> int:
         return self.group.generation if self.group is not None else 0
 
     def learn(self) -> None:
-        for asked in self.world.asked.values():
+        for asked in self.driver.asked.values():
             if asked.context.api_key == 11 and asked.answers and asked.answer.member_id:
                 self.known[asked.answer.member_id] = asked.context.request.group_instance_id
 
@@ -55,7 +55,7 @@ class GroupMachine(RuleBasedStateMachine):
     ) -> None:
         if instance is not None:
             version = max(version, 5)
-        self.world.join(
+        self.driver.join(
             "", instance, version=version, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=5_000
         )
         self.learn()
@@ -63,14 +63,16 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(number=PICK, protocols=PROTOCOLS, rebalance_ms=REBALANCE_MS)
     def join_again(self, number: int, protocols: tuple[str, ...], rebalance_ms: int) -> None:
         member_id, instance = self.pick(number)
-        self.world.join(member_id, instance, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=5_000)
+        self.driver.join(
+            member_id, instance, protocols=protocols, rebalance_ms=rebalance_ms, session_ms=5_000
+        )
         self.learn()
 
     @rule(number=PICK, stale=st.integers(0, 9))
     def sync(self, number: int, stale: int) -> None:
         member_id, instance = self.pick(number)
         given = {name: name.encode() for name in self.known}
-        self.world.sync(member_id, self.current - (stale == 0), given, version=4, instance=instance)
+        self.driver.sync(member_id, self.current - (stale == 0), given, version=4, instance=instance)
 
     @initialize(instances=st.lists(INSTANCES, max_size=3))
     def begin_stable(self, instances: list[str | None]) -> None:
@@ -83,10 +85,10 @@ class GroupMachine(RuleBasedStateMachine):
         """Lead a group to the next generation, so that runs see more than its beginning."""
         if self.group is None:
             return
-        self.world.advance(500)
+        self.driver.advance(500)
         for member in list(self.group.members.values()):
             if member.join is None:
-                self.world.join(
+                self.driver.join(
                     member.member_id,
                     member.group_instance_id,
                     protocols={**member.protocols},
@@ -96,50 +98,50 @@ class GroupMachine(RuleBasedStateMachine):
         given = {name: name.encode() for name in self.known}
         for member in list(self.group.members.values()):
             if member.sync is None:
-                self.world.sync(
+                self.driver.sync(
                     member.member_id, self.current, given, version=4, instance=member.group_instance_id
                 )
 
     @rule(number=PICK)
     def beat(self, number: int) -> None:
-        if not self.world.hold:
+        if not self.driver.hold:
             member_id, instance = self.pick(number)
-            self.world.beat(member_id, self.current, instance)
+            self.driver.beat(member_id, self.current, instance)
 
     @rule(number=PICK)
     def commit(self, number: int) -> None:
         member_id, instance = self.pick(number)
-        self.world.commit_later(member_id, self.current, instance)
+        self.driver.commit_later(member_id, self.current, instance)
 
     @rule()
     def commit_without_membership(self) -> None:
-        self.world.commit_later()
+        self.driver.commit_later()
 
     @rule(number=PICK, by_instance=st.booleans())
     def leave(self, number: int, by_instance: bool) -> None:
         member_id, instance = self.pick(number)
         request = messages.LeaveGroupRequest.MemberIdentity("" if by_instance else member_id, instance)
-        self.world.leave_later(request)
+        self.driver.leave_later(request)
 
     @rule()
     def delete(self) -> None:
         before = self.group
         if before is None or before.state is ClassicGroupState.EMPTY:
             self.generation = 0
-        self.world.delete()
+        self.driver.delete()
 
     @rule(ms=st.sampled_from([0, 1, 100, 600, 2_500, 6_000]))
     def time_passes(self, ms: int) -> None:
-        self.world.advance(ms)
+        self.driver.advance(ms)
         self.learn()
 
     @rule()
     def log_is_slow(self) -> None:
-        self.world.hold = True
+        self.driver.hold = True
 
     @rule(count=st.integers(1, 3))
     def log_is_synced_up_to_some_decision(self, count: int) -> None:
-        self.world.sync_log(count)
+        self.driver.sync_log(count)
         self.learn()
 
     @rule(instance=INSTANCES, is_refused=st.booleans(), is_first=st.booleans(), commits=st.booleans())
@@ -147,35 +149,37 @@ class GroupMachine(RuleBasedStateMachine):
         self, instance: str | None, is_refused: bool, is_first: bool, commits: bool
     ) -> None:
         """Deletions race with joins and commits, whichever is decided first."""
-        was_held, self.world.hold = self.world.hold, True
+        was_held, self.driver.hold = self.driver.hold, True
         if commits:
-            self.world.commit_later()
+            self.driver.commit_later()
         if not is_first:
             self.delete()
-        self.world.join("", instance, version=5, protocols=() if is_refused else ("range",), session_ms=5_000)
+        self.driver.join(
+            "", instance, version=5, protocols=() if is_refused else ("range",), session_ms=5_000
+        )
         if is_first:
             self.delete()
-        self.world.hold = was_held
+        self.driver.hold = was_held
         if not was_held:
             self.log_is_synced()
 
     @rule()
     def log_is_synced(self) -> None:
-        self.world.hold = False
-        self.world.sync_log()
+        self.driver.hold = False
+        self.driver.sync_log()
         self.learn()
 
     @rule()
     def log_fails(self) -> None:
         self.generation = 0  # a deletion or a creation may be taken back
-        self.has_failed |= bool(self.world.held)
-        self.world.fail_log()
-        self.world.hold = False
+        self.has_failed |= bool(self.driver.held)
+        self.driver.fail_log()
+        self.driver.hold = False
 
     @rule()
     def broker_is_killed(self) -> None:
         """What was not durable is lost, with whoever waited for it."""
-        self.world = self.world.restart(
+        self.driver = self.driver.restart(
             group_initial_rebalance_delay_ms=200, group_max_size=4, group_min_session_timeout_ms=100
         )
         self.generation = 0
@@ -216,7 +220,7 @@ class GroupMachine(RuleBasedStateMachine):
     def whoever_is_parked_has_a_timer_and_one_answer_to_come(self) -> None:
         waiting = []
         if self.group is not None:
-            group, due = self.group, {(t.kind, t.due_ms, t.member_id) for t in self.world.shard.timers._heap}
+            group, due = self.group, {(t.kind, t.due_ms, t.member_id) for t in self.driver.shard.timers._heap}
             for member in group.members.values():
                 if member.join is not None:
                     assert group.state is ClassicGroupState.PREPARING_REBALANCE
@@ -231,16 +235,16 @@ class GroupMachine(RuleBasedStateMachine):
                     assert member.scheduled_ms <= member.deadline_ms
             for member_id, due_ms in group.pending.items():
                 assert ("pending", due_ms, member_id) in due
-        waiting += [reply.context for result in self.world.held for reply in result.replies]
-        silent = [asked for asked in self.world.asked.values() if asked.is_parked]
+        waiting += [reply.context for result in self.driver.held for reply in result.replies]
+        silent = [asked for asked in self.driver.asked.values() if asked.is_parked]
         assert len(waiting) == len(silent)
         assert {context.correlation_id for context in waiting} == {a.context.correlation_id for a in silent}
-        assert all(len(asked.answers) <= 1 for asked in self.world.asked.values())
+        assert all(len(asked.answers) <= 1 for asked in self.driver.asked.values())
 
     @invariant()
     def the_log_makes_the_group_again(self) -> None:
-        last = [r.value for r in self.world.durable if stored.parse_key(r.key) == stored.GroupKey("g")][-1:]
-        again = self.world.restart(group_min_session_timeout_ms=100).shard.groups.get("g")
+        last = [r.value for r in self.driver.durable if stored.parse_key(r.key) == stored.GroupKey("g")][-1:]
+        again = self.driver.restart(group_min_session_timeout_ms=100).shard.groups.get("g")
         if not last or last[0] is None:
             assert again is None or again.is_provisional
             return
@@ -259,23 +263,23 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def a_restart_finds_the_same_groups(self) -> None:
         """Once everything decided is durable; members may be about to write their group's first generation."""
-        if self.world.held or self.has_failed:
+        if self.driver.held or self.has_failed:
             return
-        loaded = self.world.restart(group_min_session_timeout_ms=100).shard
+        loaded = self.driver.restart(group_min_session_timeout_ms=100).shard
         if self.group is None:
             assert "g" not in loaded.groups
         elif self.group.state is ClassicGroupState.EMPTY:
             again = loaded.groups["g"]
             assert (again.state, again.generation) == (ClassicGroupState.EMPTY, self.group.generation)
             assert (again.protocol_type, again.durable) == (self.group.protocol_type, self.group.durable)
-        assert {*loaded.offsets.items("g")} == {*self.world.shard.offsets.items("g")}
+        assert {*loaded.offsets.items("g")} == {*self.driver.shard.offsets.items("g")}
 
     def teardown(self) -> None:
         """Everybody is answered in the end."""
-        self.world.hold = False
-        self.world.sync_log()
-        self.world.take(self.world.shard.unload())
-        assert all(len(asked.answers) == 1 for asked in self.world.asked.values())
+        self.driver.hold = False
+        self.driver.sync_log()
+        self.driver.take(self.driver.shard.unload())
+        assert all(len(asked.answers) == 1 for asked in self.driver.asked.values())
 
 
 GroupMachine.TestCase.settings = settings(stateful_step_count=40, deadline=None)
@@ -292,24 +296,24 @@ def test_a_thousand_members_and_ten_thousand_groups_cost_no_squares() -> None:
             looks += len(self)
             return super().values()
 
-    world = World(group_initial_rebalance_delay_ms=10)
-    joins = [world.join(version=3, protocols={"range": subscription("orders")})]
-    world.group().members = Counting(world.group().members)
-    joins += [world.join(version=3, protocols={"range": subscription("orders")}) for _ in range(999)]
-    world.advance(60)
+    driver = ShardDriver(group_initial_rebalance_delay_ms=10)
+    joins = [driver.join(version=3, protocols={"range": subscription("orders")})]
+    driver.group().members = Counting(driver.group().members)
+    joins += [driver.join(version=3, protocols={"range": subscription("orders")}) for _ in range(999)]
+    driver.advance(60)
     members = [joined.answer.member_id for joined in joins]
     for member in members[1:]:
-        world.sync(member, 1, version=4)
-    world.sync(members[0], 1, dict.fromkeys(members, b"a"), version=4)
+        driver.sync(member, 1, version=4)
+    driver.sync(members[0], 1, dict.fromkeys(members, b"a"), version=4)
     for member in members:
-        assert world.beat(member, 1) == 0
-    world.join(members[0], protocols={"range": subscription("orders")})
+        assert driver.beat(member, 1) == 0
+    driver.join(members[0], protocols={"range": subscription("orders")})
     for member in members[1:]:
-        world.leave(member)
-    assert world.group().generation == 2
+        driver.leave(member)
+    assert driver.group().generation == 2
     assert looks < 30 * len(members)
     for number in range(10_000):
-        world.join(version=3, group=f"g{number}")
-    scheduled = len(world.shard.timers._heap)
-    assert world.beat(members[0], 2) == 0
-    assert len(world.shard.timers._heap) == scheduled
+        driver.join(version=3, group=f"g{number}")
+    scheduled = len(driver.shard.timers._heap)
+    assert driver.beat(members[0], 2) == 0
+    assert len(driver.shard.timers._heap) == scheduled

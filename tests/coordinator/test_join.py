@@ -8,7 +8,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import group, join
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
-from tests.coordinator.group_world import TOPIC, World, subscription
+from tests.drivers.shard import TOPIC, ShardDriver, subscription
 
 ALL_VERSIONS = range(10)
 
@@ -26,7 +26,7 @@ ALL_VERSIONS = range(10)
     ],
 )
 def test_a_join_is_refused(version: int, options: dict, error: E) -> None:
-    answer = World().join(version=version, **options).answer
+    answer = ShardDriver().join(version=version, **options).answer
     assert answer.error_code == error
     assert (answer.generation_id, answer.members) == (-1, [])
     assert answer.protocol_name == ("" if version < 7 else None)
@@ -39,64 +39,64 @@ def test_a_log_that_refuses_is_answered_in_every_version(version: int) -> None:
 
 
 def test_a_member_id_without_its_group_creates_no_group() -> None:
-    world = World()
-    world.join("nobody")
-    assert not world.shard.groups
-    assert not world.durable
+    driver = ShardDriver()
+    driver.join("nobody")
+    assert not driver.shard.groups
+    assert not driver.durable
 
 
 def test_a_first_join_stores_the_empty_group_even_if_it_is_refused() -> None:
-    world = World()
-    world.join(protocols=())
-    (record,) = world.durable
+    driver = ShardDriver()
+    driver.join(protocols=())
+    (record,) = driver.durable
     assert record.value is not None
     assert record.value[:2] == b"\0\3"
     value = stored.parse_group_value(record.value)
     assert (value.protocol_type, value.generation, value.protocol, value.leader) == ("", 0, None, None)
-    assert value.current_state_timestamp == world.clock.now().wall_ms
-    world.join()
-    assert len(world.durable) == 1
+    assert value.current_state_timestamp == driver.clock.now().wall_ms
+    driver.join()
+    assert len(driver.durable) == 1
 
 
 def test_from_version_4_on_a_member_is_given_its_id_first() -> None:
-    world = World()
-    first = world.join(version=4, client_id="client").answer
+    driver = ShardDriver()
+    first = driver.join(version=4, client_id="client").answer
     assert first.error_code == E.MEMBER_ID_REQUIRED
     assert first.member_id.startswith("client-")
-    assert world.describe().group_state == "Empty"
-    assert world.describe().members == []
-    assert world.join(first.member_id, version=4).answer.generation_id == 1
+    assert driver.describe().group_state == "Empty"
+    assert driver.describe().members == []
+    assert driver.join(first.member_id, version=4).answer.generation_id == 1
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_before_version_4_a_member_joins_at_once(version: int) -> None:
-    answer = World().join(version=version).answer
+    answer = ShardDriver().join(version=version).answer
     assert (answer.error_code, answer.generation_id, answer.leader) == (0, 1, answer.member_id)
     assert [m.member_id for m in answer.members] == [answer.member_id]
 
 
 def test_a_member_id_that_is_not_used_expires_after_the_session_timeout() -> None:
-    world = World()
-    member = world.join().answer.member_id
-    world.advance(9_999)
-    assert world.join(member).error == 0
-    world = World()
-    member = world.join().answer.member_id
-    world.advance(10_000)
-    assert world.join(member).error == E.UNKNOWN_MEMBER_ID
+    driver = ShardDriver()
+    member = driver.join().answer.member_id
+    driver.advance(9_999)
+    assert driver.join(member).error == 0
+    driver = ShardDriver()
+    member = driver.join().answer.member_id
+    driver.advance(10_000)
+    assert driver.join(member).error == E.UNKNOWN_MEMBER_ID
 
 
 def test_a_pending_member_that_names_an_instance_hears_what_kafka_says() -> None:
-    world = World()
-    member = world.join().answer.member_id
-    assert world.join(member, "instance").error == E.UNKNOWN_SERVER_ERROR
-    assert world.join(member).error == 0
+    driver = ShardDriver()
+    member = driver.join().answer.member_id
+    assert driver.join(member, "instance").error == E.UNKNOWN_SERVER_ERROR
+    assert driver.join(member).error == 0
 
 
 def test_version_0_has_no_rebalance_timeout_of_its_own() -> None:
-    world = World()
-    member = world.join(version=0, session_ms=7_000, rebalance_ms=-1).answer.member_id
-    assert world.group().members[member].rebalance_timeout_ms == 7_000
+    driver = ShardDriver()
+    member = driver.join(version=0, session_ms=7_000, rebalance_ms=-1).answer.member_id
+    assert driver.group().members[member].rebalance_timeout_ms == 7_000
 
 
 @pytest.mark.parametrize(
@@ -111,186 +111,188 @@ def test_version_0_has_no_rebalance_timeout_of_its_own() -> None:
     ],
 )
 def test_a_live_group_refuses(options: dict, error: E) -> None:
-    world = World()
-    world.stable(instances=("i",))
-    assert world.join(**options).error == error
+    driver = ShardDriver()
+    driver.stable(instances=("i",))
+    assert driver.join(**options).error == error
 
 
 def test_a_known_looking_id_in_an_empty_group_is_unknown() -> None:
-    world = World()
-    (member,) = world.stable()
-    world.leave(member)
-    assert world.join(member).error == E.UNKNOWN_MEMBER_ID
+    driver = ShardDriver()
+    (member,) = driver.stable()
+    driver.leave(member)
+    assert driver.join(member).error == E.UNKNOWN_MEMBER_ID
 
 
 def test_an_empty_group_takes_another_protocol_type() -> None:
-    world = World()
-    (member,) = world.stable()
-    world.leave(member)
-    assert world.enter(protocol_type="connect", protocols={"default": b"x"}).answer.protocol_name == "default"
-    assert world.describe().protocol_type == "connect"
+    driver = ShardDriver()
+    (member,) = driver.stable()
+    driver.leave(member)
+    assert (
+        driver.enter(protocol_type="connect", protocols={"default": b"x"}).answer.protocol_name == "default"
+    )
+    assert driver.describe().protocol_type == "connect"
 
 
 # Rebalances
 
 
 def test_a_second_member_makes_the_first_join_again() -> None:
-    world = World()
-    (first,) = world.stable()
-    second = world.enter()
+    driver = ShardDriver()
+    (first,) = driver.stable()
+    second = driver.enter()
     assert second.is_parked
-    assert world.describe().group_state == "PreparingRebalance"
-    assert world.beat(first, 1) == E.REBALANCE_IN_PROGRESS
-    leader = world.join(first).answer
+    assert driver.describe().group_state == "PreparingRebalance"
+    assert driver.beat(first, 1) == E.REBALANCE_IN_PROGRESS
+    leader = driver.join(first).answer
     assert (leader.generation_id, leader.leader, len(leader.members)) == (2, first, 2)
     follower = second.answer
     assert (follower.generation_id, follower.leader, follower.members) == (2, first, [])
 
 
 def test_only_the_leader_forces_a_rebalance_by_joining_again() -> None:
-    world = World()
-    leader, follower = world.stable(2)
-    answer = world.join(follower).answer
+    driver = ShardDriver()
+    leader, follower = driver.stable(2)
+    answer = driver.join(follower).answer
     assert (answer.error_code, answer.generation_id, answer.leader, answer.members) == (0, 2, leader, [])
-    assert world.describe().group_state == "Stable"
-    assert world.join(leader).is_parked
-    assert world.beat(follower, 2) == E.REBALANCE_IN_PROGRESS
+    assert driver.describe().group_state == "Stable"
+    assert driver.join(leader).is_parked
+    assert driver.beat(follower, 2) == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_follower_with_other_metadata_forces_a_rebalance() -> None:
-    world = World()
-    _, follower = world.stable(2)
-    assert world.join(follower, protocols={"range": subscription("other")}).is_parked
+    driver = ShardDriver()
+    _, follower = driver.stable(2)
+    assert driver.join(follower, protocols={"range": subscription("other")}).is_parked
 
 
 def test_a_follower_with_its_protocols_in_another_order_forces_a_rebalance() -> None:
-    world = World()
-    _, follower = world.stable(2, protocols=("range", "sticky"))
-    assert world.join(follower, protocols=("sticky", "range")).is_parked
+    driver = ShardDriver()
+    _, follower = driver.stable(2, protocols=("range", "sticky"))
+    assert driver.join(follower, protocols=("sticky", "range")).is_parked
 
 
 def test_while_the_assignment_is_awaited_the_same_join_has_the_same_answer() -> None:
-    world = World()
-    (leader,) = world.stable()
-    second = world.enter()
-    world.join(leader)
-    again = world.join(leader).answer
+    driver = ShardDriver()
+    (leader,) = driver.stable()
+    second = driver.enter()
+    driver.join(leader)
+    again = driver.join(leader).answer
     assert (again.generation_id, len(again.members)) == (2, 2)
-    follower = world.join(second.answer.member_id).answer
+    follower = driver.join(second.answer.member_id).answer
     assert (follower.generation_id, follower.members) == (2, [])
 
 
 def test_while_the_assignment_is_awaited_a_changed_join_sends_parked_syncs_back() -> None:
-    world = World()
-    (leader,) = world.stable()
-    follower = world.enter()
-    world.join(leader)
-    parked = world.sync(follower.answer.member_id, 2)
+    driver = ShardDriver()
+    (leader,) = driver.stable()
+    follower = driver.enter()
+    driver.join(leader)
+    parked = driver.sync(follower.answer.member_id, 2)
     assert parked.is_parked
-    assert world.join(leader, protocols={"range": subscription("other")}).is_parked
+    assert driver.join(leader, protocols={"range": subscription("other")}).is_parked
     assert parked.error == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_rebalance_ends_at_its_timeout_without_those_that_are_missing() -> None:
-    world = World()
-    leader, follower = world.stable(2, rebalance_ms=8_000, session_ms=30_000)
-    joined = world.join(leader, rebalance_ms=8_000, session_ms=30_000)
-    world.advance(7_999)
+    driver = ShardDriver()
+    leader, follower = driver.stable(2, rebalance_ms=8_000, session_ms=30_000)
+    joined = driver.join(leader, rebalance_ms=8_000, session_ms=30_000)
+    driver.advance(7_999)
     assert joined.is_parked
-    world.advance(1)
+    driver.advance(1)
     assert [m.member_id for m in joined.answer.members] == [leader]
-    assert world.beat(follower, 3) == E.UNKNOWN_MEMBER_ID
+    assert driver.beat(follower, 3) == E.UNKNOWN_MEMBER_ID
 
 
 def test_another_leader_is_elected_when_the_leader_does_not_join() -> None:
-    world = World()
-    _, second, third = world.stable(3, rebalance_ms=8_000, session_ms=30_000)
+    driver = ShardDriver()
+    _, second, third = driver.stable(3, rebalance_ms=8_000, session_ms=30_000)
     changed = {"range": subscription("other")}
     joins = [
-        world.join(member, rebalance_ms=8_000, session_ms=30_000, protocols=changed)
+        driver.join(member, rebalance_ms=8_000, session_ms=30_000, protocols=changed)
         for member in (second, third)
     ]
-    world.advance(8_000)
+    driver.advance(8_000)
     assert {joined.answer.leader for joined in joins} == {second}
     assert [len(joined.answer.members) for joined in joins] == [2, 0]
 
 
 def test_static_members_that_do_not_join_stay_until_their_session_ends() -> None:
-    world = World()
-    _, static = world.stable(2, instances=("one", "two"), rebalance_ms=8_000, session_ms=30_000)
-    leader = world.group().leader
+    driver = ShardDriver()
+    _, static = driver.stable(2, instances=("one", "two"), rebalance_ms=8_000, session_ms=30_000)
+    leader = driver.group().leader
     assert leader is not None
-    joined = world.join(leader, "one", rebalance_ms=8_000, session_ms=30_000)
-    world.advance(8_000)
+    joined = driver.join(leader, "one", rebalance_ms=8_000, session_ms=30_000)
+    driver.advance(8_000)
     assert {m.member_id for m in joined.answer.members} == {leader, static}
 
 
 def test_when_nobody_rejoins_a_static_group_waits_on() -> None:
-    world = World()
-    (only,) = world.stable(1, instances=("one",), rebalance_ms=8_000, session_ms=30_000)
-    pending = world.join().answer.member_id
-    world.leave(pending)  # a pending member that leaves starts a rebalance
-    world.advance(20_000)
-    assert world.describe().group_state == "PreparingRebalance"
-    assert [m.member_id for m in world.describe().members] == [only]
-    world.advance(10_000)
-    assert world.describe().group_state == "Empty"
-    assert world.group().generation == 2
+    driver = ShardDriver()
+    (only,) = driver.stable(1, instances=("one",), rebalance_ms=8_000, session_ms=30_000)
+    pending = driver.join().answer.member_id
+    driver.leave(pending)  # a pending member that leaves starts a rebalance
+    driver.advance(20_000)
+    assert driver.describe().group_state == "PreparingRebalance"
+    assert [m.member_id for m in driver.describe().members] == [only]
+    driver.advance(10_000)
+    assert driver.describe().group_state == "Empty"
+    assert driver.group().generation == 2
 
 
 def test_a_rebalance_timeout_of_nothing_does_not_spin() -> None:
-    world = World()
-    world.stable(1, instances=("one",))
-    world.join(instance="one", rebalance_ms=0)
-    world.leave(world.join().answer.member_id)
-    world.tick()
-    assert world.describe().group_state == "PreparingRebalance"
+    driver = ShardDriver()
+    driver.stable(1, instances=("one",))
+    driver.join(instance="one", rebalance_ms=0)
+    driver.leave(driver.join().answer.member_id)
+    driver.tick()
+    assert driver.describe().group_state == "PreparingRebalance"
 
 
 def test_pending_members_are_waited_for() -> None:
-    world = World()
-    (leader,) = world.stable()
-    pending = world.join().answer.member_id
-    parked = world.join(leader)
+    driver = ShardDriver()
+    (leader,) = driver.stable()
+    pending = driver.join().answer.member_id
+    parked = driver.join(leader)
     assert parked.is_parked
-    world.join(pending)
+    driver.join(pending)
     assert len(parked.answer.members) == 2
 
 
 def test_a_parked_join_of_a_new_member_ends_after_five_minutes() -> None:
-    world = World()
-    (leader,) = world.stable(rebalance_ms=600_000, session_ms=1_000_000)
-    newcomer = world.enter(session_ms=10_000)
-    world.advance(299_999)
+    driver = ShardDriver()
+    (leader,) = driver.stable(rebalance_ms=600_000, session_ms=1_000_000)
+    newcomer = driver.enter(session_ms=10_000)
+    driver.advance(299_999)
     assert newcomer.is_parked
-    world.advance(1)
+    driver.advance(1)
     assert newcomer.error == E.UNKNOWN_MEMBER_ID
     assert newcomer.answer.member_id == ""
-    assert world.join(leader, rebalance_ms=600_000, session_ms=1_000_000).answer.generation_id == 2
+    assert driver.join(leader, rebalance_ms=600_000, session_ms=1_000_000).answer.generation_id == 2
 
 
 def test_a_member_that_waits_in_a_rebalance_does_not_expire() -> None:
-    world = World()
-    first, second = world.stable(2, rebalance_ms=60_000, session_ms=10_000)
-    joined = world.join(first)
+    driver = ShardDriver()
+    first, second = driver.stable(2, rebalance_ms=60_000, session_ms=10_000)
+    joined = driver.join(first)
     for _ in range(10):
-        world.advance(5_000)
-        world.beat(second, 2)
+        driver.advance(5_000)
+        driver.beat(second, 2)
     assert joined.is_parked
-    world.join(second)
+    driver.join(second)
     assert joined.error == 0
-    world.advance(9_999)
-    assert world.beat(first, 3) == 0
+    driver.advance(9_999)
+    assert driver.beat(first, 3) == 0
 
 
 def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
-    world = World()
-    leader, follower = world.stable(2)
-    first = world.join(leader)
-    again = world.join(leader)
+    driver = ShardDriver()
+    leader, follower = driver.stable(2)
+    first = driver.join(leader)
+    again = driver.join(leader)
     assert first.error == E.REBALANCE_IN_PROGRESS
     assert again.is_parked
-    world.join(follower)
+    driver.join(follower)
     assert again.error == 0
 
 
@@ -298,53 +300,53 @@ def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
 
 
 def test_the_initial_delay_gathers_members_into_one_generation() -> None:
-    world = World(group_initial_rebalance_delay_ms=3_000)
-    first = world.join(version=3)
-    world.advance(2_999)
+    driver = ShardDriver(group_initial_rebalance_delay_ms=3_000)
+    first = driver.join(version=3)
+    driver.advance(2_999)
     assert first.is_parked
-    world.advance(1)
+    driver.advance(1)
     assert first.answer.generation_id == 1
 
 
 def test_newcomers_extend_the_initial_delay_up_to_the_rebalance_timeout() -> None:
-    world = World(group_initial_rebalance_delay_ms=3_000)
-    joins = [world.join(version=3, rebalance_ms=10_000)]
+    driver = ShardDriver(group_initial_rebalance_delay_ms=3_000)
+    joins = [driver.join(version=3, rebalance_ms=10_000)]
     while joins[0].is_parked:
-        world.advance(1_000)
+        driver.advance(1_000)
         if joins[0].is_parked:
-            joins.append(world.join(version=3, rebalance_ms=10_000))
-    assert world.clock.now().mono_ms == 10_000
+            joins.append(driver.join(version=3, rebalance_ms=10_000))
+    assert driver.clock.now().mono_ms == 10_000
     assert {joined.answer.generation_id for joined in joins} == {1}
     assert len(joins[0].answer.members) == len(joins)
 
 
 def test_everybody_may_leave_during_the_initial_delay() -> None:
-    world = World(group_initial_rebalance_delay_ms=3_000)
-    parked = world.join(instance="one")
-    world.leave(("", "one"))
+    driver = ShardDriver(group_initial_rebalance_delay_ms=3_000)
+    parked = driver.join(instance="one")
+    driver.leave(("", "one"))
     assert parked.error == E.UNKNOWN_MEMBER_ID
-    world.advance(3_000)
-    assert (world.describe().group_state, world.group().generation) == ("Empty", 1)
+    driver.advance(3_000)
+    assert (driver.describe().group_state, driver.group().generation) == ("Empty", 1)
 
 
 # The size limit
 
 
 def test_a_full_group_refuses_newcomers_before_it_looks_at_anything_else() -> None:
-    world = World(group_max_size=2)
-    first, second = world.stable(2)
-    assert world.join(version=3, protocols=()).error == E.GROUP_MAX_SIZE_REACHED
-    assert world.join("nobody").answer.member_id == ""
-    assert world.join(second).error == 0
-    assert world.beat(first, 2) == 0
+    driver = ShardDriver(group_max_size=2)
+    first, second = driver.stable(2)
+    assert driver.join(version=3, protocols=()).error == E.GROUP_MAX_SIZE_REACHED
+    assert driver.join("nobody").answer.member_id == ""
+    assert driver.join(second).error == 0
+    assert driver.beat(first, 2) == 0
 
 
 def test_a_loaded_group_over_the_limit_rebalances_and_lets_the_last_go() -> None:
-    world = World()
-    members = world.stable(3)
-    world = world.restart(group_max_size=2)
-    assert world.describe().group_state == "PreparingRebalance"
-    joins = [world.join(member) for member in members]
+    driver = ShardDriver()
+    members = driver.stable(3)
+    driver = driver.restart(group_max_size=2)
+    assert driver.describe().group_state == "PreparingRebalance"
+    joins = [driver.join(member) for member in members]
     assert joins[2].error == E.GROUP_MAX_SIZE_REACHED
     assert joins[0].error == joins[1].error == 0
 
@@ -364,9 +366,9 @@ def test_a_loaded_group_over_the_limit_rebalances_and_lets_the_last_go() -> None
     ],
 )
 def test_the_protocol_with_most_votes_is_chosen(votes: list[tuple[str, ...]], chosen: str) -> None:
-    world = World(group_initial_rebalance_delay_ms=10)
-    joins = [world.join(version=3, protocols=protocols) for protocols in votes]
-    world.advance(100)
+    driver = ShardDriver(group_initial_rebalance_delay_ms=10)
+    joins = [driver.join(version=3, protocols=protocols) for protocols in votes]
+    driver.advance(100)
     assert {joined.answer.protocol_name for joined in joins} == {chosen}
 
 
@@ -374,17 +376,17 @@ def test_the_protocol_with_most_votes_is_chosen(votes: list[tuple[str, ...]], ch
 
 
 def test_a_restarted_follower_keeps_its_generation_and_gets_a_new_id() -> None:
-    world = World()
-    leader, follower = world.stable(2, instances=("one", "two"))
-    answer = world.join(instance="two").answer
+    driver = ShardDriver()
+    leader, follower = driver.stable(2, instances=("one", "two"))
+    answer = driver.join(instance="two").answer
     assert (answer.error_code, answer.generation_id, answer.leader) == (0, 2, leader)
     assert answer.member_id.startswith("two-")
     assert answer.member_id != follower
     assert (answer.skip_assignment, answer.members) == (False, [])
-    assert world.beat(follower, 2, "two") == E.FENCED_INSTANCE_ID
-    assert world.beat(follower, 2) == E.UNKNOWN_MEMBER_ID
-    assert world.sync(answer.member_id, 2, instance="two").answer.assignment == b"of 1"
-    value = stored.parse_group_value(world.durable[-1].value or b"")
+    assert driver.beat(follower, 2, "two") == E.FENCED_INSTANCE_ID
+    assert driver.beat(follower, 2) == E.UNKNOWN_MEMBER_ID
+    assert driver.sync(answer.member_id, 2, instance="two").answer.assignment == b"of 1"
+    value = stored.parse_group_value(driver.durable[-1].value or b"")
     assert [(m.member_id, m.assignment) for m in value.members] == [
         (leader, b"of 0"),
         (answer.member_id, b"of 1"),
@@ -394,134 +396,134 @@ def test_a_restarted_follower_keeps_its_generation_and_gets_a_new_id() -> None:
 
 @pytest.mark.parametrize("version", [5, 8, 9])
 def test_a_restarted_leader_is_told_to_assign_nothing(version: int) -> None:
-    world = World()
-    leader, _ = world.stable(2, instances=("one", "two"))
-    answer = world.join(instance="one", version=version).answer
+    driver = ShardDriver()
+    leader, _ = driver.stable(2, instances=("one", "two"))
+    answer = driver.join(instance="one", version=version).answer
     if version >= 9:
         assert (answer.skip_assignment, answer.leader, len(answer.members)) == (True, answer.member_id, 2)
     else:  # an id of nobody, so that it does not take itself for the leader
         assert (answer.skip_assignment, answer.leader, answer.members) == (False, leader, [])
-    assert world.group().leader == answer.member_id
-    assert world.describe().group_state == "Stable"
+    assert driver.group().leader == answer.member_id
+    assert driver.describe().group_state == "Stable"
 
 
 def test_a_restarted_member_that_changes_the_protocol_rebalances() -> None:
-    world = World()
-    leader, _ = world.stable(2, instances=("one", "two"), protocols=("range", "roundrobin"))
-    assert world.join(instance="two", protocols=("roundrobin",)).is_parked
-    assert world.beat(leader, 2, "one") == E.REBALANCE_IN_PROGRESS
+    driver = ShardDriver()
+    leader, _ = driver.stable(2, instances=("one", "two"), protocols=("range", "roundrobin"))
+    assert driver.join(instance="two", protocols=("roundrobin",)).is_parked
+    assert driver.beat(leader, 2, "one") == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_restarted_member_fences_the_requests_that_its_old_self_has_parked() -> None:
-    world = World()
-    leader, follower = world.stable(2, instances=("one", "two"))
-    world.join(leader, "one")
-    parked = world.join(follower, "two", protocols={"range": subscription("other")}).answer
+    driver = ShardDriver()
+    leader, follower = driver.stable(2, instances=("one", "two"))
+    driver.join(leader, "one")
+    parked = driver.join(follower, "two", protocols={"range": subscription("other")}).answer
     assert parked.error_code == 0
-    parked_sync = world.sync(follower, 3, instance="two")
-    parked_join = world.join(instance="two")  # the leader was told the old id: a rebalance
+    parked_sync = driver.sync(follower, 3, instance="two")
+    parked_join = driver.join(instance="two")  # the leader was told the old id: a rebalance
     assert parked_sync.error == E.FENCED_INSTANCE_ID
-    assert world.beat(leader, 3, "one") == E.REBALANCE_IN_PROGRESS
-    again = world.join(instance="two")
+    assert driver.beat(leader, 3, "one") == E.REBALANCE_IN_PROGRESS
+    again = driver.join(instance="two")
     assert parked_join.error == E.FENCED_INSTANCE_ID
-    world.join(leader, "one")
+    driver.join(leader, "one")
     assert again.answer.generation_id == 4
 
 
 def test_a_restarted_member_whose_record_is_refused_has_its_old_id_again() -> None:
-    world = World()
-    leader, follower = world.stable(2, instances=("one", "two"))
-    world.hold = True
-    rejoin = world.join(instance="one", protocols={"range": subscription("other")}, session_ms=20_000)
+    driver = ShardDriver()
+    leader, follower = driver.stable(2, instances=("one", "two"))
+    driver.hold = True
+    rejoin = driver.join(instance="one", protocols={"range": subscription("other")}, session_ms=20_000)
     assert rejoin.is_parked
-    world.fail_log()
+    driver.fail_log()
     assert rejoin.error == E.NOT_COORDINATOR
-    world.hold = False
-    assert world.group().leader == leader
-    assert world.beat(leader, 2, "one") == 0
-    member = world.group().members[leader]
+    driver.hold = False
+    assert driver.group().leader == leader
+    assert driver.beat(leader, 2, "one") == 0
+    member = driver.group().members[leader]
     assert member.protocols == {"range": subscription(TOPIC)}
     assert member.session_timeout_ms == 10_000
-    assert world.beat(follower, 2, "two") == 0
+    assert driver.beat(follower, 2, "two") == 0
 
 
 # Decisions that are not durable yet
 
 
 def test_a_group_whose_first_record_is_refused_is_gone() -> None:
-    world = World()
-    world.hold = True
-    first = world.join()
-    world.fail_log()
+    driver = ShardDriver()
+    driver.hold = True
+    first = driver.join()
+    driver.fail_log()
     assert first.error == E.NOT_COORDINATOR
-    assert not world.shard.groups
+    assert not driver.shard.groups
 
 
 def test_a_parked_first_join_outlives_the_first_record() -> None:
-    world = World(group_initial_rebalance_delay_ms=3_000)
-    world.hold = True
-    first = world.join(version=3)
-    world.fail_log()
-    world.hold = False
-    world.advance(3_000)
+    driver = ShardDriver(group_initial_rebalance_delay_ms=3_000)
+    driver.hold = True
+    first = driver.join(version=3)
+    driver.fail_log()
+    driver.hold = False
+    driver.advance(3_000)
     member = first.answer.member_id
-    assert world.sync(member, 1, {member: b"a"}).answer.assignment == b"a"
-    assert world.restart().group().generation == 1
+    assert driver.sync(member, 1, {member: b"a"}).answer.assignment == b"a"
+    assert driver.restart().group().generation == 1
 
 
 @pytest.mark.parametrize("fits", [True, False])
 @pytest.mark.parametrize("what", ["group", "protocol_type", "protocols", "instance", "client_id"])
 def test_names_that_no_record_can_hold_are_refused_before_anything_changes(what: str, fits: bool) -> None:
-    world = World()
+    driver = ShardDriver()
     room = 32767 - 37 if what in ("instance", "client_id") else 32767
     name = "\N{EURO SIGN}" * (room // 3) + "x" * (room % 3) + "y" * (not fits)
     options: dict[str, Any] = {what: (name,) if what == "protocols" else name}
-    first = world.join(**options)
+    first = driver.join(**options)
     group = options.get("group", "g")
     if not fits:
         assert first.error == E.UNKNOWN_SERVER_ERROR
-        assert not world.shard.groups
-        assert not world.durable
-        assert not len(world.shard.timers)
+        assert not driver.shard.groups
+        assert not driver.durable
+        assert not len(driver.shard.timers)
         return
     if first.error == E.MEMBER_ID_REQUIRED:
-        first = world.join(first.answer.member_id, **options)
+        first = driver.join(first.answer.member_id, **options)
     joined = first.answer
-    synced = world.sync(
+    synced = driver.sync(
         joined.member_id, 1, protocol=None, version=4, group=group, instance=options.get("instance")
     )
     assert (joined.error_code, synced.error) == (0, 0)
-    assert world.describe(group).group_state == "Stable"
-    assert world.restart().group(group).members.keys() == {joined.member_id}
-    assert world.join(joined.member_id, **options).error == 0
+    assert driver.describe(group).group_state == "Stable"
+    assert driver.restart().group(group).members.keys() == {joined.member_id}
+    assert driver.join(joined.member_id, **options).error == 0
 
 
 def test_a_member_that_comes_to_others_with_a_name_too_long_leaves_them_alone() -> None:
-    world = World()
-    (member,) = world.stable()
-    before = len(world.durable)
-    assert world.join(protocols=("range", "x" * 32768)).error == E.UNKNOWN_SERVER_ERROR
-    assert world.join(member, protocols=("range", "x" * 32768)).error == E.UNKNOWN_SERVER_ERROR
-    assert world.join(instance="x" * 32731).error == E.UNKNOWN_SERVER_ERROR
-    assert world.beat(member, 1) == 0
-    assert (world.describe().group_state, len(world.durable)) == ("Stable", before)
+    driver = ShardDriver()
+    (member,) = driver.stable()
+    before = len(driver.durable)
+    assert driver.join(protocols=("range", "x" * 32768)).error == E.UNKNOWN_SERVER_ERROR
+    assert driver.join(member, protocols=("range", "x" * 32768)).error == E.UNKNOWN_SERVER_ERROR
+    assert driver.join(instance="x" * 32731).error == E.UNKNOWN_SERVER_ERROR
+    assert driver.beat(member, 1) == 0
+    assert (driver.describe().group_state, len(driver.durable)) == ("Stable", before)
 
 
 def test_static_members_that_do_not_join_in_time_are_waited_for_again() -> None:
     """Kafka keeps them until their sessions end, so that a restart of all of them at once costs nothing."""
-    world = World()
-    (member,) = world.stable(1, instances=("one",), session_ms=100_000, rebalance_ms=5000)
-    joining = world.join(
-        world.join(version=9, session_ms=100_000, rebalance_ms=5000).answer.member_id, session_ms=100_000
+    driver = ShardDriver()
+    (member,) = driver.stable(1, instances=("one",), session_ms=100_000, rebalance_ms=5000)
+    joining = driver.join(
+        driver.join(version=9, session_ms=100_000, rebalance_ms=5000).answer.member_id, session_ms=100_000
     )
     assert joining.is_parked
-    newcomer = next(iter(set(world.group().members) - {member}))
-    assert world.leave(newcomer).members[0].error_code == 0
+    newcomer = next(iter(set(driver.group().members) - {member}))
+    assert driver.leave(newcomer).members[0].error_code == 0
     for _ in range(3):
-        world.advance(60_000)
-        assert world.beat(member, 1, "one") == E.REBALANCE_IN_PROGRESS
-        assert world.group().state.value == "PreparingRebalance"
-    again = world.join(member, "one", session_ms=100_000, rebalance_ms=5000)
+        driver.advance(60_000)
+        assert driver.beat(member, 1, "one") == E.REBALANCE_IN_PROGRESS
+        assert driver.group().state.value == "PreparingRebalance"
+    again = driver.join(member, "one", session_ms=100_000, rebalance_ms=5000)
     assert (again.error, again.answer.generation_id, again.answer.leader) == (0, 2, member)
 
 
@@ -529,7 +531,7 @@ def test_what_a_generation_subscribes_to_is_read_when_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A JoinGroup of 24 MB that named 4,000,000 topics held up everybody for 1.3 s, though it is never stored.
-    world = World()
+    driver = ShardDriver()
     read: list[Any] = []
     subscribed_topics = group._subscribed_topics
 
@@ -538,12 +540,12 @@ def test_what_a_generation_subscribes_to_is_read_when_it_is_asked_for(
         return subscribed_topics(members)
 
     monkeypatch.setattr(group, "_subscribed_topics", noted)
-    (member,) = world.stable(protocols={"range": subscription("a")})
+    (member,) = driver.stable(protocols={"range": subscription("a")})
     assert read == []
-    world.join(member, protocols={"range": subscription("b")})
-    found = world.group()
+    driver.join(member, protocols={"range": subscription("b")})
+    found = driver.group()
     assert (found.is_subscribed_to("a"), found.is_subscribed_to("b")) == (False, True)
-    world.enter(
+    driver.enter(
         protocols={"range": subscription("c")}
     )  # of the next generation, which waits for the first member
     assert (found.is_subscribed_to("b"), found.is_subscribed_to("c")) == (True, False)
@@ -551,8 +553,8 @@ def test_what_a_generation_subscribes_to_is_read_when_it_is_asked_for(
 
 
 def test_a_rebalance_under_way_does_not_change_what_the_last_generation_subscribes_to() -> None:
-    world = World()
-    first, _ = world.stable(2, protocols={"range": subscription("a")})
-    world.join(first, protocols={"range": subscription("b")})  # the other one has not joined again
-    found = world.group()
+    driver = ShardDriver()
+    first, _ = driver.stable(2, protocols={"range": subscription("a")})
+    driver.join(first, protocols={"range": subscription("b")})  # the other one has not joined again
+    found = driver.group()
     assert (found.is_subscribed_to("a"), found.is_subscribed_to("b")) == (True, False)

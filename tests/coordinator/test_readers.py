@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.errors import ErrorCode
-from tests.coordinator.consumer_world import ConsumerWorld
+from tests.drivers.shard import ABC, ShardDriver
 
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
 JOINING: dict[str, Any] = {
@@ -19,13 +19,13 @@ JOINING: dict[str, Any] = {
 }
 
 
-def world() -> ConsumerWorld:
-    made = ConsumerWorld()
+def driver() -> ShardDriver:
+    made = ShardDriver(ABC)
     made.topics.create("orders", 2)
     return made
 
 
-def seen(of: ConsumerWorld) -> tuple[Any, ...]:
+def seen(of: ShardDriver) -> tuple[Any, ...]:
     """How ListGroups, DescribeGroups and ConsumerGroupDescribe show the group; "-" where it is not found."""
     listed = [(group.group_type, group.group_state) for group in of.list_groups()]
     consumers = of.described()
@@ -38,7 +38,7 @@ NOTHING = ([], "Dead", "-")
 
 
 def test_a_consumer_group_is_not_found_until_its_first_record_is_durable() -> None:
-    of = world()
+    of = driver()
     of.hold = True
     first = of.heartbeat_later("m", 0, **JOINING)
     assert first.is_parked
@@ -52,7 +52,7 @@ def test_a_consumer_group_is_not_found_until_its_first_record_is_durable() -> No
 
 
 def test_a_heartbeat_finds_a_group_that_no_reader_sees_yet() -> None:
-    of = world()
+    of = driver()
     of.hold = True
     of.heartbeat_later("m", 0, **JOINING)
     second = of.heartbeat_later("n", 0, **JOINING)
@@ -66,7 +66,7 @@ def test_a_heartbeat_finds_a_group_that_no_reader_sees_yet() -> None:
 
 
 def test_a_group_whose_first_record_the_log_refuses_was_never_there() -> None:
-    of = world()
+    of = driver()
     of.hold = True
     refused = of.heartbeat_later("m", 0, **JOINING)
     of.fail_log()
@@ -76,7 +76,7 @@ def test_a_group_whose_first_record_the_log_refuses_was_never_there() -> None:
 
 
 def test_a_classic_group_is_not_found_until_its_first_record_is_durable() -> None:
-    of = world()
+    of = driver()
     of.hold = True
     joined = of.join(version=3)
     assert joined.is_parked
@@ -88,7 +88,7 @@ def test_a_classic_group_is_not_found_until_its_first_record_is_durable() -> Non
 
 
 def test_a_simple_group_comes_with_its_first_offset() -> None:
-    of = world()
+    of = driver()
     of.hold = True
     of.commit_later("", -1)
     assert seen(of) == NOTHING
@@ -99,7 +99,7 @@ def test_a_simple_group_comes_with_its_first_offset() -> None:
 @pytest.mark.parametrize("kind", ["simple", "classic", "consumer"])
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_deleted_group_is_seen_until_its_tombstone_is_durable(kind: str, refused: bool) -> None:
-    of = world()
+    of = driver()
     if kind == "simple":
         of.commit("", -1)
     elif kind == "classic":
@@ -124,7 +124,7 @@ def test_a_deleted_group_is_seen_until_its_tombstone_is_durable(kind: str, refus
 
 
 def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it() -> None:
-    of = world()
+    of = driver()
     of.enter_consumer("m", "orders")
     of.hold = True
     of.heartbeat_later("m", -1)
@@ -139,7 +139,7 @@ def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it(
 
 
 def test_a_group_made_anew_behind_its_deletion_shows_the_old_one_then_nothing_then_the_new_one() -> None:
-    of = world()
+    of = driver()
     of.leave(*of.stable())
     of.hold = True
     of.delete()
@@ -152,7 +152,7 @@ def test_a_group_made_anew_behind_its_deletion_shows_the_old_one_then_nothing_th
 
 
 def test_a_group_deleted_before_its_first_record_was_durable_is_never_seen() -> None:
-    of = world()
+    of = driver()
     of.hold = True
     of.heartbeat_later("m", 0, **JOINING)
     of.heartbeat_later("m", -1)
@@ -167,7 +167,7 @@ def test_a_group_deleted_before_its_first_record_was_durable_is_never_seen() -> 
 def test_an_empty_group_that_gives_way_is_seen_as_it_was_until_the_other_kind_is_durable(
     refused: bool,
 ) -> None:
-    of = world()
+    of = driver()
     of.leave(*of.stable())
     before = seen(of)
     of.hold = True
@@ -184,7 +184,7 @@ def test_an_empty_group_that_gives_way_is_seen_as_it_was_until_the_other_kind_is
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_an_empty_consumer_group_that_gives_way_is_seen_as_it_was(refused: bool) -> None:
-    of = world()
+    of = driver()
     of.enter_consumer("m", "orders")
     of.heartbeat("m", -1)
     before = seen(of)

@@ -24,6 +24,7 @@ from kafka_offsets.coordinator.snapshot import (
 )
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.protocol import messages
+from tests.drivers.shard import Topics
 
 TOPIC_ID = bytes(range(16))
 TAIL = SnapshotTail(77, 70, 0xCAFE, 3)
@@ -32,16 +33,8 @@ TAIL = SnapshotTail(77, 70, 0xCAFE, 3)
 ROUNDS = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 1000
 
 
-class NoTopics:
-    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
-        return NO_TOPIC_ID, 0
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return None
-
-
 def make_shard() -> Shard:
-    return Shard(0, GroupSettings(), lambda prefix: f"{prefix}-id", NoTopics())
+    return Shard(0, GroupSettings(), lambda prefix: f"{prefix}-id", Topics({}))
 
 
 class Written(NamedTuple):

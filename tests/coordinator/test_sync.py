@@ -6,15 +6,15 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import sync
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
-from tests.coordinator.group_world import World, subscription
+from tests.drivers.shard import ShardDriver, subscription
 
 VERSIONS = range(6)
 
 
-def completing(world: World, count: int = 2, **options: object) -> list[str]:
+def completing(driver: ShardDriver, count: int = 2, **options: object) -> list[str]:
     """A group whose generation waits for its assignment; the leader's id first."""
-    joins = [world.enter(**options) for _ in range(count)]
-    joins[0] = world.join(joins[0].answer.member_id, **options)  # type: ignore[arg-type]
+    joins = [driver.enter(**options) for _ in range(count)]
+    joins[0] = driver.join(joins[0].answer.member_id, **options)  # type: ignore[arg-type]
     return [joined.answer.member_id for joined in joins]
 
 
@@ -22,15 +22,15 @@ def completing(world: World, count: int = 2, **options: object) -> list[str]:
 def test_errors_are_encoded_in_every_version(version: int) -> None:
     request = messages.SyncGroupRequest("g")
     messages.encode(sync.fail_sync(request, E.COORDINATOR_LOAD_IN_PROGRESS, version), version)
-    assert World().sync("m", 1, version=version).error == E.UNKNOWN_MEMBER_ID
-    assert World().sync("m", 1, version=version, group="").error == E.INVALID_GROUP_ID
+    assert ShardDriver().sync("m", 1, version=version).error == E.UNKNOWN_MEMBER_ID
+    assert ShardDriver().sync("m", 1, version=version, group="").error == E.INVALID_GROUP_ID
 
 
 def test_an_empty_group_knows_nobody() -> None:
-    world = World()
-    (member,) = world.stable()
-    world.leave(member)
-    assert world.sync(member, 1).error == E.UNKNOWN_MEMBER_ID
+    driver = ShardDriver()
+    (member,) = driver.stable()
+    driver.leave(member)
+    assert driver.sync(member, 1).error == E.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(
@@ -48,32 +48,32 @@ def test_an_empty_group_knows_nobody() -> None:
     ],
 )
 def test_a_sync_is_refused(arguments: dict, error: E) -> None:
-    world = World()
-    (member,) = world.stable(instances=("i",))
-    answer = world.sync(**{"member_id": member, "generation": 1, **arguments}).answer
+    driver = ShardDriver()
+    (member,) = driver.stable(instances=("i",))
+    answer = driver.sync(**{"member_id": member, "generation": 1, **arguments}).answer
     assert answer.error_code == error
     assert (answer.protocol_type, answer.protocol_name, answer.assignment) == (None, None, b"")
 
 
 def test_syncs_wait_for_the_leader_and_are_answered_with_its_assignments() -> None:
-    world = World()
-    leader, second, third = completing(world, 3)
-    parked = [world.sync(second, 2), world.sync(third, 2)]
+    driver = ShardDriver()
+    leader, second, third = completing(driver, 3)
+    parked = [driver.sync(second, 2), driver.sync(third, 2)]
     assert all(asked.is_parked for asked in parked)
-    answer = world.sync(leader, 2, {leader: b"L", second: b"S", "nobody": b"?"}).answer
+    answer = driver.sync(leader, 2, {leader: b"L", second: b"S", "nobody": b"?"}).answer
     assert (answer.assignment, answer.protocol_type, answer.protocol_name) == (b"L", "consumer", "range")
     assert [asked.answer.assignment for asked in parked] == [b"S", b""]  # the leader forgot the third
     assert {asked.error for asked in parked} == {0}
-    assert world.describe().group_state == "Stable"
+    assert driver.describe().group_state == "Stable"
 
 
 def test_the_record_holds_the_generation_and_since_when_it_exists() -> None:
-    world = World()
-    leader, second = completing(world, protocols={"range": subscription("orders")})
-    made_ms = world.clock.now().wall_ms
-    world.advance(50)
-    world.sync(leader, 2, {leader: b"L", second: b"S"})
-    record = world.durable[-1]
+    driver = ShardDriver()
+    leader, second = completing(driver, protocols={"range": subscription("orders")})
+    made_ms = driver.clock.now().wall_ms
+    driver.advance(50)
+    driver.sync(leader, 2, {leader: b"L", second: b"S"})
+    record = driver.durable[-1]
     assert stored.parse_key(record.key) == stored.GroupKey("g")
     assert record.value is not None
     assert record.value[:2] == b"\0\3"
@@ -93,121 +93,121 @@ def test_the_record_holds_the_generation_and_since_when_it_exists() -> None:
 
 
 def test_a_stable_group_answers_the_assignment_again() -> None:
-    world = World()
-    leader, follower = world.stable(2)
-    assert world.sync(follower, 2).answer.assignment == b"of 1"
-    assert world.sync(leader, 2, {leader: b"other"}).answer.assignment == b"of 0"
-    assert world.describe().members[0].member_assignment == b"of 0"
+    driver = ShardDriver()
+    leader, follower = driver.stable(2)
+    assert driver.sync(follower, 2).answer.assignment == b"of 1"
+    assert driver.sync(leader, 2, {leader: b"other"}).answer.assignment == b"of 0"
+    assert driver.describe().members[0].member_assignment == b"of 0"
 
 
 def test_a_rebalance_sends_a_sync_back() -> None:
-    world = World()
-    (leader,) = world.stable()
-    world.enter()
-    assert world.sync(leader, 1).error == E.REBALANCE_IN_PROGRESS
+    driver = ShardDriver()
+    (leader,) = driver.stable()
+    driver.enter()
+    assert driver.sync(leader, 1).error == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_sync_that_is_sent_again_takes_the_place_of_the_first() -> None:
-    world = World()
-    leader, follower = completing(world)
-    first, second = world.sync(follower, 2), world.sync(follower, 2)
+    driver = ShardDriver()
+    leader, follower = completing(driver)
+    first, second = driver.sync(follower, 2), driver.sync(follower, 2)
     assert first.error == E.REBALANCE_IN_PROGRESS
-    world.sync(leader, 2, {follower: b"F"})
+    driver.sync(leader, 2, {follower: b"F"})
     assert second.answer.assignment == b"F"
 
 
 def test_members_that_never_sync_are_removed_after_the_rebalance_timeout() -> None:
-    world = World()
-    leader, follower = completing(world, rebalance_ms=5_000)
-    world.sync(leader, 2, {leader: b"L"})
-    world.advance(4_999)
-    assert world.beat(follower, 2) == 0
-    world.advance(1)
-    assert world.beat(follower, 2) == E.UNKNOWN_MEMBER_ID
-    assert world.beat(leader, 2) == E.REBALANCE_IN_PROGRESS
+    driver = ShardDriver()
+    leader, follower = completing(driver, rebalance_ms=5_000)
+    driver.sync(leader, 2, {leader: b"L"})
+    driver.advance(4_999)
+    assert driver.beat(follower, 2) == 0
+    driver.advance(1)
+    assert driver.beat(follower, 2) == E.UNKNOWN_MEMBER_ID
+    assert driver.beat(leader, 2) == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_static_member_that_starts_again_before_it_has_synced_must_sync_all_the_same() -> None:
-    world = World()
-    leader = world.join(instance="a", rebalance_ms=5_000).answer.member_id
-    world.join(instance="b", rebalance_ms=5_000)
-    world.join(leader, "a", rebalance_ms=5_000)
-    world.sync(leader, 2, {leader: b"L"}, instance="a")
-    again = world.join(instance="b", rebalance_ms=5_000).answer
+    driver = ShardDriver()
+    leader = driver.join(instance="a", rebalance_ms=5_000).answer.member_id
+    driver.join(instance="b", rebalance_ms=5_000)
+    driver.join(leader, "a", rebalance_ms=5_000)
+    driver.sync(leader, 2, {leader: b"L"}, instance="a")
+    again = driver.join(instance="b", rebalance_ms=5_000).answer
     assert again.generation_id == 2
-    world.advance(4_999)
-    assert world.beat(again.member_id, 2, "b") == 0
-    world.advance(1)
-    assert world.beat(again.member_id, 2, "b") == E.UNKNOWN_MEMBER_ID
-    assert world.beat(leader, 2, "a") == E.REBALANCE_IN_PROGRESS
+    driver.advance(4_999)
+    assert driver.beat(again.member_id, 2, "b") == 0
+    driver.advance(1)
+    assert driver.beat(again.member_id, 2, "b") == E.UNKNOWN_MEMBER_ID
+    assert driver.beat(leader, 2, "a") == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_leader_that_never_syncs_is_removed_and_the_others_are_sent_back() -> None:
-    world = World()
-    leader, follower = completing(world, rebalance_ms=5_000)
-    parked = world.sync(follower, 2)
-    world.advance(5_000)
+    driver = ShardDriver()
+    leader, follower = completing(driver, rebalance_ms=5_000)
+    parked = driver.sync(follower, 2)
+    driver.advance(5_000)
     assert parked.error == E.REBALANCE_IN_PROGRESS
-    assert world.beat(leader, 2) == E.UNKNOWN_MEMBER_ID
-    assert world.join(follower).answer.leader == follower
+    assert driver.beat(leader, 2) == E.UNKNOWN_MEMBER_ID
+    assert driver.join(follower).answer.leader == follower
 
 
 def test_when_all_have_synced_nobody_is_removed() -> None:
-    world = World()
-    leader, follower = completing(world, rebalance_ms=5_000)
-    world.sync(leader, 2, {leader: b"L"})
-    world.sync(follower, 2)
-    world.advance(6_000)
-    assert world.beat(leader, 2) == world.beat(follower, 2) == 0
+    driver = ShardDriver()
+    leader, follower = completing(driver, rebalance_ms=5_000)
+    driver.sync(leader, 2, {leader: b"L"})
+    driver.sync(follower, 2)
+    driver.advance(6_000)
+    assert driver.beat(leader, 2) == driver.beat(follower, 2) == 0
 
 
 def test_a_parked_sync_keeps_its_session() -> None:
-    world = World()
-    leader, follower = completing(world, session_ms=10_000, rebalance_ms=60_000)
-    parked = world.sync(follower, 2)
+    driver = ShardDriver()
+    leader, follower = completing(driver, session_ms=10_000, rebalance_ms=60_000)
+    parked = driver.sync(follower, 2)
     for _ in range(3):
-        world.advance(9_000)
-        assert world.beat(leader, 2) == 0
-    world.sync(leader, 2, {follower: b"F"})
+        driver.advance(9_000)
+        assert driver.beat(leader, 2) == 0
+    driver.sync(leader, 2, {follower: b"F"})
     assert parked.answer.assignment == b"F"
-    world.advance(9_999)
-    assert world.beat(follower, 2) == 0
+    driver.advance(9_999)
+    assert driver.beat(follower, 2) == 0
 
 
 # Before the record is durable
 
 
 def test_nobody_hears_of_an_assignment_that_is_not_durable() -> None:
-    world = World()
-    leader, follower = completing(world)
-    world.hold = True
-    asked = [world.sync(follower, 2), world.sync(leader, 2, {follower: b"F"})]
+    driver = ShardDriver()
+    leader, follower = completing(driver)
+    driver.hold = True
+    asked = [driver.sync(follower, 2), driver.sync(leader, 2, {follower: b"F"})]
     assert all(one.is_parked for one in asked)
-    world.sync_log()
+    driver.sync_log()
     assert [one.answer.assignment for one in asked] == [b"F", b""]
 
 
 def test_an_assignment_that_is_refused_is_void_and_the_group_rebalances() -> None:
-    world = World()
-    leader, follower = completing(world)
-    world.hold = True
-    asked = [world.sync(follower, 2), world.sync(leader, 2, {follower: b"F"})]
-    world.fail_log()
-    world.hold = False
+    driver = ShardDriver()
+    leader, follower = completing(driver)
+    driver.hold = True
+    asked = [driver.sync(follower, 2), driver.sync(leader, 2, {follower: b"F"})]
+    driver.fail_log()
+    driver.hold = False
     assert [one.error for one in asked] == [E.NOT_COORDINATOR] * 2
-    assert world.beat(follower, 2) == E.REBALANCE_IN_PROGRESS
-    assert [m.member_assignment for m in world.describe().members] == [b"", b""]
-    joins = [world.join(leader), world.join(follower)]
+    assert driver.beat(follower, 2) == E.REBALANCE_IN_PROGRESS
+    assert [m.member_assignment for m in driver.describe().members] == [b"", b""]
+    joins = [driver.join(leader), driver.join(follower)]
     assert {one.answer.generation_id for one in joins} == {3}
 
 
 def test_a_refused_assignment_of_a_group_that_has_moved_on_changes_nothing() -> None:
-    world = World()
-    leader, follower = completing(world)
-    world.hold = True
-    world.sync(leader, 2, {leader: b"L", follower: b"F"})
-    world.join(leader)
-    world.join(follower)
-    assert world.group().generation == 3
-    world.fail_log()
-    assert world.group().state.value == "CompletingRebalance"
+    driver = ShardDriver()
+    leader, follower = completing(driver)
+    driver.hold = True
+    driver.sync(leader, 2, {leader: b"L", follower: b"F"})
+    driver.join(leader)
+    driver.join(follower)
+    assert driver.group().generation == 3
+    driver.fail_log()
+    assert driver.group().state.value == "CompletingRebalance"

@@ -5,8 +5,7 @@ import random
 from kafka_offsets.coordinator.timers import Timer, Timers
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
-from tests.coordinator.consumer_world import ConsumerWorld
-from tests.coordinator.group_world import World
+from tests.drivers.shard import ABC, ShardDriver
 
 
 def test_timers_fall_due_as_a_plain_list_says_and_keep_few_entries() -> None:
@@ -39,75 +38,75 @@ def test_timers_fall_due_as_a_plain_list_says_and_keep_few_entries() -> None:
 
 
 def test_joins_again_and_again_leave_no_timers_behind() -> None:
-    world = World()
-    (member,) = world.stable(rebalance_ms=2**31 - 1)
+    driver = ShardDriver()
+    (member,) = driver.stable(rebalance_ms=2**31 - 1)
     for number in range(500):
-        world.join(member, protocols={"range": b"%d" % number}, rebalance_ms=2**31 - 1)
-    assert len(world.shard.timers) == 2  # its session and the sync phase
-    assert len(world.shard.timers._heap) < 100
+        driver.join(member, protocols={"range": b"%d" % number}, rebalance_ms=2**31 - 1)
+    assert len(driver.shard.timers) == 2  # its session and the sync phase
+    assert len(driver.shard.timers._heap) < 100
 
 
 def test_members_and_groups_that_go_take_their_timers_along() -> None:
-    world = World()
+    driver = ShardDriver()
     for _ in range(200):
-        member = world.enter(session_ms=1_800_000).answer.member_id
-        world.leave(member)
-        world.join()
-        assert world.delete().error == 0
-    assert len(world.shard.timers) == 0
-    assert len(world.shard.timers._heap) <= 64
+        member = driver.enter(session_ms=1_800_000).answer.member_id
+        driver.leave(member)
+        driver.join()
+        assert driver.delete().error == 0
+    assert len(driver.shard.timers) == 0
+    assert len(driver.shard.timers._heap) <= 64
 
 
 def test_a_restarted_static_member_has_one_session() -> None:
-    world = World()
-    world.stable(instances=("one",))
+    driver = ShardDriver()
+    driver.stable(instances=("one",))
     for _ in range(10):
-        world.join(instance="one")
-    assert sum(timer.kind == "session" for timer in world.shard.timers._heap) <= 10
-    assert len(world.shard.timers) <= 3
+        driver.join(instance="one")
+    assert sum(timer.kind == "session" for timer in driver.shard.timers._heap) <= 10
+    assert len(driver.shard.timers) <= 3
 
 
 def test_nothing_waits_for_a_static_member_whose_place_another_one_has() -> None:
-    world = ConsumerWorld()
-    world.enter_consumer("m0", "a", instance_id="i")
+    driver = ShardDriver(ABC)
+    driver.enter_consumer("m0", "a", instance_id="i")
     for number in range(1, 4):
-        world.heartbeat(f"m{number - 1}", -2, instance_id="i")
-        world.enter_consumer(f"m{number}", "a", instance_id="i")
-        assert {timer.member_id for timer in pending(world)} == {f"m{number}"}
+        driver.heartbeat(f"m{number - 1}", -2, instance_id="i")
+        driver.enter_consumer(f"m{number}", "a", instance_id="i")
+        assert {timer.member_id for timer in pending(driver)} == {f"m{number}"}
 
 
-def pending(world: World) -> list[Timer]:
+def pending(driver: ShardDriver) -> list[Timer]:
     """The timers of a shard that are to fall due."""
-    timers = world.shard.timers
+    timers = driver.shard.timers
     return [timer for timer in timers._heap if timers._is_wanted(timer)]
 
 
 def test_ten_thousand_member_ids_are_handed_out_and_no_more_until_some_are_used() -> None:
-    world = World()
-    first = world.join().answer.member_id
+    driver = ShardDriver()
+    first = driver.join().answer.member_id
     for _ in range(9_999):
-        assert world.join().error == E.MEMBER_ID_REQUIRED
-    refused = world.join().answer
+        assert driver.join().error == E.MEMBER_ID_REQUIRED
+    refused = driver.join().answer
     assert (refused.error_code, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
-    assert (world.describe().group_state, world.describe().members) == ("Empty", [])
-    assert [listed.group_id for listed in world.list_groups()] == ["g"]
+    assert (driver.describe().group_state, driver.describe().members) == ("Empty", [])
+    assert [listed.group_id for listed in driver.list_groups()] == ["g"]
     identity = messages.LeaveGroupRequest.MemberIdentity(first, None)
-    assert world.leave_later(identity).answer.members[0].error_code == 0
-    assert world.join().error == E.MEMBER_ID_REQUIRED
-    world.advance(10_000)
-    assert not world.group().pending
-    assert len(world.shard.timers) == 0
+    assert driver.leave_later(identity).answer.members[0].error_code == 0
+    assert driver.join().error == E.MEMBER_ID_REQUIRED
+    driver.advance(10_000)
+    assert not driver.group().pending
+    assert len(driver.shard.timers) == 0
 
 
 def test_after_standing_still_a_session_that_heartbeats_moved_ends_no_earlier_than_it_should() -> None:
-    world = World()
+    driver = ShardDriver()
     times = {"session_ms": 30_000, "rebalance_ms": 5_000}
-    (old,) = world.stable(instances=("i",), **times)
-    world.advance(29_000)
-    newcomer = world.enter(**times)
-    assert world.beat(old, 1) == E.REBALANCE_IN_PROGRESS  # its session was to end in 1 s, and now in 30 s
-    world.clock.advance(100_000)
-    for result in world.shard.tick(world.clock.now()):
-        world.take(result)
+    (old,) = driver.stable(instances=("i",), **times)
+    driver.advance(29_000)
+    newcomer = driver.enter(**times)
+    assert driver.beat(old, 1) == E.REBALANCE_IN_PROGRESS  # its session was to end in 1 s, and now in 30 s
+    driver.clock.advance(100_000)
+    for result in driver.shard.tick(driver.clock.now()):
+        driver.take(result)
     # The join phase ended before that session: its generation has the static member.
     assert {member.member_id for member in newcomer.answer.members} == {old, newcomer.answer.member_id}

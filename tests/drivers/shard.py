@@ -1,6 +1,11 @@
-"""A shard with a clock, a log and clients, for tests of groups; every answer is encoded in the version asked."""
+"""The driver of the shard level: a shard with a clock, a log, topics that change, and the requests of clients.
+
+Every answer is encoded in the version of its request, and decoded again.
+"""
 
 import itertools
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from kafka_offsets.clock import ManualClock
@@ -11,6 +16,7 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.snapshot import Snapshot
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -35,20 +41,63 @@ FAIL: dict[int, Any] = {
 }
 
 
+ABC = dict.fromkeys("abc", 3)
+"""The topics of most tests of consumer groups."""
+
+UNDELAYED = {"group_initial_rebalance_delay_ms": 0, "consumer_assignment_interval_ms": 0}
+
+
 def subscription(*topics: str) -> bytes:
-    """A consumer's metadata, version 1, with something behind what version 0 has."""
+    """A consumer's metadata, version 1, with more than version 0 has."""
     names = b"".join(len(t).to_bytes(2) + t.encode() for t in topics)
     return b"\0\1" + len(topics).to_bytes(4) + names + b"\xff\xff\xff\xff" + b"\0\0\0\0"
 
 
+def id_of(topic: str) -> bytes:
+    """The id of a topic: its name, sixteen bytes long."""
+    return topic.encode().ljust(16, b".")
+
+
 class Topics:
-    """Every topic has four partitions."""
+    """Topics by name, each with its id and number of partitions."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.found = {name: (id_of(name), count) for name, count in counts.items()}
+        self.version = self.created_version = 0
+        self._deleted: Counter[str] = Counter()
+
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        return self.found.get(topic, (bytes(16), 0))
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name, (id_, _) in self.found.items() if id_ == topic_id), None)
+
+    def names(self) -> list[str]:
+        return list(self.found)
+
+    def create(self, topic: str, count: int) -> None:
+        """Create a topic, or give it more partitions. A topic that was deleted gets another id."""
+        self.version += 1
+        if topic not in self.found:
+            self.created_version = self.version
+            self.found[topic] = id_of(topic + "+" * self._deleted[topic]), 0
+        self.found[topic] = self.found[topic][0], count
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.version += 1
+        self._deleted[topic] += 1
+        del self.found[topic]
+
+
+class AnyTopic(Topics):
+    """Every name is a topic of four partitions."""
+
+    def __init__(self) -> None:
+        super().__init__({})
 
     def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
         return bytes(16), 4
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return None
 
 
 class Asked:
@@ -72,16 +121,19 @@ class Asked:
         return self.answer.error_code
 
 
-class World:
+class ShardDriver:
     """The shard of one partition, with what runtime.py does for it.
 
+    topics    name to number of partitions; without them, every name is a topic of four partitions
     durable   every record that is in the log
     hold      keep decisions as if the log had not been synced yet, until `sync_log` or `fail_log`
     """
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, topics: Mapping[str, int] | None = None, **settings: Any) -> None:
         self.clock = ManualClock()
-        self.settings = GroupSettings(**{"group_initial_rebalance_delay_ms": 0, **settings})
+        self.first_topics = topics
+        self.topics = AnyTopic() if topics is None else Topics(topics)
+        self.settings = GroupSettings(**UNDELAYED | settings)
         self.counter = itertools.count()
         self.shard = self.new_shard()
         self.shard.finish_loading(self.clock.now())
@@ -91,7 +143,7 @@ class World:
         self.held: list[Result] = []
 
     def new_shard(self) -> Shard:
-        return Shard(0, self.settings, lambda prefix: f"{prefix}-{next(self.counter)}", Topics())
+        return Shard(0, self.settings, lambda prefix: f"{prefix}-{next(self.counter)}", self.topics)
 
     def group(self, group_id: str = "g") -> ClassicGroup:
         return self.shard.groups[group_id]
@@ -156,27 +208,39 @@ class World:
         due_ms = self.shard.next_deadline_ms
         assert due_ms is None or due_ms > now.mono_ms
 
-    def restart(self, **settings: int) -> "World":
-        """Another broker on the same log."""
-        other = World(**settings)
-        other.clock = self.clock
-        other.counter = self.counter
-        other.shard = other.new_shard()
-        for offset, record in enumerate(self.durable):
-            other.shard.replay(record.key, record.value, offset)
-            other.durable.append(record)
-        for result in other.shard.finish_loading(self.clock.now()):
-            other.take(result)
+    def restart(self, **settings: Any) -> "ShardDriver":
+        """Another broker on the same log, with the topics that this one had first."""
+        other = ShardDriver(self.first_topics, **settings)
+        other.clock, other.counter, other.durable = self.clock, self.counter, [*self.durable]
+        other.load()
         return other
+
+    def load(self, snapshot: tuple[int, bytes] | None = None) -> None:
+        """Load a shard from the log, or from a snapshot and what the log has from its offset on."""
+        self.shard = self.new_shard()
+        start = 0
+        if snapshot is not None:
+            start, data = snapshot
+            Snapshot(data).restore(self.shard)
+        for offset, record in enumerate(self.durable[start:], start):
+            self.shard.replay(record.key, record.value, offset)
+        for result in self.shard.finish_loading(self.clock.now()):
+            self.take(result)
 
     # What clients do
 
     def ask(self, api_key: int, handle: Any, request: Any, version: int, client_id: str = "c") -> Asked:
+        """Send a request, and carry out what is due then."""
+        asked = self.decide(api_key, handle, request, version, client_id)
+        self.tick()
+        return asked
+
+    def decide(self, api_key: int, handle: Any, request: Any, version: int, client_id: str = "c") -> Asked:
+        """Send a request, and nothing else happens."""
         context = RequestContext(None, api_key, version, next(self.counter), client_id, "/host")
         context.request = request
         asked = self.asked[context.correlation_id] = Asked(context)
         self.take(handle(self.shard, request, context, self.clock.now()))
-        self.tick()
         return asked
 
     def join(
@@ -302,6 +366,31 @@ class World:
             2,
         )
 
+    # What members of consumer groups do
+
+    def heartbeat(self, member_id: str, epoch: int, version: int = 1, **fields: Any) -> Any:
+        """Send ConsumerGroupHeartbeat; return its answer."""
+        return self.heartbeat_later(member_id, epoch, version, **fields).answer
+
+    def heartbeat_later(self, member_id: str, epoch: int, version: int = 1, **fields: Any) -> Asked:
+        """Send ConsumerGroupHeartbeat while the log may be slow."""
+        request = messages.ConsumerGroupHeartbeatRequest
+        asked = request(**{"group_id": "g", "member_id": member_id, "member_epoch": epoch, **fields})
+        return self.ask(68, consumer_heartbeat.heartbeat, asked, version)
+
+    def enter_consumer(self, member_id: str, *topics: str, **fields: Any) -> Any:
+        """Join with the consumer protocol; return the answer."""
+        said = {"rebalance_timeout_ms": 5000, "subscribed_topic_names": [*topics], "topic_partitions": []}
+        return self.heartbeat(member_id, 0, **{**said, **fields})
+
+    def described(self, group: str = "g") -> Any:
+        """ConsumerGroupDescribe."""
+        return consumer_heartbeat.describe(self.shard, group)
+
+    def members(self, group: str = "g") -> dict[str, Any]:
+        """The members that ConsumerGroupDescribe shows, by id."""
+        return {member.member_id: member for member in self.described(group).members}
+
     # What tests begin with
 
     def stable(self, count: int = 1, instances: tuple[str | None, ...] = (), **options: Any) -> list[str]:
@@ -328,3 +417,18 @@ class World:
         assert self.sync(members[0], generation, given, instance=wanted[0], group=group, version=4).error == 0
         assert self.group(group).state.value == "Stable"
         return members
+
+
+def owned(**topics: list[int]) -> list[Any]:
+    """What a member of a consumer group says it has, by topic."""
+    partitions = messages.ConsumerGroupHeartbeatRequest.TopicPartitions
+    return [partitions(id_of(topic), indexes) for topic, indexes in topics.items()]
+
+
+def assigned(answer: Any) -> dict[str, list[int]] | None:
+    """What a heartbeat's answer or a described member has, by topic; None when it says nothing."""
+    if answer.assignment is None:
+        return None
+    return {
+        topic.topic_id.decode().rstrip("."): topic.partitions for topic in answer.assignment.topic_partitions
+    }

@@ -23,7 +23,7 @@ from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext
 from kafka_offsets.errors import error_code_of
 from kafka_offsets.protocol import conditions, messages
-from tests.coordinator.group_world import Asked, World, subscription
+from tests.drivers.shard import Asked, ShardDriver, subscription
 
 FETCH_VERSION = 8
 Fields = dict[str, str]
@@ -64,10 +64,10 @@ class Teller:
     """One shard, to which commands are told."""
 
     def __init__(self) -> None:
-        self.world = World(offset_metadata_max_bytes=10)
-        self.shard = self.world.shard
+        self.driver = ShardDriver(offset_metadata_max_bytes=10)
+        self.shard = self.driver.shard
         self.shard.latest_record = self._latest_record
-        self.began_ms = self.world.clock.now().wall_ms
+        self.began_ms = self.driver.clock.now().wall_ms
         self.members: dict[str, tuple[str, int]] = {}
         self.waiting: list[Asked] = []
 
@@ -76,16 +76,16 @@ class Teller:
         verb, *words = command.split()
         fields = dict(word.split("=", 1) for word in words)
         handle: Callable[[Fields], list[str]] = getattr(self, "_" + verb.replace("-", "_"))
-        durable = len(self.world.durable)
+        durable = len(self.driver.durable)
         lines = handle(fields)
         assert not fields, f"{command}: unknown {sorted(fields)}"
         return lines + [
-            f"append {self._record(record)}" for record in self.world.durable[durable:] if record.key
+            f"append {self._record(record)}" for record in self.driver.durable[durable:] if record.key
         ]
 
     def _latest_record(self, key: bytes) -> Record | None:
         """The last record of a key that is decided and not durable."""
-        held = [record for result in self.world.held for record in result.records if record.key == key]
+        held = [record for result in self.driver.held for record in result.records if record.key == key]
         return held[-1] if held else None
 
     def _record(self, record: Record) -> str:
@@ -149,7 +149,7 @@ class Teller:
         retention, version = int(fields.pop("retention", -1)), int(fields.pop("version", 9))
         request = self._request(messages.OffsetCommitRequest, fields, fields.pop("group"))
         request.retention_time_ms = retention
-        return self._replies(self.world.ask(8, offsets.commit, request, version))
+        return self._replies(self.driver.ask(8, offsets.commit, request, version))
 
     def _fetch(self, fields: Fields) -> list[str]:
         group, is_stable = fields.pop("group"), fields.pop("require_stable", "") == "true"
@@ -175,14 +175,14 @@ class Teller:
         cls = messages.OffsetDeleteRequest
         partitions = [cls.Partition(int(index)) for index in fields.pop("partition").split(",")]
         request = cls(fields.pop("group"), [cls.Topic(fields.pop("topic"), partitions)])
-        return self._replies(self.world.ask(47, offsets.delete, request, 0))
+        return self._replies(self.driver.ask(47, offsets.delete, request, 0))
 
     def _txn_commit(self, fields: Fields) -> list[str]:
         cls, producer = messages.TxnOffsetCommitRequest, int(fields.pop("producer"))
         request = self._request(cls, fields, "id", fields.pop("group"), producer, 0)
         known = transactional_offsets.known_partitions(self.shard.topics, request)
         context = RequestContext(None, 28, 5, 0, "c", "/host")
-        result = transactional_offsets.commit(self.shard, request, known, context, self.world.clock.now())
+        result = transactional_offsets.commit(self.shard, request, known, context, self.driver.clock.now())
         lines = [f"reply {line}" for reply in result.replies for line in self._answered(reply.response)]
         for record in result.records:
             self.shard.replay(record.key, record.value, self._next_offset(), producer)
@@ -197,58 +197,58 @@ class Teller:
 
     def _next_offset(self) -> int:
         """Return the offset of a batch of a transaction, which is not among `durable`; later records follow it."""
-        self.world.durable.append(Record(b"", None))
-        return len(self.world.durable) - 1
+        self.driver.durable.append(Record(b"", None))
+        return len(self.driver.durable) - 1
 
     def _expire(self, fields: Fields) -> list[str]:
         retention = int(fields.pop("retention"))
-        now = self.world.clock.now()
+        now = self.driver.clock.now()
         expired = 0
         for step in expiry.expire(self.shard, now, retention, lambda: expiry.NOTHING):
             expired += step.offsets
-            self.world.take(step.result)
+            self.driver.take(step.result)
         return [f"expired {expired}"]
 
     def _advance(self, fields: Fields) -> list[str]:
-        self.world.advance(int(fields.pop("ms")))
+        self.driver.advance(int(fields.pop("ms")))
         return []
 
     def _join(self, fields: Fields) -> list[str]:
         group, name = fields.pop("group"), fields.pop("member")
         protocols = {"range": subscription(*filter(None, fields.pop("topics", "").split(",")))}
-        (member,) = self.world.stable(
+        (member,) = self.driver.stable(
             instances=(fields.pop("instance", None),),
             group=group,
             protocols=protocols,
             protocol_type=fields.pop("type", "consumer"),
             session_ms=int(fields.pop("session", 10_000)),
         )
-        generation = self.world.group(group).generation
+        generation = self.driver.group(group).generation
         self.members[name] = member, generation
         return [f"{name} is in generation {generation}"]
 
     def _leave(self, fields: Fields) -> list[str]:
         member, _ = self.members[fields.pop("member")]
-        answer = self.world.leave((member, None), group=fields.pop("group"))
+        answer = self.driver.leave((member, None), group=fields.pop("group"))
         return [f"reply {error_code_of(answer.members[0].error_code).name}"]
 
     def _delete_group(self, fields: Fields) -> list[str]:
-        asked = self.world.delete(fields.pop("group"))
+        asked = self.driver.delete(fields.pop("group"))
         return [f"reply {error_code_of(asked.answer.error_code).name}"]
 
     def _hold(self, fields: Fields) -> list[str]:
-        self.world.hold = True
+        self.driver.hold = True
         return []
 
     def _sync(self, fields: Fields) -> list[str]:
-        self.world.sync_log()
+        self.driver.sync_log()
         return self._released()
 
     def _fail(self, fields: Fields) -> list[str]:
-        self.world.fail_log()
+        self.driver.fail_log()
         return self._released()
 
     def _released(self) -> list[str]:
-        self.world.hold = False
+        self.driver.hold = False
         asked, self.waiting = self.waiting, []
         return [line for each in asked for line in self._replies(each)]

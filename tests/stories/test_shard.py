@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.coordinator.shard_stories import Case, cases, file_of
+from tests.stories.shard import Case, cases, file_of
 
 FILE = REPOSITORY / "tests" / "stories" / "offsets_shard.txt"
 CASES = {case.title: case for case in cases(FILE.read_text(encoding="utf-8"))}

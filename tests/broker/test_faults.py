@@ -148,6 +148,32 @@ def test_an_error_of_a_partition_leaves_the_others_of_its_request_alone(
     assert fault.hits == 1
 
 
+def test_an_error_of_a_partition_finds_its_topic_by_the_name_of_the_field_or_by_its_id(
+    faults: Faults, client: Connection
+) -> None:
+    """OffsetForLeaderEpoch calls the name of a topic `topic`; Produce gives the id alone from version 13 on."""
+    epochs = messages.OffsetForLeaderEpochRequest
+    topics = [
+        epochs.OffsetForLeaderTopic(name, [epochs.OffsetForLeaderPartition(each, -1, 0) for each in indexes])
+        for name, indexes in (("t", (0, 1)), ("u", (0,)))
+    ]
+    with faults.error("OffsetForLeaderEpoch", NOT_LEADER, topic="t", partition=1):
+        answer = client.call(epochs(topics=topics), 4)
+    assert [
+        (topic.topic, each.partition, each.error_code) for topic in answer.topics for each in topic.partitions
+    ] == [("t", 0, 0), ("t", 1, 6), ("u", 0, 0)]
+
+    named = client.call(messages.MetadataRequest([messages.MetadataRequest.Topic(name="t")]), 12)
+    batch = bytes(records.encode_batch([(b"k", b"v", (), 1_700_000_000_000)]))
+    data = [messages.ProduceRequest.PartitionProduceData(each, batch) for each in (0, 1)]
+    topic_id = named.topics[0].topic_id
+    topic = messages.ProduceRequest.TopicProduceData(topic_id=topic_id, partition_data=data)
+    with faults.error("Produce", NOT_LEADER, topic="t", partition=0):
+        answer = client.call(messages.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), 13)
+    assert [each.topic_id for each in answer.responses] == [topic_id]
+    assert produced(answer) == [(0, 6), (1, 0)]
+
+
 def test_faults_on_several_partitions_of_one_request_add_up(faults: Faults, client: Connection) -> None:
     faults.error("Produce", NOT_LEADER, topic="t", partition=0)
     faults.error("Produce", ErrorCode.MESSAGE_TOO_LARGE, topic="t", partition=2)

@@ -1,7 +1,10 @@
 """Clusters: what each node answers, what moves, and what becomes of a node that stops."""
 
+import asyncio
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -11,6 +14,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.testing import Cluster, group_stable
 from kafka_offsets.testing.clock import ManualClock
+from kafka_offsets.testing.cluster.cluster import ClusterServer
 from kafka_offsets.testing.events import Event
 
 SETUP_LIMIT_MS = 50
@@ -358,6 +362,27 @@ def test_a_node_that_stops_is_gone_and_others_lead_what_it_has_led(cluster: Clus
         2,
         3,
     ]
+
+
+def test_a_connection_accepted_while_its_node_stops_is_closed(cluster: Cluster) -> None:
+    """It has left the listener's queue, so closing the listener does not end it: `admit` does."""
+    node = cluster.nodes[1]
+    client = socket.socket()
+    client.settimeout(20)
+
+    async def stop_while_accepting(server: ClusterServer) -> None:
+        client.connect((node.host, node.port))
+        for _ in range(2):  # the selector sees the connection, asyncio accepts it
+            await asyncio.sleep(0)
+        await server.stop_node(2)
+
+    with client:
+        cluster._await(stop_while_accepting)
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+    cluster.start_node(2)
+    assert ask(cluster, 2, messages.ApiVersionsRequest(), 0).error_code == 0
+    cluster.stop()  # waits for every connection that it knows of
 
 
 def test_a_partition_with_one_replica_has_no_leader_while_its_node_is_stopped() -> None:

@@ -47,6 +47,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
 
 PRODUCING = """
     import pytest
+    from kafka_offsets.testing import Cluster
 
     @pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 2})
     def test_one(kafka_broker):
@@ -54,6 +55,7 @@ PRODUCING = """
         assert kafka_broker.produce("other", ["a", "b"]) == {("other", 0): 1, ("other", 1): 1}
 
     def test_another(kafka_broker):
+        assert not isinstance(kafka_broker, Cluster)
         assert kafka_broker.group("billing") is None
         with pytest.raises(ValueError, match="there is no orders"):
             kafka_broker.consume_all("orders")

@@ -202,7 +202,9 @@ def test_schema_files_are_found_by_one_module() -> None:
 
 @pytest.mark.parametrize("part", ["protocol", "coordinator"])
 def test_a_pure_part_opens_no_files(part: str) -> None:
-    opening = [f"{found}" for found in IMPORTS if found.part == part and found.package in ("pathlib", "io")]
+    """BytesIO is memory that grows, not a file."""
+    of_part = [found for found in IMPORTS if found.part == part and found.name != "io.BytesIO"]
+    opening = [f"{found}" for found in of_part if found.package in ("pathlib", "io")]
     for path in (PACKAGE / part).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Name) and node.id == "open":

@@ -9,10 +9,10 @@ A response's begin with the correlation id and, under header v1, tagged fields. 
 
 from __future__ import annotations
 
-import io
 import struct
 from collections import deque
 from collections.abc import Iterable
+from io import BytesIO
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
@@ -50,7 +50,7 @@ class FrameReader:
         self._position = 0
         self._later: deque[bytes] = deque()
         self._later_bytes = 0
-        self._large: io.BytesIO | None = None  # the next frame; while there is one, `_buffer` is empty
+        self._large: BytesIO | None = None  # the next frame; while there is one, `_buffer` is empty
         self._large_missing = 0
 
     @property
@@ -122,7 +122,7 @@ class FrameReader:
         """Have the next frame, which is not complete, put together as its bytes come."""
         pieces = [self._buffer[self._position :], *self._later]
         self.clear()
-        self._large, self._large_missing = io.BytesIO(bytes(size)), size
+        self._large, self._large_missing = BytesIO(bytes(size)), size
         skipped = _SIZE.size  # the size itself, which may be in several pieces
         for piece in pieces:
             self._feed_large(piece[skipped:])

@@ -48,7 +48,7 @@ MAY_IMPORT = {
         "broker",
         "__init__",
     },
-    "spark": {"errors", "clock", "logs", "memory", "protocol", "storage", "coordinator", "client"},
+    "spark": {"errors", "clock", "logs", "memory", "protocol", "columns", "storage", "coordinator", "client"},
 }
 """What each part may import of the others. The tops, and they alone, may import everything."""
 
@@ -177,17 +177,48 @@ def test_a_heavy_package_is_imported_in_one_place(package: str, home: set[str]) 
     assert not offending, report(offending)
 
 
-def test_numpy_is_imported_by_few_modules_that_nothing_imports_before_it_is_needed() -> None:
-    users = {found.module for found in IMPORTS if found.package == "numpy" and found.part != "spark"}
-    assert users == {
-        ("columns", "batch_walk"),
-        ("storage", "columnar"),
-        ("storage", "cleaner", "key_columns"),
-        ("storage", "cleaner", "key_table"),
-        ("coordinator", "stored_columns"),
-        ("coordinator", "bulk_replay"),
-        ("columns", "dense_ids"),
+def test_numpy_is_imported_by_columns_and_spark_and_few_others() -> None:
+    users = {
+        found.module
+        for found in IMPORTS
+        if found.package == "numpy" and found.part not in ("columns", "spark")
     }
+    assert users == {("coordinator", "bulk_replay"), ("coordinator", "stored_columns")}
+
+
+def loaded_by(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield what a module imports when it is itself imported: not in functions, nor under TYPE_CHECKING."""
+    for node in body:
+        match node:
+            case ast.Import(names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(base, names):
+                yield from (f"{base}.{alias.name}" for alias in names)
+            case ast.ClassDef() | ast.Try() | ast.With():
+                yield from loaded_by(node.body)
+            case ast.If(ast.Name("TYPE_CHECKING")):
+                yield from loaded_by(node.orelse)
+            case ast.If():
+                yield from loaded_by([*node.body, *node.orelse])
+
+
+def test_what_needs_numpy_is_imported_where_it_is_needed() -> None:
+    loaded: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        names = loaded_by(ast.parse(path.read_text(encoding="utf-8")).body)
+        targets = {"numpy" if name.partition(".")[0] == "numpy" else module_of(name) for name in names}
+        loaded[path.relative_to(PACKAGE).with_suffix("").as_posix()] = {
+            target for target in targets if target is not None
+        }
+    needing = {"numpy"}
+    while more := {module for module, targets in loaded.items() if targets & needing} - needing:
+        needing |= more
+    outside = {name for name in needing if name.partition("/")[0] not in ("numpy", "columns", "spark")}
+    assert outside == DOORS_TO_COLUMNS
+
+
+DOORS_TO_COLUMNS = {"storage/segment_columns", "coordinator/bulk_replay", "coordinator/stored_columns"}
+"""What needs numpy below its first line. All others import it, or the room `columns`, inside a function."""
 
 
 def test_schema_files_are_found_by_one_module() -> None:

@@ -1,1 +1,1 @@
-"""Columns: many records or names at a time, with numpy (the extra `fast`). No files, no coordinator."""
+"""Columns: many records at a time, with numpy (the extra `fast`). Buffers in, arrays out: no files, no coordinator."""

@@ -1,10 +1,10 @@
-"""Where do the batches of a buffer begin? By their lengths alone, many at a time.
+"""Positions of the batches of a buffer, by their lengths alone, many at a time.
 
 Each batch says where the next one begins, so a walk goes from one to the next: a quarter of a microsecond each in
 Python, which with one record a batch is more than all the rest of reading them. With numpy the buffer is cut into
 lanes. Something that looks like a batch is looked for near the beginning of each lane, and all lanes are walked
 together, each up to where the next one began. A lane that ends exactly there proves that the next one began at a
-batch; where one does not, what was found was none, and the lanes behind it count only from where the walk comes to
+batch; where one does not, what was found was none, and the lanes after it count only from where the walk comes to
 one of their beginnings. So whatever looks like a batch, what comes out is what the plain walk gives.
 
 Source: KIP-98 (format 2).
@@ -14,12 +14,9 @@ import struct
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kafka_offsets.columns.fields import Bytes, Integers
 from kafka_offsets.protocol.records import HEADER_BYTES, LENGTH_POSITION, LOG_OVERHEAD, MAGIC_POSITION
-
-Integers = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
 
 _LENGTH = struct.Struct(">i")
 _SAME_BYTES = (43, 0, 8, 12, 23, 27)

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_offsets.broker.coordination import loading
-from kafka_offsets.columns import dense_ids
+from kafka_offsets.columns import dense_ids, records
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
@@ -26,7 +26,7 @@ from kafka_offsets.protocol.records import (
     rewrite_batch,
 )
 from kafka_offsets.protocol.varint import ZIGZAG
-from kafka_offsets.storage import columnar
+from kafka_offsets.storage import segment_columns
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.broker.offsets_logs import IDS, entry, logs
@@ -100,8 +100,8 @@ def assert_equal_loads(log: Log) -> None:
 @given(logs(), st.sampled_from((1, 200, 1000, 1 << 20)))
 def test_any_log_leaves_the_same_in_columns(batches: list[bytes], chunk_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columnar, "CHUNK_BYTES", chunk_bytes)
-        patch.setattr(columnar, "_FEW_LANES", chunk_bytes % 3)
+        patch.setattr(segment_columns, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(records, "_FEW_LANES", chunk_bytes % 3)
         assert_equal_loads(stored_log(b"".join(batches)))
 
 
@@ -109,7 +109,7 @@ def test_any_log_leaves_the_same_in_columns(batches: list[bytes], chunk_bytes: i
 def test_every_log_of_kafka_leaves_the_same_in_columns(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columnar, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(segment_columns, "CHUNK_BYTES", 1000)
     shutil.copytree(path, tmp_path / path.name)
     assert_equal_loads(Log.open(DiskFiles(tmp_path), path.name, LogConfig()))
 
@@ -139,7 +139,7 @@ def test_damage_is_refused_with_the_same_place_and_words(
         content[at] ^= 1 << data.draw(st.integers(0, 7))
     overwrite(log, bytes(content))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columnar, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(segment_columns, "CHUNK_BYTES", chunk_bytes)
         assert error_of(load_in_columns, log) == error_of(reference, log)
         assert error_of(loading.replay, log) == error_of(reference, log)
 
@@ -198,7 +198,7 @@ def test_bytes_that_only_the_checksum_vouches_for_are_read_or_refused_alike(
     expected = error_of(lambda _, log: reference(simple, log), log)
     assert error_of(lambda _, log: loading.replay(plain, log), log) == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columnar, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(segment_columns, "CHUNK_BYTES", chunk_bytes)
         assert error_of(lambda _, log: load_in_columns(quick, log), log) == expected
     if expected is None:
         assert left_by(quick) == left_by(plain) == left_by(simple)
@@ -240,7 +240,7 @@ def test_usual_commits_are_replayed_without_a_look_at_their_records(monkeypatch:
 
 
 def test_names_with_equal_hashes_are_replayed_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense_ids, "_hashes", lambda view, starts, lengths: lengths.astype("u8"))
+    monkeypatch.setattr(dense_ids, "_hashes", lambda buffer, starts, lengths: lengths.astype("u8"))
     log = stored_log(commits(50))
     shard, plain = new_shard(), new_shard()
     assert not loading.replay_in_columns(shard, log)
@@ -251,7 +251,7 @@ def test_names_with_equal_hashes_are_replayed_record_by_record(monkeypatch: pyte
 
 
 def test_many_more_names_and_keys_than_tables_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columnar, "CHUNK_BYTES", 1 << 16)
+    monkeypatch.setattr(segment_columns, "CHUNK_BYTES", 1 << 16)
     assert_equal_loads(stored_log(commits(20_000, groups=5003)))
 
 

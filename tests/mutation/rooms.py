@@ -49,6 +49,19 @@ ROOMS = {
             "test_no_step_of_a_large_shard_is_long",
         ),
     ),
+    "columns": Room(
+        judges=(
+            "tests/columns",
+            "tests/storage/test_segment_columns.py",
+            "tests/storage/test_compaction.py",
+            "tests/storage/test_compaction_properties.py",
+            "tests/broker/test_loading.py",
+            "tests/spark/test_columnar.py",
+        ),
+        left_out=("test_numpy_is_imported_for_a_long_log_alone",),
+        # Its tables are computed when it is imported.
+        last=("tests/storage/test_segment_columns.py",),
+    ),
     "storage": Room(
         judges=("tests/storage",),
         left_out=(
@@ -58,8 +71,6 @@ ROOMS = {
             "tests/storage/test_crash_states.py",
             "tests/storage/test_compaction_crash.py",
         ),
-        # Its tables are computed when it is imported.
-        last=("tests/storage/test_columnar.py",),
     ),
     "broker": Room(
         judges=("tests/broker", "tests/test_check_command.py", "tests/test_compact_command.py"),

@@ -24,8 +24,8 @@ from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
+    from kafka_offsets.columns.records import RecordColumns
     from kafka_offsets.coordinator.bulk_replay import Marker, StoredRecords
-    from kafka_offsets.storage.columnar import RecordColumns
 
 QUICK_FROM_BYTES = 1 << 20
 """From this size of the log on it is read in columns; below, the import of numpy takes longer than the replay."""

@@ -11,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kafka_offsets.columns.fields import Booleans, Integers
 from kafka_offsets.spark.schema import TIMESTAMP
-
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 _US_PER_MS = 1000
 _MOST_MS = ((1 << 63) - 1) // _US_PER_MS

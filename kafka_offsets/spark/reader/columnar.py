@@ -1,6 +1,6 @@
 """Records of the offsets log in columns -> Arrow record batches of the schema, all rows of some megabytes at once.
 
-`storage.columnar` says where keys and values are, `coordinator.stored_columns` what the usual committed offsets among
+`columns.records` says where keys and values are, `coordinator.stored_columns` what the usual committed offsets among
 them say; the rest, group metadata and whatever does not look as usual, is decoded one by one by `plain`. Only columns
 that are asked for are made. No Spark here: numpy and pyarrow are all it needs.
 """
@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_offsets.columns.batches import BatchColumns
+from kafka_offsets.columns.fields import PADDING, Booleans, Integers, words
+from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import arrays, plain
-from kafka_offsets.spark.reader.arrays import Booleans, Integers
 from kafka_offsets.spark.reader.offsets import Keys, Values, is_offset, key_heads
-from kafka_offsets.storage.columnar import PADDING, BatchColumns, RecordColumns, words
 
 ROWS = 65_536
 """The most rows of a record batch."""
@@ -163,9 +164,7 @@ def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
     if keep.all():
         return records
     chosen = np.flatnonzero(keep)
-    return records._replace(
-        **{name: getattr(records, name).take(chosen) for name in records._fields[3:]}  # what is of records
-    )
+    return records.take(chosen)
 
 
 def of_kinds(records: RecordColumns, kinds: frozenset[str], heads: Integers) -> Booleans:

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafka_offsets.coordinator import stored_columns
+from kafka_offsets.columns.fields import Booleans, Integers, fields
+from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark.reader import arrays
-from kafka_offsets.spark.reader.arrays import Booleans, Integers
 from kafka_offsets.spark.reader.columnar import choose
-from kafka_offsets.storage.columnar import RecordColumns
 
 HELD_BYTES = 128 << 20
 """How much is looked at together before it is decoded."""
@@ -120,4 +119,4 @@ def _names(records: RecordColumns) -> pa.Array:
 def _partition(records: RecordColumns) -> Integers:
     length = records.key_length
     at = records.key_start + np.maximum(length, _LEAST_KEY_BYTES) - 4
-    return stored_columns.column(records.buffer, at, ">i4")
+    return fields(records.buffer, at, ">i4")

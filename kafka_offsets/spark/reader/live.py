@@ -23,8 +23,8 @@ from kafka_offsets.spark.reader import outcomes
 from kafka_offsets.spark.reader.columnar import Source
 from kafka_offsets.spark.reader.pieces import Pieces
 from kafka_offsets.spark.reader.query import Query, Rows
-from kafka_offsets.storage.columnar import read_headers
 from kafka_offsets.storage.files import File
+from kafka_offsets.storage.segment_columns import read_headers
 
 TOPIC = "__consumer_offsets"
 

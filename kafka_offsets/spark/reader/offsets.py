@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from kafka_offsets.columns.fields import Booleans, Integers, words
+from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.coordinator.stored import LEGACY_OFFSET, OFFSET
-from kafka_offsets.spark.reader.arrays import Booleans, Integers
-from kafka_offsets.storage.columnar import RecordColumns, words
 
 _LEAST_KEY_BYTES = 2 + 2 + 2 + 4
 _HEAD = np.dtype(

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafka_offsets.coordinator import stored_columns
+from kafka_offsets.columns.batches import BatchColumns
+from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.records import ControlType, control_type, read_records
-from kafka_offsets.storage.columnar import BatchColumns, RecordColumns
 
 NONE, COMMITTED, ABORTED, OPEN = range(4)
 """Outcomes as numbers: of a batch outside transactions, and of others."""
@@ -90,8 +90,7 @@ def of_batches(records: RecordColumns, ahead: Ahead) -> npt.NDArray[np.int8] | N
 
 def _marker_batches(records: RecordColumns) -> Iterator[tuple[int, int]]:
     """Yield (batch, outcome) for the markers among some records."""
-    rows = np.flatnonzero(records.batches.is_control[records.batch] & (records.key_length >= 4))
-    types = stored_columns.column(records.buffer, records.key_start[rows] + 2, ">i2")
+    rows, types = records.markers()
     for index, type_ in zip(records.batch[rows].tolist(), types.tolist(), strict=True):
         if type_ in _BY_TYPE:
             yield index, _BY_TYPE[type_]

@@ -5,14 +5,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import HEADER_BYTES, read_batch_header
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar
 from kafka_offsets.spark.reader.columnar import Source
 from kafka_offsets.spark.reader.query import Query
-from kafka_offsets.storage.columnar import RecordColumns, read_columns
 from kafka_offsets.storage.files import File
+from kafka_offsets.storage.segment_columns import read_columns
 
 
 class UnreadableError(StorageError):

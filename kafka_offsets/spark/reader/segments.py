@@ -18,10 +18,10 @@ from kafka_offsets.spark.reader.columnar import Source
 from kafka_offsets.spark.reader.latest import Winners
 from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.reader.query import LATEST, Query, Rows
-from kafka_offsets.storage.columnar import read_headers
 from kafka_offsets.storage.files import File
 from kafka_offsets.storage.log.segment import DamagedBatchError
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX
+from kafka_offsets.storage.segment_columns import read_headers
 
 TOPIC = "__consumer_offsets"
 """Whose folders are looked for in a log directory."""

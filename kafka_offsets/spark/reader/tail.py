@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import fsspec
 import numpy as np
 
+from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.spark.reader import segments
 from kafka_offsets.spark.reader.segments import Run, SegmentAt, SegmentFile
-from kafka_offsets.storage.columnar import BatchColumns, read_headers
 from kafka_offsets.storage.log.segment import DamagedBatchError
+from kafka_offsets.storage.segment_columns import read_headers
 
 
 class _Seen(NamedTuple):

@@ -171,7 +171,7 @@ class Compaction:
     until        the offset where the round must end, None for the active segment
     dry_run      find out what would go, and change nothing
     chunk_bytes  of batches that one step takes; a batch is never divided
-    columns      what works on keys in columns, see `key_columns`; None for loops
+    columns      what works on keys in columns, see `columns.cleaning`; None for loops
     result       when `steps` has ended; None when the log was closed meanwhile, or nothing was there to be cleaned
     """
 
@@ -478,12 +478,12 @@ def run(steps: Steps) -> None:
 def load_columns() -> Columns | None:
     """Return what works on keys in columns, None where numpy is not installed. The first call imports numpy."""
     try:
-        from kafka_offsets.storage.cleaner import key_columns
+        from kafka_offsets.columns import cleaning
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
         return None
-    return key_columns
+    return cleaning
 
 
 def compact(

@@ -43,7 +43,7 @@ _COUNT = struct.Struct(">i")
 
 
 class Columns(Protocol):
-    """What `key_columns` does for chunks of usual batches. A table is a `KeyTable`, which needs numpy."""
+    """What `columns.cleaning` does for chunks of usual batches. A table is a `LastOffsets`, which needs numpy."""
 
     def make_table(self, most_keys: int, max_bytes: int, /) -> Any:
         """Return an empty table of keys."""

@@ -49,7 +49,7 @@ from kafka_offsets.storage.log.syncing import Unsynced, name_segments, try_write
 from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
 
 if TYPE_CHECKING:
-    from kafka_offsets.storage.columnar import RecordColumns
+    from kafka_offsets.columns.records import RecordColumns
 
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)({re.escape(NEW_SUFFIX)})?")
 _LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
@@ -641,7 +641,7 @@ class Log:
 
     def columns(self, start_offset: int | None = None, *, verify: bool = True) -> "Iterator[RecordColumns]":
         """Give the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
-        from kafka_offsets.storage.columnar import read_columns
+        from kafka_offsets.storage.segment_columns import read_columns
 
         offset = self.log_start_offset if start_offset is None else start_offset
         for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:

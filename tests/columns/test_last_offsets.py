@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 np = pytest.importorskip("numpy")
 
-from kafka_offsets.storage.cleaner.key_table import LONGEST_KEY, NO_OFFSET, KeyTable  # noqa: E402
-from kafka_offsets.storage.columnar import PADDING  # noqa: E402
+from kafka_offsets.columns.fields import PADDING  # noqa: E402
+from kafka_offsets.columns.last_offsets import LONGEST_KEY, NO_OFFSET, LastOffsets  # noqa: E402
 
 KEYS = st.one_of(
     st.binary(max_size=12),
@@ -27,11 +27,11 @@ def columns(keys: list[bytes]) -> tuple[bytes, object, object]:
     return b"".join(keys) + bytes(PADDING), start, length
 
 
-def put(table: KeyTable, keys: list[bytes], first_offset: int) -> None:
+def put(table: LastOffsets, keys: list[bytes], first_offset: int) -> None:
     table.put(*table.hashes(*columns(keys)), np.arange(first_offset, first_offset + len(keys)))  # type: ignore[arg-type]
 
 
-def get(table: KeyTable, keys: list[bytes]) -> list[int]:
+def get(table: LastOffsets, keys: list[bytes]) -> list[int]:
     found: list[int] = table.get(*table.hashes(*columns(keys))).tolist()  # type: ignore[arg-type]
     return found
 
@@ -40,7 +40,7 @@ def get(table: KeyTable, keys: list[bytes]) -> list[int]:
 def test_the_last_offset_of_each_key_is_found_by_chunk_and_one_by_one(
     chunks: list[list[bytes]], asked: list[bytes]
 ) -> None:
-    table, model = KeyTable(1000, 1 << 20), dict[bytes, int]()
+    table, model = LastOffsets(1000, 1 << 20), dict[bytes, int]()
     offset = 0
     for keys in chunks:
         put(table, keys, offset)
@@ -55,7 +55,7 @@ def test_the_last_offset_of_each_key_is_found_by_chunk_and_one_by_one(
 
 def test_a_table_as_full_as_it_gets_still_finds_everything() -> None:
     chance = random.Random(7)
-    table, model = KeyTable(1000, 1 << 20), dict[bytes, int]()
+    table, model = LastOffsets(1000, 1 << 20), dict[bytes, int]()
     offset = 0
     while table.has_room_for(64):
         keys = [b"key-%d" % chance.randrange(100_000) for _ in range(64)]
@@ -68,8 +68,8 @@ def test_a_table_as_full_as_it_gets_still_finds_everything() -> None:
 
 
 def test_its_size_is_bounded_by_what_can_come_and_by_the_memory_allowed() -> None:
-    assert KeyTable(10, 1 << 30).has_room_for(10)
-    small, large = KeyTable(10_000_000, 100_000), KeyTable(10_000_000, 1 << 27)
+    assert LastOffsets(10, 1 << 30).has_room_for(10)
+    small, large = LastOffsets(10_000_000, 100_000), LastOffsets(10_000_000, 1 << 27)
     assert small.has_room_for(3000) and not small.has_room_for(10_000)
     assert large.has_room_for(4_000_000)
     put(large, [b"a", b"b"], 0)

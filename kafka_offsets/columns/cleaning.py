@@ -1,8 +1,8 @@
-"""The cleaner's work on chunks of usual batches, in columns: which keys are there, and what becomes of each batch.
+"""Cleaning of chunks of usual batches in columns: which keys are there, and what becomes of each batch.
 
 A batch is usual when its records are not compressed, all have keys, none of them very long, and no producer wrote it. A
-chunk with any other, with damage, or with offsets that do not rise, goes to the loops of `offset_map` and
-`cleaner_filter`, whose answers are the same. Needs numpy (the extra `fast`).
+chunk with any other, with damage, or with offsets that do not rise, goes to the loops of storage's `offset_map` and
+`cleaner_filter`, whose answers are the same. It needs numpy (the extra `fast`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,37 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafka_offsets.errors import StorageError
+from kafka_offsets.columns.batches import BatchColumns, read_batches
+from kafka_offsets.columns.fields import PADDING, Booleans, Integers
+from kafka_offsets.columns.last_offsets import LONGEST_KEY, NO_OFFSET, LastOffsets
+from kafka_offsets.columns.records import RecordColumns, decode
 from kafka_offsets.protocol.compression import COMPRESSION_MASK
 from kafka_offsets.protocol.records import CONTROL, HEADER_BYTES
-from kafka_offsets.storage.cleaner.key_table import LONGEST_KEY, NO_OFFSET, KeyTable
-from kafka_offsets.storage.columnar import Booleans, Integers, RecordColumns, read_columns
-from kafka_offsets.storage.files import File
-
-
-class _Chunk(File):
-    """Bytes that are in memory already, as a file."""
-
-    __slots__ = ("_data",)
-
-    def __init__(self, path: str, data: bytes) -> None:
-        super().__init__(path, len(data))
-        self._data = data
-
-    def append(self, data: bytes | bytearray | memoryview) -> None:
-        raise StorageError("opened for reading only", self.path)
-
-    def read(self, position: int, size: int) -> bytes:
-        return self._data[position : position + size]
-
-    def truncate(self, size: int) -> None:
-        raise StorageError("opened for reading only", self.path)
-
-    def sync(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class BatchDecisions(NamedTuple):
@@ -62,18 +37,24 @@ class BatchDecisions(NamedTuple):
 
 
 def _usual(buffer: bytes, path: str, *, verify: bool) -> RecordColumns | None:
-    try:
-        columns = next(read_columns(_Chunk(path, buffer), 0, len(buffer), verify=verify), None)
-    except StorageError:  # the loop finds it again, and says where
+    """Read the first batches of a chunk, those before damage; None when one of them is not usual."""
+    data = buffer + bytes(PADDING)
+    batches = read_batches(data, 0)
+    if not _are_usual(batches):
         return None
+    columns, _ = decode(path, data, batches, verify=verify)  # the loop finds damage again, and says where
     if columns is None or not columns.offset.size:
         return None
-    batches = columns.batches
-    is_usual = not (batches.attributes & (COMPRESSION_MASK | CONTROL)).any() and batches.producer_id.max() < 0
-    last_offsets = batches.base_offset + batches.last_offset_delta
-    is_usual = is_usual and not (batches.base_offset[1:] <= last_offsets[:-1]).any()
-    is_usual = is_usual and columns.key_length.min() >= 0 and columns.key_length.max() <= LONGEST_KEY
+    is_usual = columns.key_length.min() >= 0 and columns.key_length.max() <= LONGEST_KEY
     return columns if is_usual else None
+
+
+def _are_usual(batches: BatchColumns) -> bool:
+    if not batches.position.size or batches.producer_id.max() >= 0:
+        return False
+    last_offsets = batches.base_offset + batches.last_offset_delta
+    is_special = (batches.attributes & (COMPRESSION_MASK | CONTROL)).any()
+    return not is_special and bool((batches.base_offset[1:] > last_offsets[:-1]).all())
 
 
 def _keys(columns: RecordColumns) -> list[bytes]:
@@ -82,12 +63,12 @@ def _keys(columns: RecordColumns) -> list[bytes]:
     return [data[begin:end] for begin, end in zip(start.tolist(), ends, strict=True)]
 
 
-def make_table(most_keys: int, max_bytes: int) -> KeyTable:
-    """Return an empty table of keys; see there."""
-    return KeyTable(most_keys, max_bytes)
+def make_table(most_keys: int, max_bytes: int) -> LastOffsets:
+    """Return an empty table of keys, see `LastOffsets`."""
+    return LastOffsets(most_keys, max_bytes)
 
 
-def put_keys(table: KeyTable, buffer: bytes, path: str, first_offset: int) -> tuple[int, int] | None:
+def put_keys(table: LastOffsets, buffer: bytes, path: str, first_offset: int) -> tuple[int, int] | None:
     """Put the keys of a chunk, checksums verified; return (bytes of its whole batches, last offset), or None.
 
     None, and nothing is done: the chunk is not usual, begins before `first_offset`, or does not fit the table.
@@ -106,7 +87,7 @@ def put_keys(table: KeyTable, buffer: bytes, path: str, first_offset: int) -> tu
 
 
 def fates(
-    table: KeyTable,
+    table: LastOffsets,
     others: Mapping[bytes, int],
     buffer: bytes,
     path: str,

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records
-from kafka_offsets.storage.columnar import RecordColumns, read_columns
 from kafka_offsets.storage.files import File, MemoryFiles
+from kafka_offsets.storage.segment_columns import read_columns
 from kafka_offsets.testing import strategies
 
 Row = tuple[int, int, int, bytes | None, bytes | None]

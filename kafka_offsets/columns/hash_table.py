@@ -1,0 +1,123 @@
+"""Hash table in arrays: keys of 64-bit words -> numbers from 0 on, for many keys at a time.
+
+Open addressing, linear probing: all keys of a call search in step. A slot is an element of each array::
+
+    words    uint64 each    the key
+    number   integer        one more than the number of the key; 0: the slot is free
+
+Free slots are zeros, so that the system gives the memory only as slots are used. It needs numpy (the extra `fast`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kafka_offsets.columns.fields import Booleans, Integers, Words
+
+ABSENT = -1
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_WORD_BITS = 64
+_WORD_MASK = (1 << _WORD_BITS) - 1
+_SLOTS_AT_ONCE, _SLOTS_OF_A_PAGE = 1 << 18, 512
+
+
+class HashTable:
+    """Keys of one or several 64-bit words and their numbers. len() is how many keys are in it.
+
+    words  of a key
+    bits   there are 2**bits slots; whoever puts keys leaves some of them free
+    dtype  of the numbers
+    """
+
+    def __init__(self, words: int, bits: int, dtype: Any) -> None:
+        self._clear(words, bits, dtype)
+
+    def _clear(self, words: int, bits: int, dtype: Any) -> None:
+        self._words: list[Words] = [np.zeros(1 << bits, np.uint64) for _ in range(words)]
+        self._numbers: Any = np.zeros(1 << bits, dtype)
+        self._bits = bits
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def slots(self) -> int:
+        """Return how many keys would fill it."""
+        return 1 << self._bits
+
+    def prepare(self) -> Iterator[None]:
+        """Have the memory given, a little at a time: keys scatter, so that the first call would wait for all of it.
+
+        No key is in it yet.
+        """
+        for column in (*self._words, self._numbers):
+            for at in range(0, self.slots, _SLOTS_AT_ONCE):
+                column[at : at + _SLOTS_AT_ONCE : _SLOTS_OF_A_PAGE] = 0
+                yield
+
+    def grow(self, bits: int) -> None:
+        """Have 2**bits slots."""
+        taken = self._numbers != 0
+        words, numbers = [column[taken] for column in self._words], self._numbers[taken] - 1
+        self._clear(len(words), bits, numbers.dtype)
+        self.put(numbers, *words)
+
+    def find(self, *words: Words) -> Integers:
+        """Return the number of each key, ABSENT where it has none."""
+        slots = self._slots(words[0])
+        found: Integers = self._numbers[slots].astype(np.int64)
+        others = np.flatnonzero((found > 0) & self._differ(slots, words))
+        slots = slots[others]
+        while others.size:  # in the next slot, then
+            slots = slots + 1 & self.slots - 1
+            number = self._numbers[slots]
+            found[others] = number
+            again = (number > 0) & self._differ(slots, [column[others] for column in words])
+            others, slots = others[again], slots[again]
+        found -= 1
+        return found
+
+    def find_one(self, *words: int) -> int:
+        """Return the number of one key, ABSENT if it has none."""
+        slot = (words[0] * _GOLDEN & _WORD_MASK) >> _WORD_BITS - self._bits
+        while number := int(self._numbers[slot]):
+            if all(int(column[slot]) == word for column, word in zip(self._words, words, strict=True)):
+                return number - 1
+            slot = slot + 1 & self.slots - 1
+        return ABSENT
+
+    def put(self, numbers: Integers, *words: Words) -> None:
+        """Put keys, or other numbers of keys: of a key that comes several times the last one stays.
+
+        numbers  no two are equal
+        There is room for all of them.
+        """
+        slots = self._slots(words[0])
+        while slots.size:
+            free = np.flatnonzero(self._numbers[slots] == 0)
+            if free.size:
+                # Of several keys that want a slot the last one is left in all columns.
+                claimed, claiming = slots[free], numbers[free] + 1
+                for column, word in zip(self._words, words, strict=True):
+                    column[claimed] = word[free]
+                self._numbers[claimed] = claiming
+                self._count += int(np.count_nonzero(self._numbers[claimed] == claiming))
+            other = self._differ(slots, words)
+            same = ~other
+            self._numbers[slots[same]] = numbers[same] + 1
+            slots = slots[other] + 1 & self.slots - 1
+            numbers, words = numbers[other], tuple(column[other] for column in words)
+
+    def _slots(self, words: Words) -> Integers:
+        slots: Integers = (words * np.uint64(_GOLDEN) >> np.uint64(_WORD_BITS - self._bits)).astype(np.int64)
+        return slots
+
+    def _differ(self, slots: Integers, words: Any) -> Booleans:
+        """Return in which of these slots other keys are."""
+        different: Booleans = self._words[0][slots] != words[0]
+        for column, word in zip(self._words[1:], words[1:], strict=True):
+            different |= column[slots] != word
+        return different

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_offsets import cli
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.partition.producers import AppendedBatch, Producers
 from kafka_offsets.coordinator.result import RequestContext
@@ -45,17 +45,17 @@ def wrong_marker() -> None:
 
 def lost_answers() -> None:
     """No bug, but what idempotence is for: answers to Produce are lost with their connections."""
-    reply = BrokerCore.reply_when_durable
+    reply = Durability.reply_when_durable
     number = itertools.count(1)
 
-    def lose(self: BrokerCore, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+    def lose(self: Durability, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         if isinstance(response, messages.ProduceResponse) and next(number) % LOST == 0:
-            self.reply_encoded(context, b"")
-            self.close_connection(context.connection)
+            self._answers.reply_encoded(context, b"")
+            self._answers.close_connection(context.connection)
         else:
             reply(self, context, response, logs)
 
-    BrokerCore.reply_when_durable = lose  # type: ignore[method-assign]
+    Durability.reply_when_durable = lose  # type: ignore[method-assign]
 
 
 def repeated_batches() -> None:

@@ -14,7 +14,7 @@ from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.coordinator.result import Closing, Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.protocol.connection import Parts, encode_response
+from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response
 
 logger = new_logger(__name__)
 
@@ -46,6 +46,11 @@ class Answers:
             return
         codecs = context.codecs
         try:
+            if codecs.asides is not None and (asides := codecs.asides(response)):
+                tagged = codecs.has_tagged_response_header
+                parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
+                self.reply_encoded(context, parts)
+                return
             encode = codecs.echo if response is context.request else codecs.encode
             context.answer = encode_response(
                 encode, response, context.correlation_id, codecs.has_tagged_response_header

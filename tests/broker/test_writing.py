@@ -1,17 +1,21 @@
 """Large answers on their way to the socket: whole, in order, whatever the peer's pace, and not copied on the way."""
 
 import asyncio
+import os
 import random
 import socket
 
 import pytest
 
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network import socket_writer
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.socket_writer import Writer
+from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts, encode_response
 from kafka_offsets.storage.files import MemoryFiles
+from tests.broker.core_client import CoreClient, make_core
 from tests.broker.partition_core import PartitionCore, batch, whole_batches
 
 
@@ -147,6 +151,68 @@ def test_a_large_answer_leaves_before_other_requests_are_read() -> None:
         return held, written
 
     assert asyncio.run(play()) == (0, 8)
+
+
+def test_a_large_answer_leaves_in_steps_between_which_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A peer that reads as quickly as the broker writes had 90 MB without a pause: nobody else was served for 60 ms.
+    steps: list[tuple[int, int]] = []
+    rounds = 0
+
+    async def play() -> bytes:
+        def count() -> None:
+            nonlocal rounds
+            rounds += 1
+            loop.call_soon(count)
+
+        def write(descriptor: int, pieces: list[memoryview]) -> int:
+            steps.append((rounds, sum(map(len, pieces))))
+            return writev(descriptor, pieces)
+
+        loop, writev = asyncio.get_running_loop(), os.writev
+        loop.call_soon(count)
+        monkeypatch.setattr(os, "writev", write)
+        server = Server(Config(), MemoryFiles())
+        await server.start("127.0.0.1", 0)
+        server.core.topics.create("t", 1)
+        partition = server.core.topics.partition("t", 0)
+        assert partition is not None
+        partition.log.append(bytearray(batch(b"x" * 100_000)))
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.core.context.port)
+        writer.write(fetch_frame() * 2)
+        answers = b""
+        for _ in range(2):
+            answers += await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+        writer.close()
+        await writer.wait_closed()
+        await server.stop()
+        return answers
+
+    monkeypatch.setattr(socket_writer, "_STEP_BYTES", 10_000)
+    assert asyncio.run(play()).count(b"x" * 100_000) == 2
+    assert len(steps) > 20
+    assert max(size for _, size in steps) == 10_000
+    assert len({turn for turn, _ in steps}) == len(steps)
+
+
+def test_the_metadata_of_members_is_sent_from_where_it_is() -> None:
+    # Of a JoinGroup of 90 MB the answer to its leader was copied three times, which took up to 190 ms.
+    client = CoreClient(make_core(group_initial_rebalance_delay_ms=0))
+    join = messages.JoinGroupRequest
+    protocols = [join.Protocol("range", b"m" * 70_000), join.Protocol("other", b"o")]
+    client.send((join("g", 30_000, 60_000, "", None, "consumer", protocols), 3))
+    client.turn()
+    client.turn()
+    group = client.core.runtime.shard_of("g", client.core.clock.now()).shard.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    (member,) = group.members.values()
+    before, metadata, after = client.core.drain_pieces(client.connection)
+    assert metadata is member.protocols["range"]
+    frame = b"".join((before, metadata, after))
+    assert int.from_bytes(frame[:4]) == len(frame) - 4
+    answer, end = messages.decode(messages.JoinGroupResponse, frame, 3, 8)
+    assert (answer.members[0].metadata, end) == (b"m" * 70_000, len(frame))
 
 
 def fetch_frame() -> bytes:

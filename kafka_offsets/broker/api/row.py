@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codec import Decoder, Encoder
+from kafka_offsets.protocol.connection import Aside
 from kafka_offsets.protocol.echo import compile_echo
 
 
@@ -31,6 +32,10 @@ Fail = Callable[[Any, ErrorCode, int], Any]
 """(request, error, api_version) -> the response that says so."""
 
 
+TakeAsides = Callable[[Any], list[Aside]]
+"""response -> the large bytes in it, in their order; an `Aside` stands in the place of each from then on."""
+
+
 class Codecs(NamedTuple):
     """How one version of an API is read and written.
 
@@ -38,6 +43,7 @@ class Codecs(NamedTuple):
     encode                      (response, bytearray that grows)
     echo                        (request, bytearray that grows): the response that only repeats the request; of an API
                                 that is not `echoed` the same as `encode`
+    asides                      as in the row
     has_tagged_request_header   and its response's: header v2, header v1 (KIP-482)
     """
 
@@ -46,6 +52,7 @@ class Codecs(NamedTuple):
     echo: Encoder
     has_tagged_request_header: bool
     has_tagged_response_header: bool
+    asides: TakeAsides | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class Api:
     versions   first and last version advertised; those that the schema lacks are advertised only, as Kafka does
     pipelined  whether further requests of the same kind on a connection are decided before this one is answered
     echoed     whether a handler may answer with the request itself, to say no more than that all of it is done
+    asides     takes out of a response what is too large to be copied; None where nothing is
     """
 
     key: int
@@ -65,6 +73,7 @@ class Api:
     fail: Fail
     pipelined: bool = False
     echoed: bool = False
+    asides: TakeAsides | None = None
 
     @property
     def min_version(self) -> int:
@@ -113,6 +122,7 @@ class Api:
             echo,
             flexible,
             flexible and self.key != API_VERSIONS,
+            self.asides,
         )
 
 

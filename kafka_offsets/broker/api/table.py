@@ -34,7 +34,7 @@ SERVED = Apis((
     Api(8, "OffsetCommit", (0, 10), GROUP, offsets.commit, offsets.fail_commit, pipelined=True, echoed=True),
     Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.fail_offset_fetch),
     Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
-    Api(11, "JoinGroup", (0, 9), GROUP, group_requests.join, join.fail_join),
+    Api(11, "JoinGroup", (0, 9), GROUP, group_requests.join, join.fail_join, asides=join.take_asides),
     Api(12, "Heartbeat", (0, 4), GROUP, group_requests.heartbeat, membership.fail_heartbeat),
     Api(13, "LeaveGroup", (0, 5), GROUP, group_requests.leave, membership.fail_leave),
     Api(14, "SyncGroup", (0, 5), GROUP, group_requests.sync, sync.fail_sync),

@@ -115,11 +115,23 @@ class Peer(asyncio.Protocol):
         self._server.core.answers.responses.hold(
             self.connection, self._writer.unsent_bytes if is_holding else 0
         )
-        if not is_holding:
+        if is_holding:
+            self._schedule_step()
+        else:
             self.connection.is_blocked = False
             self._server.core.answers.unblock(self.connection)
             self._server.request_turn()
             self.resume()
+
+    def _schedule_step(self) -> None:
+        """Have the next part of a large answer written when others have had their turn, unless the socket is full."""
+
+        def step() -> None:
+            if not self._writer.is_paused:
+                self.resume_writing()
+
+        if not self._writer.is_paused:
+            asyncio.get_running_loop().call_soon(step)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Have the server forget the connection."""
@@ -147,6 +159,9 @@ class Peer(asyncio.Protocol):
         assert self._transport is not None and self.connection is not None
         if self.connection.output:
             self._writer.write(self._server.core.drain_pieces(self.connection))
+            if self._writer.is_holding and not self.connection.is_blocked:
+                self.pause_writing()
+                self._schedule_step()
             if self.connection.is_blocked:
                 self._server.core.answers.responses.hold(self.connection, self._writer.unsent_bytes)
         if not self.connection.closing:

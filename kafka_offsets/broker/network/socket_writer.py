@@ -13,6 +13,9 @@ _MOST_PIECES = 1000
 _CHUNK_BYTES = 96 << 10
 """What asyncio is given when the socket is full: more than its high-water mark, so that it tells when that has gone."""
 
+_STEP_BYTES = 4 << 20
+"""So much is written before others have their turn: a peer that reads as quickly takes any answer without a pause."""
+
 KEPT_BYTES = 16 << 20
 """Memory for requests and answers up to this size is kept for the next ones, once there was a large one."""
 
@@ -40,7 +43,10 @@ class Transport(Protocol):
 
 
 class Writer:
-    """Writes to one transport, in order. While it holds back anything, the transport has paused its protocol."""
+    """Writes to one transport, in order.
+
+    While it holds back anything, the transport has paused its protocol, or the next step has its turn.
+    """
 
     __slots__ = ("_closing", "_descriptor", "_held", "_transport")
 
@@ -54,6 +60,11 @@ class Writer:
     def is_holding(self) -> bool:
         """Whether anything is held back."""
         return bool(self._held)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the transport has paused its protocol."""
+        return self._transport.get_write_buffer_size() > self._transport.get_write_buffer_limits()[1]
 
     @property
     def unsent_bytes(self) -> int:
@@ -76,17 +87,21 @@ class Writer:
         self.proceed()
 
     def proceed(self) -> None:
-        """Write what is held back, as far as the socket takes it; the protocol's `resume_writing` calls this again."""
+        """Take one step: write what is held back, as far as the socket takes it.
+
+        The protocol calls this again when it resumes writing, and in the next round of the loop if it is not paused.
+        """
         transport, held = self._transport, self._held
         if transport.is_closing():
             held.clear()
             return
+        left = _STEP_BYTES
         if held and not transport.get_write_buffer_size():
-            self._write_now()
-        _, high = transport.get_write_buffer_limits()
-        while held and transport.get_write_buffer_size() <= high:
+            left -= self._write_now(left)
+        while held and left > 0 and not self.is_paused:
             piece = memoryview(held.popleft())
             transport.write(piece[:_CHUNK_BYTES])
+            left -= _CHUNK_BYTES
             if transport.is_closing():  # this write has failed
                 held.clear()
             elif len(piece) > _CHUNK_BYTES:
@@ -100,17 +115,24 @@ class Writer:
         if not self._held:
             self._transport.close()
 
-    def _write_now(self) -> None:
-        """Write by single calls, from where the pieces are, until the socket is full."""
-        held = self._held
-        while held:
-            try:
-                written = os.writev(self._descriptor, list(islice(held, _MOST_PIECES)))
-            except OSError:  # it takes nothing now, or its peer has gone: the transport finds out
-                return
-            while held and written >= len(held[0]):
-                written -= len(held.popleft())
-            if held:
-                if written:
-                    held[0] = memoryview(held[0])[written:]
-                return
+    def _write_now(self, most: int) -> int:
+        """Write by a single call, from where the pieces are; return how many bytes, at most so many."""
+        held, left = self._held, most
+        pieces = []
+        for piece in islice(held, _MOST_PIECES):
+            pieces.append(memoryview(piece)[:left])
+            left -= len(pieces[-1])
+            if not left:
+                break
+        try:
+            written = os.writev(self._descriptor, pieces)
+        except OSError:  # it takes nothing now, or its peer has gone: the transport finds out
+            return 0
+        finally:
+            pieces.clear()
+        unsent = written
+        while held and unsent >= len(held[0]):
+            unsent -= len(held.popleft())
+        if unsent:
+            held[0] = memoryview(held[0])[unsent:]
+        return written

@@ -18,6 +18,7 @@ from kafka_offsets.coordinator.result import RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import Aside
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 """From this version on a member is told its id first and joins with it (KIP-394)."""
@@ -32,6 +33,9 @@ _MAX_STRING_BYTES = 32767
 
 _MEMBER_ID_TAIL = 37
 """What a new member id has behind the client or instance id: a hyphen and a UUID."""
+
+_ASIDE_BYTES = 1 << 16
+"""Metadata from this size on is not copied into an answer."""
 
 _MAX_PENDING = 10_000
 """So many member ids of a group may be handed out and not used yet; Kafka hands out any number."""
@@ -87,6 +91,17 @@ def fail_join(
 ) -> messages.JoinGroupResponse:
     """Refuse a join with `error`."""
     return join_error(error, request.member_id, api_version)
+
+
+def take_asides(response: messages.JoinGroupResponse) -> list[Aside]:
+    """Take large metadata out of a response: it is sent from where it is."""
+    asides = []
+    for member in response.members:
+        if len(member.metadata) >= _ASIDE_BYTES:
+            aside = Aside(member.metadata)
+            asides.append(aside)
+            member.metadata = aside  # type: ignore[assignment]
+    return asides
 
 
 def check_request(

@@ -102,7 +102,8 @@ def record(port: int, only: str) -> None:
         if not chosen:
             continue
         with kafka(SETTINGS[setting], port):
-            make_ready("127.0.0.1", port)
+            if setting != "new":
+                make_ready("127.0.0.1", port)
             for situation in chosen:
                 answers[situation.name] = events = play_remote("127.0.0.1", port, situation)
                 if has_silence(events):

@@ -28,6 +28,7 @@ PARTS = (
     "records",
     "fetch_sessions",
     "produced",
+    "batch_limits",
     "administration",
     "quotas_and_passwords",
     "group_configs",
@@ -47,6 +48,11 @@ SETTINGS = {
         "group.min.session.timeout.ms": "100",
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "4",
+    },
+    "new": {
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
     },
     "creating": {
         "offsets.topic.num.partitions": "4",
@@ -85,7 +91,10 @@ SETTINGS = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     },
 }
-"""What a broker is configured to beyond benchmarks/peers/kafka.sh, by the name that a situation gives."""
+"""What a broker is configured to beyond benchmarks/peers/kafka.sh, by the name that a situation gives.
+
+A broker of the setting `new` has no topics, and no coordinators yet.
+"""
 
 
 class Situation(NamedTuple):

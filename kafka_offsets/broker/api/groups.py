@@ -109,7 +109,7 @@ def fail_find_coordinator(
     message = _MESSAGES.get(error)
     if api_version < _COORDINATORS_SINCE:
         return answer(error_code=error, error_message=message, node_id=-1, host="", port=-1)
-    if request.key_type in (_GROUP, _SHARE):
+    if request.key_type in (_GROUP, _TRANSACTION, _SHARE):
         message = ""
     return answer(
         coordinators=[answer.Coordinator(key, -1, "", -1, error, message) for key in request.coordinator_keys]

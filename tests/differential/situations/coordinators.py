@@ -45,11 +45,6 @@ def share(w: Play, version: int) -> None:
     w.client("a").ask("FindCoordinator", version, key_type=2, coordinator_keys=["g:abc:0"])
 
 
-@situation("FindCoordinator before the offsets topic exists", setting="delayed")
-def first(w: Play) -> None:
-    w.client("a").ask("FindCoordinator", 2, key="any")
-
-
 @situation("ApiVersions: every API in Kafka's versions", range(5))
 def api_versions(w: Play, version: int) -> None:
     software = {"client_software_name": "table", "client_software_version": "1"}
@@ -85,3 +80,13 @@ def behind_a_join(w: Play) -> None:
     a.join()
     b.answer()
     b.answer()
+
+
+@situation("COORDINATOR_NOT_AVAILABLE: the first FindCoordinator of a new broker", setting="new")
+def first(w: Play) -> None:
+    a = w.client("a")
+    for key_type in 0, 1:
+        a.ask("FindCoordinator", 4, key_type=key_type, coordinator_keys=[w.group])
+        found = {"key_type": key_type, "coordinator_keys": [w.group]}
+        w.until(lambda found=found: not w._quietly("FindCoordinator", 4, **found).coordinators[0].error_code)
+        a.ask("FindCoordinator", 4, key_type=key_type, coordinator_keys=[w.group])

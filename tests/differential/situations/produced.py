@@ -86,14 +86,6 @@ def without(w: Play, version: int) -> None:
     fetch(a, name, (0, 0))
 
 
-@situation("batches beyond max.message.bytes", VERSIONS)
-def too_large(w: Play, version: int) -> None:
-    a, name = w.client("a"), configured(w, max_message_bytes="100")
-    in_turn(a, name, version, made("x" * 10), made("x" * 30), made("x" * 31), made("x" * 32), made("x" * 200))
-    in_turn(a, name, version, made("x" * 200, compression=Compression.GZIP))
-    fetch(a, name, (0, 0))
-
-
 @situation("batches keep the codec that they came with", (9,))
 def as_sent(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
@@ -114,16 +106,6 @@ def uncompressed(w: Play, version: int) -> None:
 def old_zstd(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     produce(a, name, made("x" * 100, compression=Compression.ZSTD), version)
-
-
-@situation("Produce of timestamps in the far future, within the bounds of the topic", VERSIONS)
-def out_of_range(w: Play, version: int) -> None:
-    a = w.client("a")
-    name = configured(w, message_timestamp_before_max_ms="0", message_timestamp_after_max_ms="9000000000000")
-    answer = produce(a, name, made("x", "y", first_ms=4_000_000_000_000), version)
-    assert answer is not None
-    fetch(a, name, (0, 0))
-    offsets_at(a, name, (0, 4_000_000_000_000), (0, -3))
 
 
 @situation("records without a timestamp", VERSIONS)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets import expiry, transactional_offsets
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext
@@ -26,6 +27,13 @@ from kafka_offsets.protocol import conditions, messages
 from tests.drivers.shard import Asked, ShardDriver, subscription
 
 FETCH_VERSION = 8
+CONSUMER_RECORDS = {
+    3: "ConsumerGroupMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+}
 Fields = dict[str, str]
 
 
@@ -37,11 +45,11 @@ class Case(NamedTuple):
 
     def played(self) -> str:
         """Return the text with the answers that our shard gives."""
-        teller, blocks, asked = Teller(), [], []
+        player, blocks, asked = Player(), [], []
         for block in self.text.split("\n\n"):
             for command in block.partition("\n----")[0].splitlines():
                 asked.append(command)
-                if lines := teller.tell(command):
+                if lines := player.carry_out(command):
                     blocks.append("\n".join([*asked, "----", *lines]))
                     asked = []
         assert not asked, f"{self.title}: nothing answers {asked}"
@@ -55,13 +63,13 @@ def cases(text: str) -> Iterator[Case]:
         yield Case(title, rest.strip("\n"))
 
 
-def file_of(told: list[Case]) -> str:
+def file_of(cases: list[Case]) -> str:
     """Return the text of a file."""
-    return "\n\n".join(f"# {case.title}\n\n{case.text}" for case in told) + "\n"
+    return "\n\n".join(f"# {case.title}\n\n{case.text}" for case in cases) + "\n"
 
 
-class Teller:
-    """One shard, to which commands are told."""
+class Player:
+    """One shard that carries out commands."""
 
     def __init__(self) -> None:
         self.driver = ShardDriver(offset_metadata_max_bytes=10)
@@ -71,7 +79,7 @@ class Teller:
         self.members: dict[str, tuple[str, int]] = {}
         self.waiting: list[Asked] = []
 
-    def tell(self, command: str) -> list[str]:
+    def carry_out(self, command: str) -> list[str]:
         """Carry out one command; return the lines of its answer."""
         verb, *words = command.split()
         fields = dict(word.split("=", 1) for word in words)
@@ -90,6 +98,9 @@ class Teller:
 
     def _record(self, record: Record) -> str:
         key = stored.parse_key(record.key)
+        if isinstance(key, ConsumerKey):
+            name = f"{CONSUMER_RECORDS[key.type]} {key.group}{key.name and f'/{key.name}'}"
+            return f"{name} = {'null' if record.value is None else '...'}"
         if not isinstance(key, stored.OffsetKey):
             return f"group {key.group} = {'null' if record.value is None else 'its members'}"
         name = f"{key.group}/{key.topic}/{key.partition} = "
@@ -226,6 +237,33 @@ class Teller:
         generation = self.driver.group(group).generation
         self.members[name] = member, generation
         return [f"{name} is in generation {generation}"]
+
+    def _enter(self, fields: Fields) -> list[str]:
+        """JoinGroup without the SyncGroup that follows."""
+        asked = self.driver.enter(group=fields.pop("group"))
+        self.members[fields.pop("member")] = asked.answer.member_id, asked.answer.generation_id
+        return [f"reply {error_code_of(asked.error).name} generation={asked.answer.generation_id}"]
+
+    def _heartbeat(self, fields: Fields) -> list[str]:
+        """ConsumerGroupHeartbeat, whose member id is the name of the member."""
+        member, group = fields.pop("member"), fields.pop("group")
+        if "topics" in fields:
+            answer = self.driver.enter_consumer(member, *fields.pop("topics").split(","), group_id=group)
+        else:
+            answer = self.driver.heartbeat(member, int(fields.pop("epoch")), group_id=group)
+        self.members[member] = member, answer.member_epoch
+        return [f"reply {error_code_of(answer.error_code).name} epoch={answer.member_epoch}"]
+
+    def _load(self, fields: Fields) -> list[str]:
+        """Begin to load a shard, whose log is empty."""
+        self.shard = self.driver.shard = self.driver.new_shard()
+        self.shard.latest_record = self._latest_record
+        return []
+
+    def _loaded(self, fields: Fields) -> list[str]:
+        for result in self.shard.finish_loading(self.driver.clock.now()):
+            self.driver.take(result)
+        return []
 
     def _leave(self, fields: Fields) -> list[str]:
         member, _ = self.members[fields.pop("member")]

@@ -28,6 +28,21 @@ class Record(NamedTuple):
     entry: OffsetAndMetadata | None = None
 
 
+class OversizedValue:
+    """Stands for the value of a record that is larger than the log takes: it is refused for its size, and not encoded.
+
+    size  at least so many bytes
+    """
+
+    __slots__ = ("_size",)
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
 @dataclass(slots=True, eq=False)
 class RequestContext:
     """Who asks, and in which version: also the token by which an answer finds its request.

@@ -24,7 +24,10 @@ Group = ClassicGroup | ConsumerGroup
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """The configuration keys that decisions depend on, by Kafka's names and in Kafka's units."""
+    """The configuration keys that decisions depend on, by Kafka's names and in Kafka's units.
+
+    max_record_bytes  message.max.bytes, where records are not compressed: a larger one will be refused by the log
+    """
 
     group_min_session_timeout_ms: int = 6000
     group_max_session_timeout_ms: int = 1_800_000
@@ -43,6 +46,7 @@ class GroupSettings:
     consumer_assignment_interval_ms: int = 1000
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_regex_pause_ms: int = 10_000
+    max_record_bytes: int | None = None
 
 
 class TopicView(Protocol):

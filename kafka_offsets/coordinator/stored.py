@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
-from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.result import OversizedValue, Record
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
@@ -145,8 +145,16 @@ def offset_tombstone(group: str, topic: str, partition: int) -> Record:
     return Record(offset_key(group, topic, partition), None, (group, topic, partition))
 
 
-def group_record(group: str, value: messages.GroupMetadataValue) -> Record:
-    """Return the record that holds a classic group's generation, members and assignments."""
+def group_record(
+    group: str, value: messages.GroupMetadataValue, max_record_bytes: int | None = None
+) -> Record:
+    """Return the record that holds a classic group's generation, members and assignments.
+
+    max_record_bytes  of more than this no value is made
+    """
+    size = sum(len(member.subscription) + len(member.assignment) for member in value.members)
+    if max_record_bytes is not None and size > max_record_bytes:
+        return Record(_group_key(group), cast("bytes", OversizedValue(size)))
     body = messages.encode(value, GROUP_VALUE_VERSION)
     return Record(_group_key(group), _INT16.pack(GROUP_VALUE_VERSION) + body)
 

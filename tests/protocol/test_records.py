@@ -366,3 +366,17 @@ def test_some_fields_of_a_header_are_read_where_they_are() -> None:
     assert records.header_struct("attributes", "record_count").unpack_from(header) == (5, 12)
     with pytest.raises(AssertionError):
         records.header_struct("magic", "batch_length")
+
+
+@pytest.mark.parametrize("sizes", [(10,), (3000,), (10, 5000, 900), (1,) * 3000])
+def test_a_batch_is_refused_from_one_byte_too_many_on(sizes: tuple[int, ...]) -> None:
+    made = [(b"key", bytes(size)) for size in sizes]
+    batch = records.encode_keyed_batch(made, 1, 0, 0)
+    assert records.encode_keyed_batch(made, 1, 0, 0, max_bytes=len(batch)) == batch
+    for most in (len(batch) - 1, 5):
+        with pytest.raises(records.BatchTooLargeError, match=f"{most} are allowed"):
+            records.encode_keyed_batch(made, 1, 0, 0, max_bytes=most)
+    compressed = records.encode_keyed_batch(made, 1, 0, 0, Compression.GZIP)
+    assert records.encode_keyed_batch(made, 1, 0, 0, Compression.GZIP, len(compressed)) == compressed
+    with pytest.raises(records.BatchTooLargeError):
+        records.encode_keyed_batch(made, 1, 0, 0, Compression.GZIP, len(compressed) - 1)

@@ -23,7 +23,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import string_hash
-from kafka_offsets.protocol.records import encode_batch, encode_keyed_batch, encode_marker
+from kafka_offsets.protocol.records import BatchTooLargeError, encode_batch, encode_keyed_batch, encode_marker
 from kafka_offsets.storage.log.log import Log
 
 _TARGET_BATCH_BYTES = 1 << 20
@@ -54,6 +54,7 @@ def partition_for(group_id: str, partition_count: int) -> int:
 
 def group_settings(config: Config) -> GroupSettings:
     """Return what decisions depend on, of a broker's configuration."""
+    is_compressed = Compression(config.offsets_topic_compression_codec) is not Compression.NONE
     return GroupSettings(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -69,6 +70,7 @@ def group_settings(config: Config) -> GroupSettings:
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         consumer_regex_pause_ms=config.group_consumer_regex_pause_ms,
         group_rebalance_closes=config.group_rebalance_signal == "close",
+        max_record_bytes=None if is_compressed else config.message_max_bytes,
         offsets_commit_owner_check=config.offsets_commit_owner_check,
         offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
     )
@@ -294,35 +296,42 @@ class HostedShard:
             ]
             base_offset = end_offset = self.log.log_end_offset
             transactional = results[0] if results else None
-            batch: bytes | None = None
-            if isinstance(transactional, TransactionalResult):
-                end_offset += transactional.size
-                batch = self._encode_transactional(transactional, now)
-            elif records:
-                end_offset += len(records)
-                batch = encode_keyed_batch(
-                    records, now.wall_ms, base_offset, self.log.leader_epoch, self._compression
-                )
-            if batch is not None:
-                size = len(batch)
-                if size > self._max_batch_bytes and len(results) > 1:
+            try:
+                if isinstance(transactional, TransactionalResult):
+                    end_offset += transactional.size
+                    batch = self._encode_transactional(transactional, now)
+                    self.log.append_batch(batch, end_offset - 1, now.wall_ms)
+                elif records:
+                    end_offset += len(records)
+                    batch = self._encode(records, now)
+                    self.log.append_batch(batch, end_offset - 1, now.wall_ms)
+            except StorageError as error:
+                if isinstance(error, _TooLargeError) and len(results) > 1:
                     batches.extendleft([result] for result in reversed(results))
                     continue
-                try:
-                    if size > self._max_batch_bytes:
-                        raise _TooLargeError(f"a batch of {size} bytes, {self._max_batch_bytes} are allowed")
-                    self.log.append_batch(batch, end_offset - 1, now.wall_ms)
-                except StorageError as error:
-                    logger.error("%s: %s", self.log.directory, error)
-                    # Later decisions of the turn rest on these: they go as well.
-                    rest = [result for lost in batches for result in lost]
-                    self._refuse(results + rest, coordinator_error(error))
-                    return
+                logger.error("%s: %s", self.log.directory, error)
+                # Later decisions of the turn rest on these: they go as well.
+                rest = [result for lost in batches for result in lost]
+                self._refuse(results + rest, coordinator_error(error))
+                return
             if isinstance(transactional, TransactionalResult):
                 effects = self._effects(results, base_offset)
             else:
                 effects = cast("list[Result | Read]", results)
             self._appended.append((base_offset, end_offset, effects))
+
+    def _encode(self, records: list[Record], now: Now) -> bytes:
+        base_offset, leader_epoch, most = (
+            self.log.log_end_offset,
+            self.log.leader_epoch,
+            self._max_batch_bytes,
+        )
+        try:
+            return encode_keyed_batch(
+                records, now.wall_ms, base_offset, leader_epoch, self._compression, most
+            )
+        except BatchTooLargeError as error:
+            raise _TooLargeError(str(error)) from error
 
     def _encode_transactional(self, result: TransactionalResult, now: Now) -> bytes:
         base_offset, leader_epoch = self.log.log_end_offset, self.log.leader_epoch
@@ -348,6 +357,8 @@ class HostedShard:
             base_sequence=0,
             transactional=True,
         )
+        if len(batch) > self._max_batch_bytes:
+            raise _TooLargeError(f"a batch of {len(batch)} bytes, {self._max_batch_bytes} are allowed")
         return bytes(batch)
 
     def _effects(self, results: list[_Decided], base_offset: int) -> list[Result | Read]:

@@ -442,8 +442,11 @@ class ClassicGroup:
 
     # What is stored
 
-    def record(self) -> Record:
-        """Return the record of this generation, with its members and their assignments."""
+    def record(self, max_record_bytes: int | None = None) -> Record:
+        """Return the record of this generation, with its members and their assignments.
+
+        max_record_bytes  as in `stored.group_record`
+        """
         members = [
             messages.GroupMetadataValue.MemberMetadata(
                 member_id=member.member_id,
@@ -465,7 +468,7 @@ class ClassicGroup:
             current_state_timestamp=self.state_since_ms,
             members=members,
         )
-        return stored.group_record(self.group_id, value)
+        return stored.group_record(self.group_id, value, max_record_bytes)
 
     def first_record(self) -> Record:
         """Return the record that says that the group exists, written when the first member knocks."""

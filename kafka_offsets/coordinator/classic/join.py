@@ -320,7 +320,7 @@ def _confirm(
         answer = joined(group, member, version, with_members=False)
         answer.leader = old_leader
     joining.draft.reply(joining.context, answer)
-    joining.draft.records.append(group.record())
+    joining.draft.records.append(group.record(joining.shard.settings.max_record_bytes))
     shard, now = joining.shard, joining.now
 
     def undo() -> None:

@@ -248,7 +248,7 @@ def store_assignments(draft: ClassicDraft, group: ClassicGroup, assignments: dic
     """
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-    draft.records.append(group.record())
+    draft.records.append(group.record(draft.shard.settings.max_record_bytes))
     draft.shard.meters.completed_rebalances += 1
     group.enter(ClassicGroupState.STABLE, draft.now)
     for member in group.members.values():

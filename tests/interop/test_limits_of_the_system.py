@@ -197,6 +197,8 @@ def test_without_a_descriptor_the_first_use_of_an_api_is_answered(disk_path: Pat
         limit(broker, resource.RLIMIT_NOFILE, 4)  # all of these are taken
         storage_error = 56
         assert produced(connection, range(PARTITIONS)) == {storage_error}
+        # One line each, in this order; a thread of this process reads them.
+        until(lambda: any(f"{TOPIC}-{PARTITIONS - 1}: " in line for line in broker.log), "the last is logged")
         assert sum(f"{TOPIC}-0: " in line for line in broker.log) == 1
         limit(broker, resource.RLIMIT_NOFILE, 1024)
         assert produced(connection, range(PARTITIONS)) == {0}

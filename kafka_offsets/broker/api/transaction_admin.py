@@ -6,11 +6,12 @@ asked of Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.coordination.transactions import transactional_ids
+from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
 from kafka_offsets.broker.reply_aggregator import ReplyAggregator
@@ -25,6 +26,12 @@ from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
+
+_STEP_COST = 10_000
+"""What a step of ListTransactions may cost, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
+
+_COST_OF_ID = 4
+"""Of an id that is compared with all but the regular expression."""
 
 _NOT_HERE = "This server does not host this topic-partition."
 
@@ -75,25 +82,49 @@ def fail_describe_transactions(
 
 def list_transactions(
     broker: Context, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
-) -> messages.ListTransactionsResponse:
+) -> messages.ListTransactionsResponse | None:
     """List transactional ids, by state, producer, duration and a regular expression where asked."""
-    answer = messages.ListTransactionsResponse
-    states, unknown = transactions.known_states(request.state_filters)
-    wanted = states if request.state_filters else None
-    producers = frozenset(request.producer_id_filters)
     pattern = None
     if request.transactional_id_pattern:
         try:
             pattern = TopicPattern(request.transactional_id_pattern)
         except PatternError:
             return fail_list_transactions(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
-    listed = [
-        answer.TransactionState(name, found.producer_id, found.state.title)
-        for name, found in transactional_ids(broker.transactions)
-        if transactions.is_listed(found, wanted, producers, request.duration_filter, now)
-        and (pattern is None or pattern.matching([name]))
-    ]
+    return run_incrementally(broker, context, _listed_transactions(broker, request, pattern, now))
+
+
+def _listed_transactions(
+    broker: Context, request: messages.ListTransactionsRequest, pattern: TopicPattern | None, now: Now
+) -> Steps[messages.ListTransactionsResponse]:
+    answer = messages.ListTransactionsResponse
+    budget = Budget(_STEP_COST)
+    states, unknown = transactions.known_states(request.state_filters)
+    wanted = states if request.state_filters else None
+    producers = frozenset(request.producer_id_filters)
+    listed = []
+    for name, found in transactional_ids(broker.transactions):
+        if transactions.is_listed(found, wanted, producers, request.duration_filter, now):
+            listed.append(answer.TransactionState(name, found.producer_id, found.state.title))
+        if budget.spend(_COST_OF_ID):
+            yield
+    if pattern is not None:
+        matching = yield from _matching(pattern, (state.transactional_id for state in listed), budget)
+        listed = [state for state in listed if state.transactional_id in matching]
     return answer(unknown_state_filters=unknown, transaction_states=listed)
+
+
+def _matching(
+    pattern: TopicPattern, names: Iterable[str], budget: Budget
+) -> Generator[None, None, frozenset[str]]:
+    steps = pattern.match_in_steps(names)
+    while True:
+        try:
+            cost = next(steps)
+        except StopIteration as ended:
+            found: frozenset[str] = ended.value
+            return found
+        if budget.spend(cost):
+            yield
 
 
 def fail_list_transactions(

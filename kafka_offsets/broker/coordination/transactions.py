@@ -406,6 +406,6 @@ def _replay(ids: dict[str, Transaction], key: bytes | None, value: bytes | None)
 
 
 def transactional_ids(coordinator: TransactionCoordinator) -> Iterable[tuple[str, Transaction]]:
-    """Give every transactional id and its state."""
-    for ids in coordinator.ids:
-        yield from ids.items()
+    """Give every transactional id and its state; they may change meanwhile."""
+    for ids in list(coordinator.ids):
+        yield from list(ids.items())

@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,7 +99,18 @@ def imports_of(path: Path, root: Path = PACKAGE) -> Iterator[Import]:
                 yield Import(path, node.lineno, module, f"{base}.{alias.name}")
 
 
-IMPORTS = [found for path in sorted(PACKAGE.rglob("*.py")) for found in imports_of(path)]
+@cache
+def all_imports() -> list[Import]:
+    """Return every import of the package; for the first test that asks, not while tests are collected."""
+    return [found for path in sorted(PACKAGE.rglob("*.py")) for found in imports_of(path)]
+
+
+def nodes_with(word: str, folder: Path = PACKAGE) -> Iterator[tuple[Path, ast.AST]]:
+    """Yield the syntax of the files that have a word in their text: parsing all of them takes a second."""
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if word in text:
+            yield from ((path, node) for node in ast.walk(ast.parse(text)))
 
 
 def imported_part(found: Import) -> str | None:
@@ -117,7 +129,7 @@ def report(offending: list[Import]) -> str:
 
 def test_a_module_imports_only_what_stands_below_it() -> None:
     offending = []
-    for found in IMPORTS:
+    for found in all_imports():
         part = imported_part(found)
         if found.part in TOPS or part is None or part == found.part:
             continue
@@ -127,7 +139,7 @@ def test_a_module_imports_only_what_stands_below_it() -> None:
 
 
 def test_classic_groups_know_nothing_of_consumer_groups() -> None:
-    classic = [found for found in IMPORTS if found.module[:2] == ("coordinator", "classic")]
+    classic = [found for found in all_imports() if found.module[:2] == ("coordinator", "classic")]
     offending = [found for found in classic if found.name.startswith("kafka_offsets.coordinator.consumer")]
     assert classic and not offending, report(offending)
 
@@ -135,8 +147,7 @@ def test_classic_groups_know_nothing_of_consumer_groups() -> None:
 def test_every_logger_escapes_what_clients_choose() -> None:
     making = [
         f"{path.relative_to(REPOSITORY)}:{node.lineno}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, node in nodes_with("getLogger")
         if isinstance(node, ast.Attribute) and node.attr == "getLogger" and path.name != "logs.py"
     ]
     assert not making, "\n".join(making)
@@ -149,14 +160,14 @@ def test_every_part_of_the_package_has_its_place_in_the_layers() -> None:
 
 @pytest.mark.parametrize("part", ["protocol", "coordinator"])
 def test_a_pure_part_imports_nothing_that_has_effects(part: str) -> None:
-    offending = [found for found in IMPORTS if found.part == part and found.package in EFFECTS]
+    offending = [found for found in all_imports() if found.part == part and found.package in EFFECTS]
     assert not offending, report(offending)
 
 
 def test_only_what_serves_knows_asyncio() -> None:
     offending = [
         found
-        for found in IMPORTS
+        for found in all_imports()
         if found.part == "broker" and found.package == "asyncio" and found.module[1] != "network"
     ]
     assert not offending, report(offending)
@@ -173,14 +184,14 @@ def test_only_what_serves_knows_asyncio() -> None:
     ],
 )
 def test_a_heavy_package_is_imported_in_one_place(package: str, home: set[str]) -> None:
-    offending = [found for found in IMPORTS if found.package == package and found.part not in home]
+    offending = [found for found in all_imports() if found.package == package and found.part not in home]
     assert not offending, report(offending)
 
 
 def test_numpy_is_imported_by_columns_and_spark_and_few_others() -> None:
     users = {
         found.module
-        for found in IMPORTS
+        for found in all_imports()
         if found.package == "numpy" and found.part not in ("columns", "spark")
     }
     assert users == {("coordinator", "bulk_replay"), ("coordinator", "stored_columns")}
@@ -224,8 +235,7 @@ DOORS_TO_COLUMNS = {"storage/segment_columns", "coordinator/bulk_replay", "coord
 def test_schema_files_are_found_by_one_module() -> None:
     mentioning = {
         path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, node in nodes_with("schema")
         if isinstance(node, ast.Constant) and node.value in ("schemas", "*.schema")
     }
     assert mentioning == {"schema_files.py"}
@@ -234,12 +244,13 @@ def test_schema_files_are_found_by_one_module() -> None:
 @pytest.mark.parametrize("part", ["protocol", "coordinator"])
 def test_a_pure_part_opens_no_files(part: str) -> None:
     """BytesIO is memory that grows, not a file."""
-    of_part = [found for found in IMPORTS if found.part == part and found.name != "io.BytesIO"]
+    of_part = [found for found in all_imports() if found.part == part and found.name != "io.BytesIO"]
     opening = [f"{found}" for found in of_part if found.package in ("pathlib", "io")]
-    for path in (PACKAGE / part).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Name) and node.id == "open":
-                opening.append(f"{path.relative_to(REPOSITORY)}:{node.lineno} calls open")
+    opening += [
+        f"{path.relative_to(REPOSITORY)}:{node.lineno} calls open"
+        for path, node in nodes_with("open", PACKAGE / part)
+        if isinstance(node, ast.Name) and node.id == "open"
+    ]
     assert not opening, "\n".join(opening)
 
 
@@ -304,7 +315,7 @@ def circles_of(imported: dict[str, set[str]]) -> set[frozenset[str]]:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     imported: dict[str, set[str]] = {}
-    for found in IMPORTS:
+    for found in all_imports():
         module, target = "/".join(found.module), module_of(found.name)
         if target not in (None, module):
             imported.setdefault(module, set()).add(str(target))

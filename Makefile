@@ -10,7 +10,8 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 BESIDE_SERVING := --beside-serving --records 300000 --groups 300
 SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
-# A worker for each processor, up to four; `make test WORKERS=0` runs all tests in one process.
+# A worker for each processor, up to four; `make test WORKERS=0` runs all tests in one process. tests/conftest.py says which
+# tests stay together.
 WORKERS := logical --maxprocesses 4
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
@@ -33,7 +34,7 @@ test: $(VENV)/test.stamp tools
 	@failed=; \
 	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
 	echo "--- docs"; $(MAKE) --no-print-directory docs || failed="$$failed docs"; \
-	echo "--- pytest"; $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) || failed="$$failed pytest"; \
+	echo "--- pytest"; $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
 	echo "make test: all is well"
 

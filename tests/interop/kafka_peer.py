@@ -7,6 +7,7 @@ of a segment "follows" the -1 with which the tool begins to count, unless it is 
 Needs Java 17 and Maven, which loads Kafka the first time; a test that asks for them is skipped without.
 """
 
+import os
 import re
 import shutil
 import socket
@@ -115,6 +116,9 @@ class KafkaPeer:
 
     def _run(self, *words: object) -> None:
         done = subprocess.run(
-            ["bash", str(SCRIPT), *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            ["bash", str(SCRIPT), *map(str, words)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "KAFKA_PEER_BRIEF": "1"},
         )
         assert done.returncode == 0, done.stderr.decode()

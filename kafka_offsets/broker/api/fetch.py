@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _ERROR_SINCE = 7
 """From this version on an answer has an error of its own."""
 
+_DIVERGING_SINCE = 12
+"""From this version on an answer has the epoch in which a reader has diverged."""
+
 _STORAGE_ERROR_SINCE = 6
 """Older clients do not know KAFKA_STORAGE_ERROR and hear NOT_LEADER_OR_FOLLOWER, upon which they ask again."""
 
@@ -233,6 +236,9 @@ def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
 
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
     response = broker.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
+    if context.api_version < _DIVERGING_SINCE and any(map(_diverges, reading.answers)):
+        # Its session was begun by a newer version, which had said what it last fetched.
+        response = fail_fetch(context.request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     if reading.size < _ASIDE_BYTES:
         broker.answers.reply(context, response)
         return
@@ -247,6 +253,10 @@ def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Readi
     tagged = codecs.has_tagged_response_header
     parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
     broker.answers.reply_encoded(context, parts)
+
+
+def _diverges(read: Read) -> bool:
+    return read.partition.diverging_epoch.end_offset >= 0
 
 
 def _unpark(parked: ParkedFetch) -> None:

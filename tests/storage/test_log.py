@@ -276,6 +276,8 @@ def test_the_latest_timestamp_is_the_first_record_that_has_it() -> None:
     log.append(batch([b"a", b"b", b"c"], timestamps=[7, 9, 9]))
     log.append(batch([b"d"], timestamps=[9]))
     assert log.max_timestamp() == (9, 1)
+    log.delete_records_before(3)
+    assert log.max_timestamp() == (9, 1), "as in Kafka, as long as its segment remains"
 
 
 def test_deleted_records_take_whole_segments_with_them(files: Files) -> None:

@@ -123,7 +123,8 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> _Found:
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or (isolation_level and found[1] >= end):
         return _NOTHING
-    return _Found(*found, log.epoch_at(found[1]))
+    # The latest record may be a deleted one: the log remembers epochs from its start.
+    return _Found(*found, log.epoch_at(max(found[1], log.log_start_offset)))
 
 
 def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:

@@ -659,20 +659,22 @@ class Log:
         """
         for segment in self._segments:
             if segment.max_timestamp >= timestamp and segment.end_offset > self.log_start_offset:
-                found = self._search_timestamp(segment, timestamp)
+                found = self._search_timestamp(segment, timestamp, self.log_start_offset)
                 if found is not None:
                     return found
         return None
 
-    def _search_timestamp(self, segment: Segment, timestamp: int) -> tuple[int, int] | None:
+    def _search_timestamp(
+        self, segment: Segment, timestamp: int, start_offset: int
+    ) -> tuple[int, int] | None:
         file = segment.open_again()
         try:
-            start = segment.position_of(self.log_start_offset, file)
+            start = segment.position_of(start_offset, file)
             position = max(start, segment.position_of_timestamp(timestamp))
             for batch, buffer, at in walk(file, position, segment.size):
                 if batch.max_timestamp >= timestamp:
                     for found in timestamps_of(buffer[at : at + batch.size], file, batch):
-                        if found[0] >= timestamp and found[1] >= self.log_start_offset:
+                        if found[0] >= timestamp and found[1] >= start_offset:
                             return found
         finally:
             file.close()
@@ -681,12 +683,13 @@ class Log:
     def max_timestamp(self) -> tuple[int, int] | None:
         """Return the latest timestamp and the offset of the first record that has it, or None.
 
-        Source: KIP-734.
+        The record may be one that DeleteRecords has deleted, as in Kafka, while its segment remains.
+        Source: KIP-734; UnifiedLog.fetchOffsetByTimestamp.
         """
         latest = max(self._segments, key=lambda segment: segment.max_timestamp)
         if latest.max_timestamp < 0:
             return None
-        return self._search_timestamp(latest, latest.max_timestamp) or (
+        return self._search_timestamp(latest, latest.max_timestamp, latest.base_offset) or (
             latest.max_timestamp,
             latest.max_timestamp_offset,  # compaction has removed the record and kept its batch
         )

@@ -270,7 +270,7 @@ def commit_offsets(
     """Commit offsets of a group as part of a transaction: nobody sees them before it is committed (KIP-447)."""
     version = context.api_version
     known = transactional_offsets.known_partitions(broker.topics, request)
-    if not known:
+    if not any(known.values()):
         return transactional_offsets.answer(request, known, ErrorCode.NONE)
     if not request.group_id:
         return transactional_offsets.answer(request, known, ErrorCode.INVALID_GROUP_ID)

@@ -7,7 +7,7 @@ Source: OffsetMetadataManager.commitTransactionalOffset, ClassicGroup and Consum
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Set
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
@@ -25,22 +25,23 @@ LOADING_SINCE = 2
 
 _NO_EXPIRY = -1
 _Partition = tuple[str, int]
+_Known = Mapping[str, Set[int]]
 
 
-def known_partitions(topics: TopicView, request: messages.TxnOffsetCommitRequest) -> frozenset[_Partition]:
-    """Return the partitions of a request that exist."""
-    return frozenset(
-        (topic.name, partition.partition_index)
-        for topic in request.topics
-        for partition in topic.partitions
-        if 0 <= partition.partition_index < topics.id_and_partition_count(topic.name)[1]
-    )
+def known_partitions(topics: TopicView, request: messages.TxnOffsetCommitRequest) -> _Known:
+    """Return the topics of a request that exist, and which of its partitions."""
+    known: dict[str, set[int]] = {}
+    for topic in request.topics:
+        if count := topics.id_and_partition_count(topic.name)[1]:
+            named = {partition.partition_index for partition in topic.partitions}
+            known.setdefault(topic.name, set()).update(index for index in named if 0 <= index < count)
+    return known
 
 
 def commit(
     shard: ShardState,
     request: messages.TxnOffsetCommitRequest,
-    known: Collection[_Partition],
+    known: _Known,
     context: RequestContext,
     now: Now,
 ) -> TransactionalResult:
@@ -59,7 +60,7 @@ def commit(
         for partition in topic.partitions:
             place = topic.name, partition.partition_index
             metadata = partition.committed_metadata or ""
-            if place not in known:
+            if partition.partition_index not in known.get(topic.name, ()):
                 continue
             if is_too_long(metadata, longest):
                 refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -106,11 +107,13 @@ def check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest) -> 
 
 def answer(
     request: messages.TxnOffsetCommitRequest,
-    known: Collection[_Partition] | None,
+    known: _Known | None,
     error: ErrorCode,
     refused: dict[_Partition, ErrorCode] | None = None,
 ) -> messages.TxnOffsetCommitResponse:
     """Answer each partition: first those that do not exist, each topic with the rest of its own.
+
+    A topic without partitions is answered if it does not exist.
 
     known    the partitions that exist, which are answered `error` or what `refused` says; None for all
     Source: TxnOffsetCommitResponse.Builder, into which the coordinator's answer is merged.
@@ -124,11 +127,11 @@ def answer(
         for partition in topic.partitions:
             index = partition.partition_index
             place = topic.name, index
-            if known is not None and place not in known:
+            if known is not None and index not in known.get(topic.name, ()):
                 missing.append(response.Partition(index, unknown))
             else:
                 found.append(response.Partition(index, (refused or {}).get(place, error)))
-        if missing:
+        if missing or (known is not None and topic.name not in known):
             merged.setdefault(topic.name, []).extend(missing)
         if found:
             rest.append((topic.name, found))

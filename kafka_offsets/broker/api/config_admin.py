@@ -297,7 +297,13 @@ def _check_changes(resource_type: int, changes: list[Change]) -> None:
         raise _invalid(f"Null value not supported for : {', '.join(absent)}")
     if resource_type not in _TYPES:
         raise _invalid(f"Unknown resource type {resource_type}")
-    if any(change.config_operation not in _OPERATIONS for change in changes):
+    if resource_type not in (Resource.BROKER, Resource.BROKER_LOGGER):
+        for change in changes:
+            _check_operation(change)
+
+
+def _check_operation(change: Change) -> None:
+    if change.config_operation not in _OPERATIONS:
         raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka stumbles over it, and says so
 
 
@@ -378,6 +384,9 @@ def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> 
         _check_node(name)
         if int(name) != broker.node_id:
             raise _invalid(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+    unknown = [change.config_operation for change in changes if change.config_operation not in _OPERATIONS]
+    if unknown:
+        raise _invalid(f"Unknown operations type {unknown[0]}")
     for change in changes:
         key = BROKER_KEYS.get(change.name)
         if change.config_operation > Operation.DELETE and (key is None or key.kind is not Kind.LIST):
@@ -394,6 +403,7 @@ def _check_logger_changes(broker: Context, name: str, changes: list[Change]) -> 
     if int(name) != broker.node_id:
         raise _invalid(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
     for change in changes:
+        _check_operation(change)
         if change.config_operation > Operation.DELETE:
             verb = Operation(change.config_operation).name
             raise _invalid(f"{verb} operation is not allowed for the BROKER_LOGGER resource")

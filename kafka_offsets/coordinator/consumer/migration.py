@@ -21,6 +21,7 @@ from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
 from kafka_offsets.coordinator.consumer import records
 from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError, restore, topics_without
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup, ConsumerGroupMember
+from kafka_offsets.coordinator.consumer.java_order import hash_order, timeline_order
 from kafka_offsets.coordinator.consumer.records import (
     Assignment,
     ClassicMemberMetadata,
@@ -35,6 +36,7 @@ from kafka_offsets.coordinator.result import Reply, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import string_hash
 
 BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED = "bidirectional", "upgrade", "downgrade", "disabled"
 """Values of group.consumer.migration.policy: which way groups with members may change their kind."""
@@ -98,7 +100,9 @@ def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[R
 def _upgrade(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -> None:
     """Make a consumer group of a classic one with members, which all go on with what they have."""
     group, generation = draft.group, old.generation
-    members = [(member, _to_consumer(shard, old, member)) for member in old.members.values()]
+    # Kafka writes the records in the order of a group that it fills in the order of the old one.
+    order = timeline_order(hash_order(old.members, string_hash))
+    members = [(member, _to_consumer(shard, old, member)) for member in map(old.members.__getitem__, order)]
     topics = {topic for _, (subscription, _) in members for topic in subscription.topics}
     draft.records.append(stored.group_tombstone(old.group_id))
     made = [(records.MEMBER, member.member_id, subscription) for member, (subscription, _) in members]

@@ -118,7 +118,6 @@ class ClusterRows:
             # So a broker tells a producer that wants no answers.
             if rest is not None:
                 row.handle(core, rest, Held(context, rest, lambda _: None), now)
-            core.answers.reply_encoded(context, b"")
             core.answers.close_connection(context.connection)
             return None
         refused = partial_errors.fail(

@@ -337,7 +337,11 @@ def wait(core: BrokerCore, late: LateBackground, ms: int) -> Iterator[None]:
         yield
 
 
-def test_logs_that_nobody_asks_for_are_opened_one_by_one(root: Path, late: LateBackground) -> None:
+@pytest.mark.parametrize("long_bytes", [1, 1 << 20])
+def test_logs_that_nobody_asks_for_are_opened_one_by_one(
+    root: Path, late: LateBackground, long_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", long_bytes)
     client = started(root, late)
     seen = []
     for _ in wait(client.core, late, 5000):
@@ -345,6 +349,7 @@ def test_logs_that_nobody_asks_for_are_opened_one_by_one(root: Path, late: LateB
     assert seen[0] == [False, False, False]
     assert [True, False, False] in seen
     assert seen[-1] == [True, True, False], "what has no folder has no log"
+    assert late.done == 2, "both have records, so another thread opens them, short as they may be"
     client.core.close()
 
 

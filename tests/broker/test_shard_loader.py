@@ -34,6 +34,7 @@ class LateBackground:
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Work, Done]] = []
+        self.done = 0
 
     def __call__(self, work: Work, done: Done) -> None:
         self.waiting.append((work, done))
@@ -42,6 +43,7 @@ class LateBackground:
         waiting, self.waiting = self.waiting, []
         for work, done in waiting:
             run_inline(work, done)
+        self.done += len(waiting)
         core.end_turn()
 
 

@@ -73,6 +73,8 @@ def test_an_audit_finds_gaps_rewinds_what_is_unreadable_and_who_fills_the_log(sp
         tuple(row) for row in found.groups.select("group", "records", "commits", "rewinds", "keys").collect()
     ]
     assert groups == [("g", 9, 5, 2, 2), ("k", 3, 0, 0, 1)]
+    placed = ["log_partition", "log_offset", "record_timestamp", "group", "topic", "partition"]
+    assert found.rewinds.columns == [*placed, "before", "after"]
     assert as_dicts(found.rewinds, "log_offset", "before", "after") == [
         {"log_offset": 15, "before": 1, "after": 0},
         {"log_offset": 2, "before": 10, "after": 4},

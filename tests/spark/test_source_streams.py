@@ -24,14 +24,15 @@ FOLDER = "__consumer_offsets-0"
 class Log:
     """A log that a test writes, one batch after the other."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, folder: str = FOLDER) -> None:
         self.root = root
-        (root / FOLDER).mkdir()
+        self._folder = root / folder
+        self._folder.mkdir()
         self._offset = 0
         self.roll()
 
     def roll(self) -> None:
-        self._path = self.root / FOLDER / segment_name(self._offset)
+        self._path = self._folder / segment_name(self._offset)
 
     def write(self, batch: bytearray) -> None:
         with self._path.open("ab") as file:
@@ -130,6 +131,14 @@ def test_a_batch_ends_before_a_transaction_that_is_open(log: Log) -> None:
     end = reader.latestOffset({"0": 1}, ReadAllAvailable())
     assert list(read(reader, {"0": 1}, end)) == [2, 3]
     assert stream(log, isolation="uncommitted").latestOffset({"0": 1}, ReadMaxRows(1)) == {"0": 2}
+
+
+def test_a_batch_ends_before_an_open_transaction_of_any_partition(log: Log) -> None:
+    other = Log(log.root, "__consumer_offsets-1")
+    log.commit(1, 2, 3)
+    other.commit(4)
+    other.commit(5, producer_id=7)
+    assert stream(log).latestOffset({"0": 3, "1": 0}, ReadAllAvailable()) == {"0": 3, "1": 1}
 
 
 def test_a_limit_gives_way_to_a_transaction_that_ends_behind_it(log: Log) -> None:

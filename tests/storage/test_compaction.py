@@ -7,7 +7,7 @@ import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.protocol.records import batch_headers
+from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.storage.cleaner.compaction import (
     Compaction,
     CompactionConfig,
@@ -285,6 +285,22 @@ def test_a_damaged_batch_stops_the_cleaning_and_nothing_is_lost(part: str, colum
     with pytest.raises(StorageError, match=f"{path} at byte 0: the checksum of the batch is wrong"):
         compact(log, CONFIG, WALL, cleaned_to=3 if part == "clean" else None, columns=columns)
     assert copy_of(files, "t-0") == before
+
+
+@pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])
+@pytest.mark.parametrize("part", ["dirty", "clean"])
+def test_a_marker_without_a_type_stops_the_cleaning_where_it_is(part: str, columns: Columns | None) -> None:
+    log = new_log()
+    put(log, (b"a", b"1"))
+    position = log.size
+    marker = {"producer_id": 7, "producer_epoch": 0, "transactional": True, "control": True}
+    log.append(encode_batch([(b"\0\0", bytes(6), (), WALL)], **marker))
+    log.roll()
+    put(log, (b"b", b"2"))
+    log.roll()
+    with pytest.raises(StorageError, match="control record at offset 1 has no type") as raised:
+        compact(log, CONFIG, WALL, cleaned_to=2 if part == "clean" else None, columns=columns)
+    assert (raised.value.path, raised.value.position) == (log.segments[0].path, position)
 
 
 @pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])

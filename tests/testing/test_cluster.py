@@ -399,6 +399,18 @@ def test_a_partition_with_one_replica_has_no_leader_while_its_node_is_stopped() 
         assert [record.value for record in cluster.consume_all("t", 2)] == [b"c"]
 
 
+def test_a_group_whose_partition_has_no_leader_has_no_coordinator() -> None:
+    with Cluster({"default.replication.factor": 1}) as cluster:
+        cluster.create_topic("orders", 1)
+        cluster.commit("billing", {("orders", 0): 3})
+        gone = cluster.coordinator("billing")
+        cluster.stop_node(gone)
+        asked = messages.FindCoordinatorRequest(key_type=0, coordinator_keys=["billing"])
+        (found,) = ask(cluster, gone % 3 + 1, asked, 6).coordinators
+        assert (found.error_code, found.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+        assert (found.node_id, found.host, found.port) == (-1, "", -1)
+
+
 def test_all_nodes_may_stop_and_start(cluster: Cluster) -> None:
     cluster.commit("billing", {("orders", 0): 3})
     for node in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""A long request in short steps: what others ask for meanwhile waits for one step, not for the whole.
+"""Long requests in short steps: others wait for one step, not for the whole.
 
 Between two steps a millisecond passes in which sockets are read and other requests are decided, so a handler that
 works this way says what of its answer belongs together. Requests that take one step are decided at once, as all others.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
@@ -16,47 +17,48 @@ from kafka_offsets.logs import new_logger
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
 
-_PAUSE_MS = 1
+_PACING = Pacing(fixed_ms=1)
 
 Response = TypeVar("Response")
 Steps = Generator[None, None, Response | None]
-"""Yields behind each step; returns the response, or None when it comes by other ways."""
+"""Yields after each step; returns the response, or None when it is sent in another way."""
 
 logger = new_logger(__name__)
 
 
 def run_incrementally(
-    broker: Context, context: RequestContext, steps: Steps[Response], *, goes_on: bool = False
+    broker: Context, context: RequestContext, steps: Steps[Response], *, finishes: bool = False
 ) -> Response | None:
-    """Take the first step now and the others by and by; return the response if that was all of them.
+    """Take the first step now and the others in the background; return the response if one step was enough.
 
-    goes_on  whether the steps are taken to their end though nobody waits for the answer any more
+    finishes  whether all steps are taken even when the client closes its connection
     Raises what the first step raises; what a later one raises fails the request.
     """
     try:
         next(steps)
-    except StopIteration as ended:
-        response: Response | None = ended.value
+    except StopIteration as end:
+        response: Response | None = end.value
         return response
-    broker.scheduler.pause(_PAUSE_MS, lambda now: _go_on(broker, context, steps, goes_on))
+
+    def ended(error: Exception | None) -> None:
+        if isinstance(error, StorageError):
+            logger.error("%s: %s", task.name, error)
+            broker.answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif error is not None:
+            broker.answers.fail(context, ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif task.result is not None:
+            broker.answers.reply(context, task.result)
+
+    task = BackgroundTask(
+        f"a request of API {context.api_key}",
+        broker.scheduler,
+        steps,
+        ended,
+        pacing=_PACING,
+        may_continue=lambda: finishes or not context.connection.closing,
+    )
+    task.start()
     return None
-
-
-def _go_on(broker: Context, context: RequestContext, steps: Steps[Response], goes_on: bool) -> None:
-    if context.connection.closing and not goes_on:
-        steps.close()
-        return
-    try:
-        response = run_incrementally(broker, context, steps, goes_on=goes_on)
-    except StorageError as error:
-        logger.error("a request of API %d: %s", context.api_key, error)
-        broker.answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
-    except Exception:  # as in the turn of the request itself: it is answered, and all others live
-        logger.exception("a request of API %d failed", context.api_key)
-        broker.answers.fail(context, ErrorCode.UNKNOWN_SERVER_ERROR)
-    else:
-        if response is not None:
-            broker.answers.reply(context, response)
 
 
 class Budget:

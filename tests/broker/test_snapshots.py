@@ -610,6 +610,7 @@ def test_the_file_gets_its_name_only_when_the_log_is_on_the_disk(told: Callable[
     (logs, done) = waiting.pop()
     assert [log.directory for log in logs] == [f"{OFFSETS_TOPIC}-0"]
     done({})
+    let_time_pass(client.core, 20)
     assert files.exists(PATH)
 
 
@@ -643,7 +644,7 @@ def test_records_that_the_log_refuses_meanwhile_make_it_void(told: Callable[[], 
     assert deleted.results[0].error_code == ErrorCode.NOT_COORDINATOR
     let_time_pass(client.core, 500)
     assert not files.exists(PATH)
-    assert told() == [f"{PATH} is not written: the log refused records meanwhile"]
+    assert told() == [f"{PATH} is not written: the log refused records in the meantime"]
     take(client)
     let_time_pass(client.core, 500)
     assert files.exists(PATH), "the next one is"

@@ -411,7 +411,7 @@ def delete_groups(
         return answer.DeletableGroupResult(names[index], error)
 
     aggregator = ReplyAggregator(context, len(names), lambda results: answer(results=results), refused)
-    return run_incrementally(broker, context, _deletions(broker, names, aggregator, now), goes_on=True)
+    return run_incrementally(broker, context, _deletions(broker, names, aggregator, now), finishes=True)
 
 
 def _deletions(

@@ -73,7 +73,7 @@ def metadata(
     auto.create.topics.delay.ms says otherwise. Hundreds of topics are created and described in steps.
     """
     return run_incrementally(
-        broker, context, _answered(broker, request, context.api_version, now), goes_on=True
+        broker, context, _answered(broker, request, context.api_version, now), finishes=True
     )
 
 

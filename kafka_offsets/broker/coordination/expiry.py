@@ -1,8 +1,7 @@
-"""When offsets expire: rounds over all shards, one after the other and in small steps, and one for each deleted topic.
+"""Expiration of offsets: rounds over all shards, one shard after the other, and one task for each deleted topic.
 
-coordinator/offsets/expiry.py decides what expires. A step is taken between requests, is appended with the
-decisions of its turn, and the next one follows when it has taken effect: after a pause that is several times as long
-while requests come in, at once while none do.
+coordinator/offsets/expiry.py decides what expires. A step is taken between requests and is appended with the
+decisions of its turn. The next step follows when the step has taken effect, after a pause.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps, Until
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
 from kafka_offsets.broker.coordination.shards import Shards
@@ -26,21 +26,19 @@ from kafka_offsets.coordinator.offsets.expiry import (
     forget_topic,
     waits_for,
 )
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
     from kafka_offsets.broker.scheduler import Deadline
 
-_IDLE_MS = 50
-"""So long after the last request a broker counts as idle."""
-
-_PAUSE_SHARE = 6
-_LONGEST_PAUSE_MS = 20
-"""While requests come in a pause is so many times as long as the step before it: about 15 % of the time is used. What a
-step has waited for the disk does not make it longer than this."""
+_PACING = Pacing(longest_ms=20)
+"""A step that has waited for the disk does not make the pause longer than this."""
 
 _MINUTE_MS = 60_000
+
+logger = new_logger(__name__)
 
 
 class Services(NamedTuple):
@@ -55,100 +53,33 @@ class Services(NamedTuple):
     shards: Shards
     end_turn: Callable[[], object]
 
+    def task(self, name: str, steps: Steps, ended: Callable[[Exception | None], None]) -> BackgroundTask:
+        """Return a task of expiry that has yet to begin."""
+        return BackgroundTask(name, self.scheduler, steps, ended, pacing=_PACING)
 
-class _Task:
-    """The steps over one shard, each taken when the one before has taken effect.
+    def take(self, hosted: HostedShard, steps: Iterator[ExpiryStep], deleted: list[int]) -> Steps:
+        """Take the steps over one shard, each when the one before has taken effect; end when the log refuses one.
 
-    ended  called once, when there are no more, when the log refuses one, or when the task is stopped
-    gone   how many offsets its steps have deleted
-    """
-
-    def __init__(
-        self,
-        services: Services,
-        hosted: HostedShard,
-        steps: Iterator[ExpiryStep],
-        ended: Callable[[_Task], None],
-    ) -> None:
-        self.hosted = hosted
-        self.gone = 0
-        self._services = services
-        self._steps = steps
-        self._ended: Callable[[_Task], None] | None = ended
-        self._deadline: Deadline | None = None
-        self._began_ms = 0
-
-    def begin(self) -> None:
-        """Take the first step, as soon as what is decided already has taken effect."""
-        if self._ended is None:
+        deleted  gets the number of offsets that each step deletes
+        """
+        if hosted.has_pending and (yield self._effect(hosted)):
             return
-        if self.hosted.has_pending:
-            self._services.shards.decide(self.hosted, self._go_on)
-        else:
-            self._run(self._services.scheduler.clock.now())
+        while not hosted.failed and not hosted.log.closed and (step := next(steps, None)) is not None:
+            if not step.result.records:
+                yield None
+                continue
+            deleted.append(step.offsets)
+            self.shards.decide(hosted, step.result)
+            if (yield self._effect(hosted)):
+                return
 
-    def stop(self) -> None:
-        """Take no further step."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._end()
-
-    def finish(self) -> None:
-        """Take all steps at once: the broker stops."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-        while self._ended is not None and (step := self._next()) is not None:
-            if step.result.records:
-                self._services.shards.decide(self.hosted, step.result)
-                self._services.end_turn()
-        self._end()
-
-    def _end(self) -> None:
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            ended(self)
-
-    def _go_on(self, error: ErrorCode) -> None:
-        if error is not ErrorCode.NONE:
-            self._end()
-        elif self._ended is not None:
-            self._pause()
-
-    def _pause(self) -> None:
-        now_ms = self._services.scheduler.clock.now().mono_ms
-        pause_ms = 1
-        if self._services.scheduler.last_request_ms >= now_ms - _IDLE_MS:
-            took_ms = max(now_ms - self._began_ms, 1)
-            pause_ms = min(took_ms * _PAUSE_SHARE, _LONGEST_PAUSE_MS)
-        self._deadline = self._services.scheduler.pause(pause_ms, self._run)
-
-    def _next(self) -> ExpiryStep | None:
-        if self.hosted.failed or self.hosted.log.closed:
-            return None
-        try:
-            return next(self._steps, None)
-        except Exception:  # told by whoever called; the rounds to come must not be lost with this one
-            self._end()
-            raise
-
-    def _run(self, now: Now) -> None:
-        self._deadline = None
-        if self._ended is None:
-            return
-        self._began_ms = now.mono_ms
-        step = self._next()
-        if step is None:
-            self._end()
-        elif step.result.records:
-            self.gone += step.offsets
-            self._services.shards.decide(self.hosted, step.result)
-            self._services.shards.decide(self.hosted, self._go_on)
-        else:
-            self._pause()
+    def _effect(self, hosted: HostedShard) -> Until:
+        """Wait until what is decided so far has taken effect. The value is an error code; 0 is none."""
+        return Until(partial(self.shards.decide, hosted))
 
 
 class _Round:
-    """One look at all shards.
+    """One round over all shards.
 
     ended  called with the number of offsets that have expired
     """
@@ -157,35 +88,32 @@ class _Round:
         self._services = services
         self._now = now
         self._ended = ended
-        self._shards = list(services.runtime.all_shards())
-        self._expired = 0
-        self._task: _Task | None = None
+        self._expired: list[int] = []
+        self._task = services.task("the expiration of offsets", self._steps(), lambda error: self._end())
 
     def begin(self) -> None:
         """Begin with the first shard."""
-        self._next_shard()
+        self._task.begin()
 
     def stop(self) -> None:
-        """Look at no further shard."""
-        self._shards.clear()
-        if self._task is not None:
+        """Take no further step."""
+        if not self._task.is_over():
             self._task.stop()
+            self._end()
 
-    def _next_shard(self) -> None:
-        while self._shards:
-            hosted = self._shards.pop()
-            if not hosted.failed and not hosted.is_loading and hosted.shard.groups:
-                retention_ms = self._services.config.offsets_retention_minutes * _MINUTE_MS
-                steps = expire(hosted.shard, self._now, retention_ms, hosted.under_way)
-                self._task = _Task(self._services, hosted, steps, self._shard_ended)
-                self._task.begin()
-                return
-        self._task = None
-        self._ended(self, self._expired)
+    def _end(self) -> None:
+        self._ended(self, sum(self._expired))
 
-    def _shard_ended(self, task: _Task) -> None:
-        self._expired += task.gone
-        self._next_shard()
+    def _steps(self) -> Steps:
+        retention_ms = self._services.config.offsets_retention_minutes * _MINUTE_MS
+        for hosted in reversed(list(self._services.runtime.all_shards())):
+            if hosted.failed or hosted.is_loading or not hosted.shard.groups:
+                continue
+            steps = expire(hosted.shard, self._now, retention_ms, hosted.under_way)
+            try:
+                yield from self._services.take(hosted, steps, self._expired)
+            except Exception:  # the other shards expire all the same
+                logger.exception("the expiration of offsets in %s failed", hosted.log.directory)
 
 
 class Expiry:
@@ -194,7 +122,7 @@ class Expiry:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._rounds: set[_Round] = set()
-        self._deletions: set[_Task] = set()
+        self._deletions: set[BackgroundTask] = set()
         self._deadline: Deadline | None = None
 
     def start(self) -> None:
@@ -242,13 +170,16 @@ class Expiry:
 
     def _forget(
         self, hosted: HostedShard, steps: ExpirySteps, before: int, left: set[stored.OffsetKey]
-    ) -> _Task:
-        def ended(task: _Task) -> None:
+    ) -> BackgroundTask:
+        def ended(error: Exception | None) -> None:
             self._deletions.discard(task)
+            if isinstance(error, StorageError):
+                logger.error("%s: %s", task.name, error)
             if left and not hosted.failed:
                 self._wait_for_left(hosted, before, left)
 
-        task = _Task(self._services, hosted, steps, ended)
+        name = f"the deletion of a topic's offsets in {hosted.log.directory}"
+        task = self._services.task(name, self._services.take(hosted, steps, []), ended)
         self._deletions.add(task)
         return task
 
@@ -261,8 +192,7 @@ class Expiry:
             if is_waiting:
                 is_waiting = False
                 steps = forget_left(hosted.shard, before, hosted.under_way, left)
-                task = self._forget(hosted, steps, before, left)
-                self._services.scheduler.pause(1, lambda now: task.begin())
+                self._forget(hosted, steps, before, left).start()
 
         producers, under_way = waits_for(hosted.shard, left), hosted.under_way().offsets
         for producer_id in producers:
@@ -277,4 +207,4 @@ class Expiry:
         for round_ in list(self._rounds):
             round_.stop()
         for task in list(self._deletions):
-            task.finish()
+            task.finish(self._services.end_turn, lambda: True)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
+from kafka_offsets.broker.background_task import BackgroundTask
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading, repair
 from kafka_offsets.clock import Clock, Now
@@ -128,7 +129,7 @@ class HostedShard:
     failed          the log takes no more writes: the shard answers nobody until the broker is started again
     refusals        how often decisions were undone because the log did not take their records
     deadline        when the shard's tick is due
-    next_step       when the next step of its work is taken
+    background_work  the work of the shard that is done in steps, when there is any
     is_loading      another thread replays the log into the shard: nobody else may look at it
     shard_while_loading  an empty shard that decides commits while the log is loaded, if that is configured
     _early          records that have become durable while the shard was loaded, by key
@@ -149,7 +150,7 @@ class HostedShard:
         self.failed = self.knows_more_than_log = False
         self.refusals = 0
         self.deadline: Deadline | None = None
-        self.next_step: Deadline | None = None
+        self.background_work: BackgroundTask | None = None
         self._decided: list[_Decided] = []
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
         self._has_transactional = False
@@ -424,9 +425,10 @@ class HostedShard:
     def _give_up(self, error: ErrorCode) -> None:
         self.failed = True
         self.is_loading, self.shard_while_loading = False, None
-        for deadline in (self.deadline, self.next_step):
-            if deadline is not None:
-                deadline.cancel()
+        if self.deadline is not None:
+            self.deadline.cancel()
+        if self.background_work is not None:
+            self.background_work.stop()
         lost: list[_Decided] = [result for _, _, results in self._appended for result in results]
         lost += self._decided
         self._has_transactional = False

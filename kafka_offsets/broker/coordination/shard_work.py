@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafka_offsets.clock import Now
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
     from kafka_offsets.broker.scheduler import Scheduler
 
-_PAUSE_MS = 5
-"""As long as a step takes: the work of groups has half of the time at most."""
+_PACING = Pacing(fixed_ms=5)
+"""As long as a step takes: the work of groups uses half of the time at most."""
 
 
-def continue_work(hosted: HostedShard, scheduler: Scheduler, touch: Callable[[HostedShard], None]) -> None:
-    """Have the next step of a shard's work taken after a pause, unless that is arranged already."""
-    if hosted.next_step is not None:
+def continue_work(hosted: HostedShard, scheduler: Scheduler, schedule: Callable[[HostedShard], None]) -> None:
+    """Take the steps of a shard's work in the background, unless that is under way already."""
+    if hosted.background_work is not None and not hosted.background_work.is_over():
         return
 
-    def step(now: Now) -> None:
-        hosted.next_step = None
-        for result in hosted.shard.work(now):
-            hosted.decide(result)
-        touch(hosted)
+    def steps() -> Steps:
+        while hosted.shard.resolving:
+            for result in hosted.shard.work(scheduler.clock.now()):
+                hosted.decide(result)
+            schedule(hosted)
+            yield None
 
-    hosted.next_step = scheduler.pause(_PAUSE_MS, step)
+    name = f"the work of {hosted.log.directory}"
+    hosted.background_work = BackgroundTask(name, scheduler, steps(), pacing=_PACING)
+    hosted.background_work.start(_PACING.fixed_ms or 1)

@@ -14,11 +14,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps, Until
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
 from kafka_offsets.broker.scheduler import Scheduler
-from kafka_offsets.broker.workers import Work, Workers
+from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.snapshot import (
     Snapshot,
@@ -44,8 +46,8 @@ SNAPSHOT_FILE = "coordinator-snapshot"
 _CHECK_MS = 5000
 """How often the logs are asked how much they have grown."""
 
-_PAUSE_MS = 5
-"""Between two steps, each of which takes about a millisecond."""
+_PACING = Pacing(fixed_ms=5)
+"""Each step takes about a millisecond."""
 
 _WRITE_BYTES = 1 << 20
 _WORTH_BYTES = 1 << 20
@@ -204,7 +206,7 @@ class Snapshots:
             del self._wanted[hosted]
             self._job = self._new_job(hosted, self._ended)
             if self._job is not None:
-                self._job.step(now)
+                self._job.begin()
 
     def _new_job(self, hosted: HostedShard, ended: Callable[[_Job, str | None], None]) -> _Job | None:
         if hosted.failed or hosted.is_loading or hosted.log.closed:
@@ -269,6 +271,7 @@ class _Job:
 
     log_bytes  of the log when it was begun
     size       bytes written so far
+    ended      called with the job and why there is no snapshot, or None; not when it is abandoned
     """
 
     def __init__(
@@ -288,98 +291,71 @@ class _Job:
         self._ended = ended
         self._refusals = hosted.refusals
         self._file: File | None = None
-        self._abandoned = False
         head = SnapshotHead(*identity, hosted.applied_offset, log.log_start_offset, shard.unknown_records)
         self._writer = SnapshotWriter(shard, head)
-        self._sections = self._writer.sections()
         self._unwritten: list[bytes] = []
         self._unwritten_bytes = 0
+        self._task = BackgroundTask(
+            f"the writing of {self.path}",
+            snapshots.scheduler,
+            self._steps(),
+            self._task_ended,
+            background=snapshots.workers.background,
+            pacing=_PACING,
+        )
 
-    def step(self, now: Now) -> None:
-        """Take one step; the next one follows by itself."""
-        if self._take_section():
-            if self._unwritten_bytes >= _WRITE_BYTES:
-                self._in_background(self._write, self._pause)
-            else:
-                self._pause()
-        else:
-            # By then what was decided before the last step is in the log, or was refused.
-            self._later(self._seal)
+    def begin(self) -> None:
+        """Take the first step; the others follow in the background."""
+        self._task.begin()
 
     def run(self, until_ms: int) -> None:
         """Take all steps at once, unless it gets too late."""
-        while self._take_section():
-            if self._snapshots.scheduler.clock.now().mono_ms > until_ms:
-                self._end("the stop would take too long")
-                return
-        self._seal(self._snapshots.scheduler.clock.now())
+        clock = self._snapshots.scheduler.clock
+        if not self._task.finish(lambda: None, lambda: clock.now().mono_ms <= until_ms):
+            self._ended(self, "the stop would take too long")
 
     def abandon(self) -> None:
-        """Leave it unfinished; what it has written is removed with the next start."""
-        self._abandoned = True
-        self._close()
+        """Leave it unfinished; the next start removes what it has written."""
+        self._task.stop()
 
-    def _take_section(self) -> bool:
-        section = next(self._sections, None)
-        if section is None:
-            return False
-        self._unwritten.append(section)
-        self._unwritten_bytes += len(section)
-        return True
+    def _task_ended(self, error: Exception | None) -> None:
+        self._ended(self, None if error is None else str(error))
 
-    def _pause(self) -> None:
-        self._later(self.step)
+    def _steps(self) -> Steps:
+        try:
+            for section in self._writer.sections():
+                self._unwritten.append(section)
+                self._unwritten_bytes += len(section)
+                yield self._write if self._unwritten_bytes >= _WRITE_BYTES else None
+                self._check_usable()
+            # By then what was decided before the last step is in the log, or was refused.
+            while self.hosted.has_unwritten:
+                yield None
+                self._check_usable()
+            log = self.hosted.log
+            end_offset = log.log_end_offset
+            failed = yield Until(partial(self._snapshots.workers.sync, [log]))
+            if log in failed:
+                self._snapshots.runtime.give_up_failed()
+                raise failed[log]
+            self._check_usable()
+            tail = _last_batch(log, end_offset)
+            if tail is None:
+                raise StorageError("no batch ends where the log did when it was begun to be written")
+            self._unwritten.append(self._writer.finish(tail))
+            yield self._publish
+        finally:
+            self._close()
 
-    def _later(self, callback: Callable[[Now], None]) -> None:
-        def call(now: Now) -> None:
-            if not self._abandoned and self._may_go_on():
-                callback(now)
-
-        self._snapshots.scheduler.pause(_PAUSE_MS, call)
-
-    def _may_go_on(self) -> bool:
-        """Whether all that the shard has seen is in its log or may still get there; else it ends here."""
+    def _check_usable(self) -> None:
+        """Raise StorageError unless all that the shard has seen is in its log or may still get there."""
         hosted = self.hosted
         if hosted.failed or hosted.log.closed:
-            self._end("the log takes no more writes")
-        elif hosted.refusals != self._refusals:
-            self._end("the log refused records meanwhile")
-        elif self._writer.is_void:
-            self._end("a group was deleted before its offsets meanwhile")
-        else:
-            return True
-        return False
-
-    def _seal(self, now: Now) -> None:
-        """Have the log on the disk as far as the shard may have seen it, then finish the file."""
-        if self.hosted.has_unwritten:
-            self._later(self._seal)
-            return
-        end_offset = self.hosted.log.log_end_offset
-
-        def synced(failed: dict[Log, StorageError]) -> None:
-            if self._abandoned:
-                return
-            error = failed.get(self.hosted.log)
-            if error is not None:
-                self._snapshots.runtime.give_up_failed()
-                self._end(str(error))
-            elif self._may_go_on():
-                self._finish(end_offset)
-
-        self._snapshots.workers.sync([self.hosted.log], synced)
-
-    def _finish(self, end_offset: int) -> None:
-        try:
-            tail = _last_batch(self.hosted.log, end_offset)
-        except StorageError as error:
-            self._end(str(error))
-            return
-        if tail is None:
-            self._end("no batch ends where the log did when it was begun to be written")
-            return
-        self._unwritten.append(self._writer.finish(tail))
-        self._in_background(self._publish, lambda: self._end(None))
+            raise StorageError("the log takes no more writes")
+        if hosted.refusals != self._refusals:
+            raise StorageError("the log refused records in the meantime")
+        if self._writer.is_void:
+            raise StorageError("a group was deleted before its offsets in the meantime")
 
     # ---- in the worker thread; the loop waits for it and touches none of this meanwhile
 
@@ -402,22 +378,6 @@ class _Job:
         self._files.sync_directory(parent(self.path))
 
     # ---- in the loop again
-
-    def _in_background(self, work: Work, then: Callable[[], None]) -> None:
-        def done(error: StorageError | None) -> None:
-            if self._abandoned:
-                self._close()
-            elif error is not None:
-                self._end(str(error))
-            else:
-                then()
-
-        self._snapshots.workers.background(work, done)
-
-    def _end(self, problem: str | None) -> None:
-        self._abandoned = True
-        self._close()
-        self._ended(self, problem)
 
     def _close(self) -> None:
         file, self._file = self._file, None

@@ -1,22 +1,23 @@
-"""Compaction on demand: one log after the other, beside serving, whether it is due or not."""
+"""Forced compaction: one log after the other, while the broker serves, whether it is due or not."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Pause, Steps, Until
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.log_cleaner import LogCleaner, cleanup_policy, compaction_config
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
-from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionResult, cleanable
 
 _RETRY_MS = 5
 """So long it waits for what is under way: a cleaning of the same log, its opening, or that the shards are loaded."""
 
+_PACING = Pacing(fixed_ms=1)
 _DELETED = "its topic was deleted meanwhile"
 
 Answer = dict[tuple[str, int], Compacted]
@@ -41,9 +42,9 @@ def force_compaction(
             raise ValueError(f"the cleanup.policy of {topic!r} is {','.join(cleanup_policy(found))}")
         topics = [found]
     compacted = [each for each in topics if "compact" in cleanup_policy(each)]
-    demand = _Request(cleaner, compacted, is_loading, include_active)
-    demand.begin()
-    return demand.future
+    request = _Request(cleaner, compacted, is_loading, include_active)
+    request.begin()
+    return request.future
 
 
 class _Request:
@@ -56,137 +57,122 @@ class _Request:
         self._cleaner = cleaner
         self._is_loading = is_loading
         self._include_active = include_active
-        self._left = deque((topic, index) for topic in topics for index in range(topic.partition_count))
-        self._done: Answer = {}
+        self._left = [(topic, index) for topic in topics for index in range(topic.partition_count)]
+        self._task = BackgroundTask(
+            "a forced compaction", cleaner.scheduler, self._steps(), self._ended, pacing=_PACING
+        )
         cleaner.on_stopped.append(self._stopped)
-
-    def _stopped(self) -> None:
-        if not self.future.done():
-            self.future.set_exception(RuntimeError("the broker was stopped before all was compacted"))
 
     def begin(self) -> None:
         """Begin with the first log."""
-        self._guarded(self._go_on, self._cleaner.scheduler.clock.now())
+        self._task.begin()
 
-    def later(self, after_ms: int, call: Callable[[Now], None]) -> None:
-        """Have something called after a pause; what it raises is what became of the demand."""
-        self._cleaner.scheduler.pause(after_ms, partial(self._guarded, call))
+    def _stopped(self) -> None:
+        self._task.stop()
+        if not self.future.done():
+            self.future.set_exception(RuntimeError("the broker was stopped before all was compacted"))
 
-    def _guarded(self, call: Callable[[Now], None], now: Now) -> None:
-        try:
-            call(now)
-        except Exception as error:  # logged by whoever called; who waits must hear of it
-            if not self.future.done():
-                self._cleaner.on_stopped.remove(self._stopped)
-                self.future.set_exception(error)
-            raise
-
-    def _go_on(self, now: Now) -> None:
-        """Take the next log, or tell what was done."""
-        if self._is_loading():  # their logs are being read
-            self.later(_RETRY_MS, self._go_on)
-        elif self._left:
-            topic, index = self._left.popleft()
-            rounds = _Passes(self._cleaner, topic, index, self, include_active=self._include_active)
-            rounds.begin(now)
+    def _ended(self, error: Exception | None) -> None:
+        self._cleaner.on_stopped.remove(self._stopped)
+        if error is not None:
+            self.future.set_exception(error)
         else:
-            self._cleaner.on_stopped.remove(self._stopped)
-            self.future.set_result(self._done)
+            self.future.set_result(self._task.result)
 
-    def ended(self, topic: Topic, index: int, done: Compacted) -> None:
-        """Take in what became of a log, and go on with the next one."""
-        self._done[topic.name, index] = done
-        self.later(1, self._go_on)
+    def _steps(self) -> Steps:
+        done: Answer = {}
+        for topic, index in self._left:
+            while self._is_loading():  # their logs are being read
+                yield Pause(_RETRY_MS)
+            passes = _Passes(self._cleaner, topic, index)
+            done[topic.name, index] = yield from passes.steps(include_active=self._include_active)
+            yield None
+        return done
 
 
 class _Passes:
-    """The compaction of one log for a demand: as many rounds as the map of keys asks for."""
+    """The compaction of one log: as many rounds as its map of keys needs."""
 
-    def __init__(
-        self, cleaner: LogCleaner, topic: Topic, index: int, demand: _Request, *, include_active: bool
-    ) -> None:
+    def __init__(self, cleaner: LogCleaner, topic: Topic, index: int) -> None:
         self._cleaner = cleaner
         self._topic = topic
         self._index = index
-        self._demand = demand
-        self._include_active = include_active
-        self._has_waited = False
-        self._partition: Partition | None = None
         self._results: list[CompactionResult] = []
         self._size = self._segments = 0
 
-    def begin(self, now: Now) -> None:
-        """Open the log if there is anything in it, and begin with the first round."""
-        topics, name = self._cleaner.topics, self._topic.name
-        if topics.get(name) is not self._topic:
-            self._end(StorageError(_DELETED, f"{name}-{self._index}"))
-            return
+    def steps(self, *, include_active: bool) -> Steps:
+        """Compact the log; the result is what became of it."""
+        name = f"{self._topic.name}-{self._index}"
+        error: Exception | None = None
         try:
-            is_open = self._topic.partitions[self._index] is not None
-            if not is_open and not topics.directory.may_hold_records(name, self._index):
-                self._end(None)
-                return
-            self._partition = topics.partition_of(self._topic, self._index)
-            assert self._partition is not None
-            log = self._partition.log
-            if self._include_active and not log.closed and log.segments[-1].size:
-                log.roll()
-            self._size, self._segments = log.size, len(log.segments)
-        except LogLoadingError as error:
-            if self._has_waited:  # the system refuses it; the opener logs why
-                self._end(StorageError("it could not be opened", error.path))
-            else:
-                self._has_waited = True
-                self._demand.later(_RETRY_MS, self._wait)
-            return
-        except StorageError as error:
-            self._end(error)
-            return
-        self._round(now)
+            partition = yield from self._opened()
+            if partition is not None:
+                log = partition.log
+                if include_active and not log.closed and log.segments[-1].size:
+                    log.roll()
+                self._size, self._segments = log.size, len(log.segments)
+                error = yield from self._rounds(partition)
+        except StorageError as refused:
+            error = refused
+        done = Compacted.of(name, self._results, self._size, self._segments)
+        if error is None:
+            return done
+        described = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
+        return done._replace(error=described)
 
-    def _wait(self, now: Now) -> None:
-        """Begin again when another thread has opened the log, or was refused."""
-        opener = self._cleaner.topics.opener
+    def _opened(self) -> Steps:
+        """Return the partition, with its log open; None when the log is empty and not open.
+
+        Raises StorageError when it cannot be opened, or its topic was deleted.
+        """
+        topics, topic, index = self._cleaner.topics, self._topic, self._index
+        opener = topics.opener
         assert opener is not None
-        is_deleted = self._cleaner.topics.get(self._topic.name) is not self._topic
-        if not is_deleted and opener.is_under_way(self._topic, self._index):
-            self._demand.later(_RETRY_MS, self._wait)
-        else:
-            self.begin(now)
+        for is_second_try in (False, True):
+            if topics.get(topic.name) is not topic:
+                raise StorageError(_DELETED, f"{topic.name}-{index}")
+            if topic.partitions[index] is None and not topics.directory.may_hold_records(topic.name, index):
+                return None
+            try:
+                return topics.partition_of(topic, index)
+            except LogLoadingError as error:
+                if is_second_try:  # the system refuses it; the opener logs why
+                    raise StorageError("it could not be opened", error.path) from error
+            yield Pause(_RETRY_MS)
+            while topics.get(topic.name) is topic and opener.is_under_way(topic, index):
+                yield Pause(_RETRY_MS)
+        raise AssertionError("unreachable")
 
-    def _round(self, now: Now) -> None:
-        partition = self._partition
-        assert partition is not None
-        if partition.log.closed:
-            self._end(StorageError(_DELETED, partition.log.directory))
-            return
-        config = compaction_config(self._cleaner.config, self._topic.config)
-        cleaned_to = self._cleaner.topics.directory.cleaned_to(partition.topic, partition.index)
+    def _rounds(self, partition: Partition) -> Steps:
+        """Clean the log until a round is complete; return the error that ended it, or None."""
+        log = partition.log
+        while not partition.log.closed:
+            round_ended = yield Until(partial(self._begin_round, partition))
+            if round_ended is None:
+                yield Pause(_RETRY_MS)
+                continue
+            error, result = round_ended
+            if log.closed:  # which ends the round, in whatever way
+                break
+            if error is None and result is not None:
+                self._results.append(result)
+            if error is not None or result is None or result.is_complete:
+                return error
+        return StorageError(_DELETED, log.directory)
+
+    def _begin_round(self, partition: Partition, resume: Callable[[Any], None]) -> None:
+        """Begin a round; `resume` gets its error and its result, or None while another round is under way."""
+        cleaner, now = self._cleaner, self._cleaner.scheduler.clock.now()
+        config = compaction_config(cleaner.config, self._topic.config)
+        cleaned_to = cleaner.topics.directory.cleaned_to(partition.topic, partition.index)
         try:
             until = cleanable(partition.log, cleaned_to, config, now.wall_ms).first_uncleanable
         except StorageError as error:
-            self._end(error)
+            resume((error, None))
             return
-        begun = self._cleaner.compact(partition, now, config=config, until=until, ended=self._round_ended)
-        if not begun:
-            self._demand.later(_RETRY_MS, self._round)
 
-    def _round_ended(
-        self, partition: Partition, error: Exception | None, result: CompactionResult | None
-    ) -> None:
-        if partition.log.closed:  # which ends the round, in whatever way
-            error = StorageError(_DELETED, partition.log.directory)
-        elif result is not None and error is None:
-            self._results.append(result)
-            if not result.is_complete:
-                self._demand.later(1, self._round)
-                return
-        self._end(error)
+        def ended(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
+            resume((error, result))
 
-    def _end(self, error: Exception | None) -> None:
-        name = f"{self._topic.name}-{self._index}"
-        done = Compacted.of(name, self._results, self._size, self._segments)
-        if error is not None:
-            told = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
-            done = done._replace(error=told)
-        self._demand.ended(self._topic, self._index, done)
+        if not cleaner.compact(partition, now, config=config, until=until, ended=ended):
+            resume(None)

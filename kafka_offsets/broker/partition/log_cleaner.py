@@ -1,8 +1,6 @@
 """What a broker does to its logs in its own time: compaction, retention, and new segments for old ones.
 
-All of it runs between the requests of one thread. A task is a generator of steps of a millisecond or two. While
-requests come in, one step is taken and then a pause follows that is several times as long, so that nobody waits for
-longer than a step; while none come in, the pause is a millisecond. What waits for the disk is done by a worker.
+Each task is a `BackgroundTask` of steps of a millisecond or two. What waits for the disk is done by a worker.
 
 Sources: LogCleaner, LogCleanerManager.grabFilthiestCompactedLog, LogManager.cleanupLogs, UnifiedLog.deleteOldSegments
 and LocalLog.roll of Kafka 4.3.
@@ -11,6 +9,7 @@ and LocalLog.roll of Kafka 4.3.
 import sys
 from collections.abc import Callable
 
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import TopicConfig
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Partition, Topic, Topics
@@ -33,13 +32,7 @@ from kafka_offsets.storage.cleaner.compaction import (
 from kafka_offsets.storage.cleaner.swap import has_unfinished_swap
 from kafka_offsets.storage.log.log import Log
 
-_IDLE_MS = 50
-"""So long after the last request a broker counts as idle."""
-
-_PAUSE_SHARE = 6
-"""While requests come in a pause is this many times as long as the step before it: about 15 % of the time is used."""
-
-_STEPS_WHEN_IDLE = 4
+_PACING = Pacing(steps_when_idle=4)
 _SMALLEST_SEGMENT_BYTES = 1 << 20
 _POSTPONED_ROUNDS = 10
 """A log that an open transaction or a full disk keeps from being cleaned is looked at again after so many backoffs."""
@@ -87,70 +80,6 @@ def adopted_configs(config: Config, name: str) -> dict[str, str]:
     return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
 
 
-class _Task:
-    """The steps of one task, taken one after the other while the broker serves.
-
-    ended  called with the error that ended it, or None
-    """
-
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        workers: Workers,
-        steps: Steps,
-        ended: Callable[[Exception | None], None],
-    ) -> None:
-        self._scheduler = scheduler
-        self._workers = workers
-        self._steps = steps
-        self._ended = ended
-        self._working = self._stopped = False
-        self._deadline: Deadline | None = None
-        self._schedule(1)
-
-    def stop(self) -> None:
-        """Take no further step."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._stopped = True
-        if not self._working:
-            self._steps.close()
-
-    def _schedule(self, after_ms: int) -> None:
-        self._deadline = self._scheduler.pause(after_ms, self._run)
-
-    def _run(self, now: Now) -> None:
-        idle = self._scheduler.last_request_ms < now.mono_ms - _IDLE_MS
-        for _ in range(_STEPS_WHEN_IDLE if idle else 1):
-            try:
-                job = next(self._steps)
-            except StopIteration:
-                self._ended(None)
-                return
-            except StorageError as error:
-                self._ended(error)
-                return
-            except Exception as error:  # logged by whoever called; what it was about to do is told of it
-                self._ended(error)
-                raise
-            if job is not None:
-                self._working = True
-                self._workers.background(job, self._job_done)
-                return
-        took = self._scheduler.clock.now().mono_ms - now.mono_ms
-        self._schedule(1 if idle else max(took, 1) * _PAUSE_SHARE)
-
-    def _job_done(self, error: StorageError | None) -> None:
-        self._working = False
-        if self._stopped:
-            self._steps.close()
-        elif error is not None:
-            self._steps.close()
-            self._ended(error)
-        else:
-            self._schedule(1)
-
-
 class LogCleaner:
     """The cleaner of a broker, and what keeps its logs within their limits.
 
@@ -174,7 +103,7 @@ class LogCleaner:
         self.on_stopped: list[Callable[[], None]] = []
         self._workers = workers
         self._give_up_failed = give_up_failed
-        self._tasks: set[_Task] = set()
+        self._tasks: set[BackgroundTask] = set()
         self._waiting: set[Deadline] = set()
         self._uncleanable: dict[Log, StorageError] = {}
         self._postponed: dict[Log, int] = {}
@@ -207,7 +136,7 @@ class LogCleaner:
         deadline = self.scheduler.after_interval(max(delay_ms, 1), due)
         self._waiting.add(deadline)
 
-    def _start(self, steps: Steps, ended: Callable[[Exception | None], None]) -> None:
+    def _start(self, name: str, steps: Steps, ended: Callable[[Exception | None], None]) -> None:
         def over(error: Exception | None) -> None:
             self._tasks.discard(task)
             if not self._stopped:
@@ -215,8 +144,11 @@ class LogCleaner:
                     self._give_up_failed()
                 ended(error)
 
-        task = _Task(self.scheduler, self._workers, steps, over)
+        task = BackgroundTask(
+            name, self.scheduler, steps, over, background=self._workers.background, pacing=_PACING
+        )
         self._tasks.add(task)
+        task.start()
 
     # -- compaction
 
@@ -339,7 +271,7 @@ class LogCleaner:
                     error = refused
             ended(partition, error, result)
 
-        self._start(compaction.steps(), over)
+        self._start(f"the compaction of {partition.log.directory}", compaction.steps(), over)
         return True
 
     def _finish(self, partition: Partition, result: CompactionResult) -> None:
@@ -365,7 +297,7 @@ class LogCleaner:
                 logger.error("retention: %s", error)
             self._after(self.config.log_retention_check_interval_ms, self._start_retention)
 
-        self._start(self._retain(now.wall_ms), ended)
+        self._start("retention", self._retain(now.wall_ms), ended)
 
     def _retain(self, wall_ms: int) -> Steps:
         """Look at every partition once: begin a new segment, delete old ones."""
@@ -380,6 +312,7 @@ class LogCleaner:
                             yield from _delete_old(partition, config, wall_ms)
                 except StorageError as error:
                     logger.error("retention of %s: %s", partition.log.directory, error)
+                    self._give_up_failed()
                 yield None
 
 

@@ -1,20 +1,21 @@
-"""Logs of topics that are opened while the broker serves: long ones when they are asked for, the rest in time.
+"""Logs of topics that are opened while the broker serves: long ones when they are requested, the others later.
 
 To open a log its batch headers are read, a second for 50 MB of small ones, and its producers, as long again unless
-they were written down. A thread that nobody waits for does that, and who asks meanwhile hears NOT_LEADER_OR_FOLLOWER,
-as of a Kafka broker that does not have the partition yet, and tries again. Short logs are opened when they are asked
-for. Those that nobody asks for are opened one by one, empty ones where they are served, with pauses between them, so
-that retention and compaction reach them, and so that a clean stop can speak for every log.
+they were written down. A worker thread does that. Requests in the meantime get NOT_LEADER_OR_FOLLOWER, as from a Kafka
+broker that does not have the partition yet, and clients try again. Short logs are opened when they are requested.
+The others are opened one by one, with pauses between them, so that retention and compaction reach them, and so that a
+clean stop can speak for every log.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Pause, Steps, Until
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
@@ -22,7 +23,7 @@ from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.partition.partitions import Opened, Partition, Topic, Topics
-    from kafka_offsets.broker.scheduler import Deadline, Scheduler
+    from kafka_offsets.broker.scheduler import Scheduler
     from kafka_offsets.broker.workers import Workers
 
 _LONG_BYTES = 256 << 10
@@ -37,8 +38,7 @@ _AGAIN_MS = 1000
 _STEP_PAUSE_MS = 2
 """Between two steps of a reading: sockets are read, and other requests decided."""
 
-_PAUSE_SHARE = 6
-"""A pause between two logs that nobody asks for is this many times as long as it took to open the one before."""
+_STEPS = Pacing(fixed_ms=_STEP_PAUSE_MS)
 
 Key = tuple[str, int]
 
@@ -66,15 +66,16 @@ class LogOpener:
         self._rest: deque[Key] = deque()
         self._refused: dict[Key, StorageError] = {}
         self._opening: _Opening | None = None
-        self._deadline: Deadline | None = None
-        self._finding: Deadline | None = None
+        self._others: BackgroundTask | None = None
+        self._after_opening: list[Callable[[None], None]] = []
+        self._looks_again = False
         self._unlisted = ""
         self._stopped = False
 
     def start(self, now: Now) -> None:
-        """Open the logs that are there and that nobody asks for, from now on."""
+        """Open the logs that exist and are not requested, from now on."""
         if self._directory.files.outlives_process:
-            self._finding = self._scheduler.at(now.mono_ms + _FIRST_MS, self._find_rest)
+            self._scheduler.at(now.mono_ms + _FIRST_MS, lambda now: self._open_others())
 
     def stop(self) -> None:
         """Open no more, nor go on with the one that is being opened."""
@@ -100,13 +101,16 @@ class LogOpener:
             raise LogLoadingError("the log is being opened", f"{topic.name}-{index}")
 
     def read_producers(self, partition: Partition) -> None:
-        """Have `partition.read_on` called, step by step, until the log is read or the broker stops."""
+        """Call `partition.read_on`, step by step, until the log is read or the broker stops."""
 
-        def step(now: Now) -> None:
-            if not self._stopped and not partition.read_on():
-                self._scheduler.pause(_STEP_PAUSE_MS, step)
+        def steps() -> Steps:
+            while not partition.read_on():
+                yield None
 
-        self._scheduler.pause(_STEP_PAUSE_MS, step)
+        name = f"the reading of the producers of {partition}"
+        BackgroundTask(
+            name, self._scheduler, steps(), pacing=_STEPS, may_continue=lambda: not self._stopped
+        ).start(_STEP_PAUSE_MS)
 
     def is_under_way(self, topic: Topic, index: int) -> bool:
         """Tell whether the log of a partition is being opened, or waits for that because somebody has asked for it."""
@@ -124,38 +128,53 @@ class LogOpener:
             with opening.lock:
                 pass
 
-    def _find_rest(self, now: Now) -> None:
-        """Find the logs that are not open, and open them; later, where the system refuses to list them."""
-        self._finding = None
+    def _open_others(self, after_ms: int = 0) -> None:
+        """Open what is not requested; if that is under way, look for such logs again at its end."""
+        self._looks_again = True
+        if self._stopped or (self._others is not None and not self._others.is_over()):
+            return
+        self._others = BackgroundTask(
+            "the opening of logs that are not in use",
+            self._scheduler,
+            self._open_unrequested(),
+            may_continue=lambda: not self._stopped,
+        )
+        self._others.start(after_ms)
+
+    def _open_unrequested(self) -> Steps:
+        while self._looks_again:
+            self._looks_again = False
+            if not self._find_unopened():
+                yield Pause(_AGAIN_MS)
+                self._looks_again = True
+                continue
+            while self._rest:
+                if self._opening is not None:
+                    yield Until(self._after_opening.append)
+                    continue
+                name, index = key = self._rest.popleft()
+                topic = self._topic_to_open(name, index)
+                if topic is None or key in self._refused:
+                    continue
+                if self._open_empty(name, index):
+                    yield Pause(_STEP_PAUSE_MS)
+                else:
+                    self._open(topic, index)
+                    yield None
+            if self._looks_again:
+                yield Pause(_AGAIN_MS)
+
+    def _find_unopened(self) -> bool:
+        """Find the logs that are not open; return whether the system lists them."""
         try:
             self._rest = deque(self._directory.unopened())
         except StorageError as error:
             if str(error) != self._unlisted:
                 logger.error("logs that are not in use are not opened for now: %s", error)
             self._unlisted = str(error)
-            self._find_again()
-            return
+            return False
         self._unlisted = ""
-        if self._deadline is None:
-            self._go_on(now)
-
-    def _find_again(self) -> None:
-        if self._finding is None and not self._stopped:
-            self._finding = self._scheduler.pause(_AGAIN_MS, self._find_rest)
-
-    def _go_on(self, now: Now) -> None:
-        """Open the next one that nobody has asked for."""
-        self._deadline = None
-        while self._rest and self._opening is None and not self._stopped:
-            name, index = key = self._rest.popleft()
-            topic = self._topic_to_open(name, index)
-            if topic is None or key in self._refused:
-                continue
-            if not self._open_empty(name, index):
-                self._open(topic, index)
-            elif self._rest:
-                self._deadline = self._scheduler.pause(_STEP_PAUSE_MS, self._go_on)
-                return
+        return True
 
     def _open_empty(self, name: str, index: int) -> bool:
         """Open a log here and now if it has no records: who needs it must not hear that it is being opened.
@@ -192,7 +211,6 @@ class LogOpener:
         self._opening = opening
         opened: list[Opened] = []
         problem: Exception | None = None
-        began_ms = self._scheduler.clock.now().mono_ms
 
         def work() -> None:
             nonlocal problem
@@ -213,10 +231,10 @@ class LogOpener:
             if problem is not None:
                 self._fail(opening, problem)
             self._open_next()
-            now = self._scheduler.clock.now()
-            if self._rest and self._deadline is None:
-                pause_ms = 1 + _PAUSE_SHARE * (now.mono_ms - began_ms)
-                self._deadline = self._scheduler.pause(pause_ms, self._go_on)
+            if self._opening is None:
+                waiting, self._after_opening = self._after_opening, []
+                for resume in waiting:
+                    resume(None)
 
         self._workers.background(work, done)
 
@@ -245,4 +263,4 @@ class LogOpener:
         if error.position is not None:  # damaged, and not only refused by the system for now
             self._refused[key] = error
         else:
-            self._find_again()
+            self._open_others(_AGAIN_MS)

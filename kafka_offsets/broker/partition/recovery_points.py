@@ -11,16 +11,18 @@ Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as o
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.partition.partitions import Partition, Topics
+from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log.log import Log
+
+_PACING = Pacing(fixed_ms=1)
 
 logger = new_logger(__name__)
 
@@ -105,29 +107,25 @@ class RecoveryPoints:
         if error is not None:
             logger.error("the recovery points are not written: %s", error)
         self._give_up_failed()
-        now = self._scheduler.clock.now()
-        self.start(now)
-        self._write_producers([*self._topics.open_partitions()], now)
+        self.start(self._scheduler.clock.now())
+        BackgroundTask(
+            "the writing of producers",
+            self._scheduler,
+            self._write_producers(),
+            background=self._workers.background,
+            pacing=_PACING,
+            may_continue=lambda: not self._stopped,
+        ).begin()
 
-    def _write_producers(self, partitions: list[Partition], now: Now) -> None:
-        """Write down the producers of the next log that has grown much, and so on, a turn for each of them."""
-        while partitions and not self._stopped:
-            partition = partitions.pop()
+    def _write_producers(self) -> Steps:
+        """Write down the producers of each log that has grown much, one log at a time."""
+        for partition in reversed([*self._topics.open_partitions()]):
             try:
                 write = partition.producers_writer()
+                if write is not None:
+                    yield write
             except StorageError as error:
-                _tell_unwritten(partition, error)
-                continue
-            if write is not None:
-                self._workers.background(write, partial(self._producers_written, partition, partitions))
-                return
-
-    def _producers_written(
-        self, partition: Partition, others: list[Partition], error: StorageError | None
-    ) -> None:
-        if error is not None:
-            _tell_unwritten(partition, error)
-        self._scheduler.pause(1, partial(self._write_producers, others))
+                logger.warning("%s: a start after a crash has to read its producers: %s", partition, error)
 
 
 def _check_present(logs: Iterable[Log]) -> None:
@@ -140,7 +138,3 @@ def _check_present(logs: Iterable[Log]) -> None:
             removed.append(error)
     if removed:
         logger.error("%d logs take no more writes, such as %s", len(removed), removed[0])
-
-
-def _tell_unwritten(partition: Partition, error: StorageError) -> None:
-    logger.warning("%s: a start after a crash has to read its producers: %s", partition, error)

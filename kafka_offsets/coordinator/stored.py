@@ -45,12 +45,12 @@ _TYPE_AND_LENGTH = struct.Struct(">hh")
 _PARTITION = struct.Struct(">i")
 _VALUE_V1_HEAD = struct.Struct(">hqh")
 _VALUE_V1_TAIL = struct.Struct(">qq")
-_VALUE_V4 = struct.Struct(">hqiBq3s16s")
+VALUE_V4 = struct.Struct(">hqiBq3s16s")
 """A whole value without metadata."""
 _VALUE_V4_HEAD = struct.Struct(">hqiB")
 _VALUE_V4_TAIL = struct.Struct(">q3s16s")
 _VALUE_V4_TAIL_BARE = struct.Struct(">qB")
-_TOPIC_ID_TAG = b"\x01\x00\x10"
+TOPIC_ID_TAG = b"\x01\x00\x10"
 _ONE_BYTE_LENGTH = 127
 
 
@@ -104,7 +104,7 @@ def offset_value(entry: OffsetAndMetadata) -> bytes:
         head = _VALUE_V1_HEAD.pack(1, offset, len(metadata))
         return head + metadata + _VALUE_V1_TAIL.pack(commit_timestamp, expire_timestamp)
     if not text and topic_id != NO_TOPIC_ID:
-        return _VALUE_V4.pack(4, offset, leader_epoch, 1, commit_timestamp, _TOPIC_ID_TAG, topic_id)
+        return VALUE_V4.pack(4, offset, leader_epoch, 1, commit_timestamp, TOPIC_ID_TAG, topic_id)
     metadata = text.encode()
     length = len(metadata) + 1
     if length > _ONE_BYTE_LENGTH:
@@ -112,7 +112,7 @@ def offset_value(entry: OffsetAndMetadata) -> bytes:
     head = _VALUE_V4_HEAD.pack(4, offset, leader_epoch, length)
     if topic_id == NO_TOPIC_ID:
         return head + metadata + _VALUE_V4_TAIL_BARE.pack(commit_timestamp, 0)
-    return head + metadata + _VALUE_V4_TAIL.pack(commit_timestamp, _TOPIC_ID_TAG, topic_id)
+    return head + metadata + _VALUE_V4_TAIL.pack(commit_timestamp, TOPIC_ID_TAG, topic_id)
 
 
 def _long_offset_value(entry: OffsetAndMetadata) -> bytes:
@@ -206,7 +206,7 @@ def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
     if len(value) > 14 and value[:2] == b"\x00\x04" and 0 < value[14] <= _ONE_BYTE_LENGTH:
         _, offset, leader_epoch, length = _VALUE_V4_HEAD.unpack_from(value)
         tail = 14 + length
-        if len(value) == tail + 27 and value[tail + 8 : tail + 11] == _TOPIC_ID_TAG:
+        if len(value) == tail + 27 and value[tail + 8 : tail + 11] == TOPIC_ID_TAG:
             timestamp, _, topic_id = _VALUE_V4_TAIL.unpack_from(value, tail)
             try:
                 metadata = value[15:tail].decode() if length > 1 else ""

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic.group import ClassicGroup
@@ -22,10 +22,6 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.records import HEADER_BYTES, BatchHeader, read_records
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 from kafka_offsets.storage.log.log import Log
-
-if TYPE_CHECKING:
-    from kafka_offsets.columns.records import RecordColumns
-    from kafka_offsets.coordinator.bulk_replay import Marker, StoredRecords
 
 QUICK_FROM_BYTES = 1 << 20
 """From this size of the log on it is read in columns; below, the import of numpy takes longer than the replay."""
@@ -42,10 +38,8 @@ _UNUSUAL = 0x37
 _FAR = 1 << 62
 _MOST_NAMES = 1 << 16
 _PARTITION = struct.Struct(">i")
-_VALUE = struct.Struct(">hqiBq3s16s")
-"""A committed offset of version 4 without metadata and with a topic id, see `stored`."""
+_VALUE, _TOPIC_ID_TAG = stored.VALUE_V4, stored.TOPIC_ID_TAG
 _VALUE_SIZE = 2 * _VALUE.size  # as a varint
-_TOPIC_ID_TAG = b"\x01\x00\x10"
 
 _SHORTEST_RUN = 3
 """From so many records on it pays to read them together."""
@@ -328,55 +322,16 @@ def replay_in_columns(shard: Shard, log: Log, abandoned: Sequence[object] = ()) 
     StorageError as `replay` raises it, of a batch that is damaged.
     """
     from kafka_offsets.columns.dense_ids import CollisionError
-    from kafka_offsets.coordinator.bulk_replay import BulkReplay
+    from kafka_offsets.coordinator.column_loader import ColumnLoader
 
-    loaded, last_offset = BulkReplay(), -1
+    loader = ColumnLoader()
     try:
         for columns in log.columns():
             if abandoned:
                 raise LoadAbandonedError
-            last_offset = _last_of_rising(columns, last_offset)
-            loaded.replay(*_without_markers(columns))
+            loader.replay(columns)
     except (ProtocolError, UnicodeDecodeError, CollisionError) as error:
         logger.info("%s: replayed record by record, because of %r", log.directory, error)
         return False
-    loaded.finish(shard)
+    loader.finish(shard)
     return True
-
-
-def _last_of_rising(columns: RecordColumns, previous: int) -> int:
-    """Return the last log offset; ProtocolError unless all rise from `previous`, as bulk replay needs them.
-
-    A broker appends no others, and a replay record by record reads them.
-    """
-    offset = columns.offset
-    if not offset.size:
-        return previous
-    if offset[0] <= previous or (offset[1:] <= offset[:-1]).any():
-        raise ProtocolError("log offsets do not rise")
-    return int(offset[-1])
-
-
-def _without_markers(columns: RecordColumns) -> tuple[StoredRecords, list[Marker]]:
-    """Tell the records of the coordinator from the transaction markers."""
-    from kafka_offsets.coordinator.bulk_replay import NO_PRODUCER, Marker, StoredRecords
-
-    batches, batch = columns.batches, columns.batch
-    producer_of = batches.producer_id.copy()
-    producer_of[~batches.is_transactional] = NO_PRODUCER
-    producer_id = producer_of[batch]
-    spans = columns.key_start, columns.key_length, columns.value_start, columns.value_length
-    is_control = batches.is_control
-    if not is_control.any():
-        return StoredRecords(columns.buffer, columns.offset, producer_id, *spans), []
-    markers = []
-    for row in is_control[batch].nonzero()[0].tolist():
-        start, length = int(columns.key_start[row]), int(columns.key_length[row])
-        if length < 0:
-            raise ProtocolError("it has no key")
-        type_ = columns.buffer[start : start + length][2:4]
-        if type_ in _MARKERS:
-            markers.append(Marker(int(columns.offset[row]), int(producer_id[row]), _MARKERS[type_]))
-    kept = ~is_control[batch]
-    chosen = (column[kept] for column in (columns.offset, producer_id, *spans))
-    return StoredRecords(columns.buffer, *chosen), markers

@@ -1,6 +1,6 @@
 """Records of the offsets log in columns -> Arrow record batches of the schema, all rows of some megabytes at once.
 
-`columns.records` says where keys and values are, `coordinator.stored_columns` what the usual committed offsets among
+`columns.records` says where keys and values are, `columns.offsets` what the usual committed offsets among
 them say; the rest, group metadata and whatever does not look as usual, is decoded one by one by `plain`. Only columns
 that are asked for are made. No Spark here: numpy and pyarrow are all it needs.
 """
@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.columns.fields import PADDING, Booleans, Integers, words
+from kafka_offsets.columns.offsets import OffsetKeys, OffsetValues, is_offset, key_heads
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import arrays, plain
-from kafka_offsets.spark.reader.offsets import Keys, Values, is_offset, key_heads
 
 ROWS = 65_536
 """The most rows of a record batch."""
@@ -217,11 +217,11 @@ class _Rows:
         self._is_control = _control(records)
         if wanted & _OF_RECORD:
             self._heads = key_heads(records) if heads is None else heads
-            self._keys = Keys(records, self._heads)
+            self._keys = OffsetKeys(records, self._heads)
             self._reads_values = bool(wanted & _OF_VALUE)
             usual = self._keys.usual
             if self._reads_values:
-                self._values = Values(records)
+                self._values = OffsetValues(records)
                 usual = usual & self._values.usual
             if self._is_control is not None:
                 usual = usual & ~self._is_control

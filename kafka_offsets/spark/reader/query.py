@@ -8,11 +8,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_offsets.columns.fields import Integers
+from kafka_offsets.columns.offsets import key_heads
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar, latest, outcomes
 from kafka_offsets.spark.reader.columnar import Source
-from kafka_offsets.spark.reader.offsets import key_heads
 
 Outcomes = npt.NDArray[np.int8]
 

@@ -1,9 +1,9 @@
-"""Bulk replay: the offsets, groups and open transactions that a long log leaves, read in columns.
+"""Replay of a long offsets log in columns: the offsets, groups and open transactions that it leaves.
 
-The outcome is that of :meth:`Shard.replay` and :meth:`Shard.end_transaction` for one record after the other, to the
-order of groups and topics; the way is another. Committed offsets are told apart by number, and the last one of each
-is kept in columns; only what is left in the end becomes rows of the offset table. Records of groups are rare and are
-read one by one.
+The outcome is that of a shard's `replay` and `end_transaction` for one record after the other, to the order of groups
+and topics; the way is another. Committed offsets are told apart by number, and the last one of each is kept in columns;
+only what is left in the end becomes rows of the offset table. Records of groups are rare, and are read one by one by
+whoever knows them.
 
 What makes it exact:
 
@@ -19,100 +19,79 @@ It needs numpy (the extra `fast`), and at its peak some 330 bytes for each key, 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kafka_offsets.columns.dense_ids import StringIds, WordIds
-from kafka_offsets.coordinator import stored, stored_columns
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.state import ShardState
-from kafka_offsets.coordinator.stored_columns import OffsetColumns
+from kafka_offsets.columns.fields import Booleans, Integers
+from kafka_offsets.columns.growing_columns import GrowingColumns
+from kafka_offsets.columns.markers import NO_PRODUCER, Marker, without_markers
+from kafka_offsets.columns.offsets import OffsetColumns, ParsedOffset, join, split
+from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.messages import GroupMetadataValue
 
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
-
-NO_PRODUCER = -1
 _NOBODY = -1
 
 
-class StoredRecords(NamedTuple):
-    """Records of the offsets topic, in the order of the log; markers are not among them.
-
-    log_offset   rises from record to record, also from those of the previous call, and is not negative
-    buffer       what keys and values lie in, `stored_columns.PADDING` zero bytes behind it
-    producer_id  whose open transaction a record belongs to; -1 when it stands for itself
-    key_length, value_length  -1 for null
-    """
-
-    buffer: bytes
-    log_offset: Integers
-    producer_id: Integers
-    key_start: Integers
-    key_length: Integers
-    value_start: Integers
-    value_length: Integers
-
-
-class Marker(NamedTuple):
-    """The end of a transaction."""
-
-    log_offset: int
-    producer_id: int
-    committed: bool
-
-
-class _GroupEvent(NamedTuple):
+class GroupRecord(NamedTuple):
     """A record that is about a group.
 
     value     the metadata of a classic group; None when it is deleted, or of another kind
     known     whether it is about a classic group
     consumer  key and value of a record of a consumer group
+    ends      whether it deletes the group
     """
+
+    group: str
+    value: GroupMetadataValue | None = None
+    known: bool = False
+    consumer: tuple[bytes, bytes | None] | None = None
+    ends: bool = False
+
+
+Reader = Callable[[int, bytes, bytes | None, int], ParsedOffset | GroupRecord | None]
+"""Reads one record that is not a usual offset: its number, key, value and log offset. None: it leaves nothing."""
+
+
+class Page(NamedTuple):
+    """Offsets of a group for neighbouring partitions of a topic, without metadata and times of expiry.
+
+    rows  for each partition offset, leader epoch, commit timestamp and log offset, as `=qiqq`
+    id    of the topic, 16 bytes
+    """
+
+    group: str
+    topic: str
+    partitions: list[int]
+    rows: bytes
+    id: bytes
+
+
+class Entry(NamedTuple):
+    """One offset.
+
+    committed  offset, leader epoch, metadata, timestamps of commit and expiry, topic id, log offset
+    """
+
+    group: str
+    topic: str
+    partition: int
+    committed: tuple[int, int, str, int, int, bytes, int]
+
+
+class _GroupEvent(NamedTuple):
+    """A record that is about a group: where in the log it is, and the number of the group."""
 
     log_offset: int
     group: int
-    value: GroupMetadataValue | None
-    known: bool
-    consumer: tuple[bytes, bytes | None] | None = None
+    record: GroupRecord
 
 
 _Call = tuple[int, int]
 """Log offset at which a group comes into being unless it is there, and which of several at this offset it is."""
-
-
-class _Columns:
-    """Arrays of equal length that grow; an attribute for each.
-
-    defaults  name -> (dtype, what a new row holds)
-    """
-
-    def __init__(self, **defaults: tuple[Any, int]) -> None:
-        self._defaults = defaults
-        for name, (dtype, _) in defaults.items():
-            setattr(self, name, np.zeros(0, dtype))
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __setattr__(self, name: str, value: Any) -> None: ...
-
-    def grow(self, count: int) -> None:
-        """Have at least `count` rows."""
-        for name, (dtype, default) in self._defaults.items():
-            column = getattr(self, name)
-            if len(column) < count:
-                more = np.full(max(count, 2 * len(column)) - len(column), default, dtype)
-                setattr(self, name, np.concatenate((column, more)))
 
 
 class _Operations(NamedTuple):
@@ -151,20 +130,24 @@ _STORED = ("offset", "leader_epoch", "commit_timestamp", "expire_timestamp", "id
 """The columns of an operation that the table holds."""
 
 
-class BulkReplay:
-    """Takes records in the order of the log, and puts what they leave into an empty shard.
+class ColumnReplay:
+    """Takes records in the order of the log; `groups`, `offsets` and `pending` are what they leave.
 
     CollisionError, UnicodeDecodeError or ProtocolError end it: the log must then be replayed record by record, which
     says what is wrong, if anything is.
+    early_deletions  groups that were deleted while they had offsets
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read: Reader) -> None:
+        self.early_deletions = 0
+        self._read = read
+        self._last_offset = -1
         self._key_ids = WordIds()
         self._names_ids = StringIds()
         self._group_ids: dict[str, int] = {}
         self._topics: list[str] = []
         # last: the log offset of the last one in force, erased: of the last tombstone, -1 for none
-        self._keys = _Columns(
+        self._keys = GrowingColumns(
             live=(np.bool_, 0),
             has_text=(np.bool_, 0),
             last=(np.int64, -1),
@@ -176,8 +159,8 @@ class BulkReplay:
         )
         # live: entries; since: when the first of them took effect;
         # made, made_rank: log offset from which on the group exists, or -1, and which of several made there it is
-        self._names = _Columns(live=(np.int64, 0), since=(np.int64, 0), group=(np.int32, 0))
-        self._groups = _Columns(
+        self._names = GrowingColumns(live=(np.int64, 0), since=(np.int64, 0), group=(np.int32, 0))
+        self._groups = GrowingColumns(
             live=(np.int64, 0), since=(np.int64, 0), made=(np.int64, _NOBODY), made_rank=(np.int64, 0)
         )
         self._texts: dict[int, str] = {}
@@ -187,57 +170,56 @@ class BulkReplay:
         self._carried: _Operations | None = None
         self._carried_texts: list[str] = []
         self._effects_before = 0
-        self._unknown = 0
-        self._early_deletions = 0
 
     # ---- one part of the log -----------------------------------------------------------------------------------
 
-    def replay(self, records: StoredRecords, markers: Sequence[Marker] = ()) -> None:
-        """Apply the next records and the markers among them."""
-        offsets, others = stored_columns.split(records.buffer, *records[3:])
+    def replay(self, records: RecordColumns) -> None:
+        """Apply the next records, and the markers among them."""
+        self._check_rising(records.offset)
+        records, producer_id, markers = without_markers(records)
+        offsets, others = split(records)
         offsets, events = self._read_others(records, offsets, others.tolist())
-        operations, new, texts = self._operations(records, offsets)
+        operations, new, texts = self._operations(records, producer_id, offsets)
         effects = self._effects(operations, new, markers)
         followed = np.zeros(len(self._group_ids), np.bool_)
         followed[operations.group[effects.rows[operations.is_tombstone[effects.rows]]]] = True
-        followed[[event.group for event in events if event.value is None]] = True
+        followed[[event.group for event in events if event.record.value is None]] = True
         histories = self._count(operations, effects, followed)
         self._make_groups(operations, new, effects, events, histories)
         self._keep(operations, effects, texts)
         self._effects_before += len(effects.rows)
         self._carry(operations, texts)
 
+    def _check_rising(self, offset: Integers) -> None:
+        """Raise ProtocolError unless log offsets rise, which is taken for granted here.
+
+        A broker appends no others, and a replay record by record reads them.
+        """
+        if not offset.size:
+            return
+        if offset[0] <= self._last_offset or (offset[1:] <= offset[:-1]).any():
+            raise ProtocolError("log offsets do not rise")
+        self._last_offset = int(offset[-1])
+
     def _read_others(
-        self, records: StoredRecords, offsets: OffsetColumns, others: list[int]
+        self, records: RecordColumns, offsets: OffsetColumns, others: list[int]
     ) -> tuple[OffsetColumns, list[_GroupEvent]]:
-        """Read records that are not usual: return the offsets, some more among them, and what is said of groups."""
+        """Read records that are not usual; return the offsets, with these among them, and the records of groups."""
         buffer = records.buffer
-        parsed: list[stored_columns.ParsedOffset] = []
+        parsed: list[ParsedOffset] = []
         events: list[_GroupEvent] = []
-        for record in others:
-            if records.key_length[record] < 0:
+        for index in others:
+            key = _slice(buffer, records.key_start, records.key_length, index)
+            if key is None:
                 raise ProtocolError("it has no key")
-            key = stored.parse_key(_slice(buffer, records.key_start, records.key_length, record))
-            log_offset = int(records.log_offset[record])
-            value = None
-            if records.value_length[record] >= 0:
-                value = _slice(buffer, records.value_start, records.value_length, record)
-            if isinstance(key, stored.OffsetKey):
-                entry = None if value is None else stored.parse_offset_value(value, log_offset)
-                parsed.append((record, key, entry))
-            elif isinstance(key, stored.GroupKey):
-                metadata = None if value is None else stored.parse_group_value(value)
-                events.append(_GroupEvent(log_offset, self._group(key.group), metadata, True))
-            elif isinstance(key, ConsumerKey):
-                if value is not None:
-                    consumer_records.parse_value(key.type, value)
-                raw = _slice(buffer, records.key_start, records.key_length, record), value
-                events.append(_GroupEvent(log_offset, self._group(key.group), None, False, raw))
-            else:
-                self._unknown += 1
-                if value is None and key.group is not None:
-                    events.append(_GroupEvent(log_offset, self._group(key.group), None, False))
-        return stored_columns.join(offsets, parsed), events
+            value = _slice(buffer, records.value_start, records.value_length, index)
+            log_offset = int(records.offset[index])
+            found = self._read(index, key, value, log_offset)
+            if isinstance(found, ParsedOffset):
+                parsed.append(found)
+            elif found is not None:
+                events.append(_GroupEvent(log_offset, self._group(found.group), found))
+        return join(offsets, parsed), events
 
     def _group(self, name: str) -> int:
         group = self._group_ids.setdefault(name, len(self._group_ids))
@@ -245,7 +227,7 @@ class BulkReplay:
         return group
 
     def _operations(
-        self, records: StoredRecords, offsets: OffsetColumns
+        self, records: RecordColumns, producer_id: Integers, offsets: OffsetColumns
     ) -> tuple[_Operations, int, list[str]]:
         """Number the names and keys; return all operations, how many of them are carried, and the texts."""
         buffer = offsets.buffer
@@ -265,8 +247,8 @@ class BulkReplay:
             end = begin + offsets.metadata_length[with_text]
             texts += [buffer[a:b].decode() for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
         operations = _Operations(
-            records.log_offset[offsets.record],
-            records.producer_id[offsets.record],
+            records.offset[offsets.record],
+            producer_id[offsets.record],
             keys,
             names,
             self._names.group[names].astype(np.int64),
@@ -468,26 +450,27 @@ class BulkReplay:
         for event in events:
             if made[0] == _NOBODY:
                 made = _first_between(calls, deleted, event.log_offset)
-            if event.value is not None:
+            record = event.record
+            if record.value is not None:
                 made = (event.log_offset, 0) if made[0] == _NOBODY else made
                 self._consumer.pop(group, None)
-                self._durable[group] = event.value
+                self._durable[group] = record.value
                 continue
-            if event.consumer is not None:
-                key, value = event.consumer
+            if record.consumer is not None:
+                key, value = record.consumer
                 if value is not None:
                     made = (event.log_offset, 0) if made[0] == _NOBODY else made
                     self._durable.pop(group, None)
                     self._consumer.setdefault(group, {})[key] = value
                     continue
                 self._consumer.get(group, {}).pop(key, None)
-                if int.from_bytes(key[:2]) != consumer_records.EPOCH:
+                if not record.ends:
                     continue
                 self._consumer.pop(group, None)
             times, counts = histories[group]
             has_offsets = counts[bisect_right(times, event.log_offset) - 1] > 0
-            self._early_deletions += has_offsets
-            if event.known:
+            self.early_deletions += has_offsets
+            if record.known:
                 self._durable.pop(group, None)
                 if group in self._consumer:
                     continue
@@ -523,28 +506,24 @@ class BulkReplay:
                 self._texts[key] = texts[number]
         columns.has_text[keys] = text >= 0
 
-    # ---- into the shard ----------------------------------------------------------------------------------------
+    # ---- what is left ------------------------------------------------------------------------------------------
 
-    def finish(self, shard: ShardState) -> None:
-        """Put groups, offsets, open transactions and counters into a shard that has none yet."""
+    def groups(self) -> Iterator[tuple[str, GroupMetadataValue | None, dict[bytes, bytes] | None]]:
+        """Yield the groups in the order in which they came into being.
+
+        With each comes the metadata of a classic group, if it has some, or the records of a consumer group.
+        """
         group_names = list(self._group_ids)
-        self._fill_table(shard.offsets, group_names)
         made = self._groups.made[: len(group_names)]
         there = np.flatnonzero(made != _NOBODY)
         for group in there[np.lexsort((self._groups.made_rank[there], made[there]))].tolist():
-            name = group_names[group]
-            held = self._consumer.get(group)
-            if held is None:
-                classic = shard.groups[name] = ClassicGroup(name)
-                classic.durable = self._durable.get(group)
-            else:
-                consumer = shard.groups[name] = ConsumerGroup(name)
-                consumer.durable = held
-        self._fill_pending(shard, group_names)
-        shard.unknown_records += self._unknown
-        shard.early_deletions += self._early_deletions
+            yield group_names[group], self._durable.get(group), self._consumer.get(group)
 
-    def _fill_table(self, table: OffsetTable, group_names: list[str]) -> None:
+    def offsets(self, page_partitions: int) -> Iterator[Page | Entry]:
+        """Yield the offsets in force: pages of all of them, in order, then those of which a page does not say all.
+
+        page_partitions  a page is of partitions whose numbers, divided by it, are equal
+        """
         keys, names, columns = self._keys, self._names, self._keys
         live = np.flatnonzero(keys.live)
         if not live.size:
@@ -554,58 +533,70 @@ class BulkReplay:
         live = live[np.lexsort((keys.partition[live], rank[keys.names[live]]))]
         number = keys.names[live].astype(np.int64)
         partition = keys.partition[live].astype(np.int64)
+        page = number << 32 | partition // page_partitions & 0xFFFFFFFF
+        begins = np.flatnonzero(np.append(True, page[1:] != page[:-1]))
+        ends = np.append(begins[1:], len(live))
+        yield from self._pages(live, begins, ends)
+        first = np.repeat(begins, ends - begins)
+        odd = columns.has_text[live] | (columns.expire_timestamp[live] != -1)
+        odd |= columns.id_high[live] != columns.id_high[live[first]]
+        odd |= columns.id_low[live] != columns.id_low[live[first]]
+        group_names = list(self._group_ids)
+        for row in np.flatnonzero(odd).tolist():
+            key, which = int(live[row]), int(number[row])
+            committed = _committed(columns, key, self._texts.get(key, ""), int(columns.last[key]))
+            group = group_names[int(names.group[which])]
+            yield Entry(group, self._topics[which], int(partition[row]), committed)
+
+    def _pages(self, live: Integers, begins: Integers, ends: Integers) -> Iterator[Page]:
+        columns = self._keys
         rows = np.empty(len(live), [("o", "=i8"), ("e", "=i4"), ("t", "=i8"), ("l", "=i8")])
         rows["o"], rows["e"] = columns.offset[live], columns.leader_epoch[live]
         rows["t"], rows["l"] = columns.commit_timestamp[live], columns.last[live]
-        page = number << 32 | partition // PAGE_PARTITIONS & 0xFFFFFFFF
-        begins = np.flatnonzero(np.append(True, page[1:] != page[:-1]))
-        ends = np.append(begins[1:], len(live))
         packed, size = rows.tobytes(), rows.dtype.itemsize
         ids = np.stack((columns.id_high[live], columns.id_low[live]), axis=1).astype("<i8").tobytes()
-        group_of, topics = names.group.tolist(), self._topics
-        partitions = partition.tolist()
-        for begin, end, which in zip(begins.tolist(), ends.tolist(), number[begins].tolist(), strict=True):
-            table.add_page(
+        group_names = list(self._group_ids)
+        group_of, topics = self._names.group.tolist(), self._topics
+        partitions, number = columns.partition[live].tolist(), columns.names[live[begins]].tolist()
+        for begin, end, which in zip(begins.tolist(), ends.tolist(), number, strict=True):
+            yield Page(
                 group_names[group_of[which]],
                 topics[which],
                 partitions[begin:end],
                 packed[begin * size : end * size],
                 ids[begin * 16 : begin * 16 + 16],
             )
-        first = np.repeat(begins, ends - begins)
-        odd = columns.has_text[live] | (columns.expire_timestamp[live] != -1)
-        odd |= columns.id_high[live] != columns.id_high[live[first]]
-        odd |= columns.id_low[live] != columns.id_low[live[first]]
-        for row in np.flatnonzero(odd).tolist():
-            key = int(live[row])
-            which = int(number[row])
-            entry = _entry(columns, key, self._texts.get(key, ""), int(columns.last[key]))
-            table.put(group_names[group_of[which]], topics[which], partitions[row], entry)
 
-    def _fill_pending(self, shard: ShardState, group_names: list[str]) -> None:
-        operations = self._carried
+    def pending(self) -> Iterator[tuple[int, list[Entry]]]:
+        """Yield the producers with open transactions, and the offsets that wait for the ends of these."""
+        operations, group_names = self._carried, list(self._group_ids)
         for producer_id, rows in self._open.items():
             assert operations is not None
-            pending = shard.pending.setdefault(producer_id, {})
+            entries = []
             for row in rows:
                 key, log_offset = int(operations.key[row]), int(operations.log_offset[row])
                 if log_offset < self._keys.erased[key]:
                     continue
                 text = int(operations.text[row])
-                entry = _entry(operations, row, self._carried_texts[text] if text >= 0 else "", log_offset)
+                metadata = self._carried_texts[text] if text >= 0 else ""
                 group = group_names[int(operations.group[row])]
                 topic = self._topics[int(operations.names[row])]
-                pending[stored.OffsetKey(group, topic, int(self._keys.partition[key]))] = entry
+                committed = _committed(operations, row, metadata, log_offset)
+                entries.append(Entry(group, topic, int(self._keys.partition[key]), committed))
+            yield producer_id, entries
 
 
-def _slice(buffer: bytes, starts: Integers, lengths: Integers, index: int) -> bytes:
-    start = int(starts[index])
-    return buffer[start : start + int(lengths[index])]
+def _slice(buffer: bytes, starts: Integers, lengths: Integers, index: int) -> bytes | None:
+    start, length = int(starts[index]), int(lengths[index])
+    return None if length < 0 else buffer[start : start + length]
 
 
-def _entry(columns: Any, row: int, metadata: str, log_offset: int) -> OffsetAndMetadata:
+def _committed(
+    columns: Any, row: int, metadata: str, log_offset: int
+) -> tuple[int, int, str, int, int, bytes, int]:
+    """Return what an `Entry` holds."""
     topic_id = np.array([columns.id_high[row], columns.id_low[row]], "<i8").tobytes()
-    return OffsetAndMetadata(
+    return (
         int(columns.offset[row]),
         int(columns.leader_epoch[row]),
         metadata,
@@ -617,7 +608,7 @@ def _entry(columns: Any, row: int, metadata: str, log_offset: int) -> OffsetAndM
 
 
 def _count_within(
-    columns: _Columns, numbers: Integers, changes: Integers, sequence: Integers
+    columns: GrowingColumns, numbers: Integers, changes: Integers, sequence: Integers
 ) -> tuple[Integers, Integers]:
     """Change the numbers of entries of groups or topics, and note since when they have some.
 

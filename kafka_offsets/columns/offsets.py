@@ -1,7 +1,8 @@
-"""Committed offsets of the usual shapes, in columns that are read when they are asked for.
+"""Committed offsets among the records of the offsets topic, those of the usual shapes, in columns.
 
-`coordinator.stored_columns` reads the same shapes for a coordinator that needs everything; here a query names what it
-needs, and keys are read without values. Rows that are not of a usual shape are 0, and are left to `plain`.
+The coordinator's `stored` reads one record; `OffsetKeys` and `OffsetValues` read all records of some megabytes, each
+column when it is asked for, and say which records have another shape. Whether names and metadata are UTF-8 is left to
+whoever decodes them. Usual are tombstones, and:
 
 ::
 
@@ -11,17 +12,22 @@ needs, and keys are read without values. Rows that are not of a usual shape are 
            0003 | offset int64 | leader_epoch int32 | metadata string | commit_timestamp int64
            0004 | offset int64 | leader_epoch int32 | metadata compact string | commit_timestamp int64
                 | 00, or 01 00 10 and topic_id 16 bytes; metadata of at most 126 bytes
+
+It needs numpy (the extra `fast`).
 """
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafka_offsets.columns.fields import Booleans, Integers, words
+from kafka_offsets.columns.fields import PADDING, Booleans, Integers, fields, words
 from kafka_offsets.columns.records import RecordColumns
-from kafka_offsets.coordinator.stored import LEGACY_OFFSET, OFFSET
 
 _LEAST_KEY_BYTES = 2 + 2 + 2 + 4
+_AROUND_NAMES_BYTES = 2 + 4
+"""Type and partition of a key."""
+
 _HEAD = np.dtype(
     [("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("prefix", "u1"), ("second", "u1")]
 )
@@ -45,18 +51,16 @@ def key_heads(records: RecordColumns) -> Integers:
 
     They mean nothing where the key is shorter.
     """
-    found: Integers = words(records.buffer, records.key_start, _INT32).astype(np.int64)
-    return found
+    return fields(records.buffer, records.key_start, ">i4")
 
 
 def is_offset(heads: Integers) -> Booleans:
     """Return which keys are of committed offsets by their type, if they are long enough to have one."""
-    assert {LEGACY_OFFSET, OFFSET} == {0, 1}
-    found: Booleans = heads >> 17 == 0
+    found: Booleans = heads >> 17 == 0  # type 0 or 1
     return found
 
 
-class Keys:
+class OffsetKeys:
     """The keys of some records that are of committed offsets and usual.
 
     usual  which records have such a key; other columns are 0 where not
@@ -91,7 +95,7 @@ class Keys:
         return found
 
 
-class Values:
+class OffsetValues:
     """The values of some records that are of committed offsets and usual; tombstones are.
 
     usual         which records have such a value
@@ -217,3 +221,97 @@ class Values:
         halves = words(self._buffer, self._tail_at + (_TIMESTAMP_BYTES + 3) * self._has_id, "V16")
         parts = halves.view(np.int64).reshape(-1, 2) * self._has_id[:, None]
         return parts[:, 0], parts[:, 1]
+
+
+class OffsetColumns(NamedTuple):
+    """Committed offsets and their tombstones, in the order of their records.
+
+    buffer            what names and metadata lie in, PADDING after it
+    record            which of the records it is
+    names_start       where group and topic begin, each as int16 length and bytes, and how long they are together;
+    names_length      equal bytes are equal names
+    is_tombstone      metadata_length is 0 then, and other columns mean nothing
+    expire_timestamp  -1 for none
+    id_high, id_low   topic id: its first and last eight bytes as they are, 0 when it is not known
+    metadata_length   0 for none
+    """
+
+    buffer: bytes
+    record: Integers
+    names_start: Integers
+    names_length: Integers
+    partition: Integers
+    is_tombstone: Booleans
+    offset: Integers
+    leader_epoch: Integers
+    commit_timestamp: Integers
+    expire_timestamp: Integers
+    id_high: Integers
+    id_low: Integers
+    metadata_start: Integers
+    metadata_length: Integers
+
+
+def split(records: RecordColumns) -> tuple[OffsetColumns, Integers]:
+    """Return the committed offsets of usual shapes, and the indexes of all other records."""
+    keys, values = OffsetKeys(records, key_heads(records)), OffsetValues(records)
+    count = len(records.offset)
+    expires, topic_id = values.expire_timestamp, values.topic_id
+    no_id = np.zeros(count, np.int64)
+    columns: tuple[Any, ...] = (
+        records.key_start + 2,
+        records.key_length - _AROUND_NAMES_BYTES,
+        keys.partition.astype(np.int64),
+        values.is_tombstone,
+        values.offset.astype(np.int64),
+        values.leader_epoch,
+        values.commit_timestamp,
+        np.full(count, -1) if expires is None else expires,
+        *((no_id, no_id) if topic_id is None else topic_id),
+        values.metadata_start,
+        values.metadata_length,
+    )
+    usual = keys.usual & values.usual
+    if usual.all():
+        return OffsetColumns(records.buffer, np.arange(count), *columns), np.zeros(0, np.int64)
+    chosen = np.flatnonzero(usual)
+    return OffsetColumns(records.buffer, chosen, *(column[chosen] for column in columns)), np.flatnonzero(
+        ~usual
+    )
+
+
+class ParsedOffset(NamedTuple):
+    """A committed offset or tombstone that was read by itself.
+
+    names      as in the key, see `OffsetColumns.names_start`
+    committed  offset, leader epoch, timestamps of commit and expiry, both halves of the topic id; None: a tombstone
+    """
+
+    record: int
+    names: bytes
+    partition: int
+    committed: tuple[int, int, int, int, int, int] | None
+    metadata: bytes
+
+
+def join(offsets: OffsetColumns, parsed: Iterable[ParsedOffset]) -> OffsetColumns:
+    """Return the offsets with some more among them, in the order of the records."""
+    rows: list[tuple[int, ...]] = []
+    blobs = [offsets.buffer]
+    held = len(offsets.buffer)
+    for record, names, partition, committed, metadata in parsed:
+        blobs += names, metadata
+        metadata_at = held + len(names)
+        what = committed or (0,) * 6
+        rows.append(
+            (record, held, len(names), partition, committed is None, *what, metadata_at, len(metadata))
+        )
+        held = metadata_at + len(metadata)
+    if not rows:
+        return offsets
+    added = np.array(rows, np.int64).T
+    joined: list[Any] = [np.concatenate(pair) for pair in zip(offsets[1:], added, strict=True)]
+    joined[4] = joined[4].astype(np.bool_)
+    order = np.argsort(joined[0], kind="stable")
+    blobs.append(bytes(PADDING))
+    return OffsetColumns(b"".join(blobs), *(column[order] for column in joined))

@@ -1,0 +1,87 @@
+"""Column loader: puts what a long log leaves, replayed in columns, into an empty shard.
+
+The columns know usual offsets; what other records mean is known here. It needs numpy (the extra `fast`).
+"""
+
+import struct
+
+from kafka_offsets.columns.offsets import ParsedOffset
+from kafka_offsets.columns.records import RecordColumns
+from kafka_offsets.columns.replay import ColumnReplay, GroupRecord, Page
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.consumer import records as consumer_records
+from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state import ShardState
+
+_TOPIC_ID = struct.Struct("<qq")
+
+
+class ColumnLoader:
+    """Takes the records of a log in order; `finish` puts what they leave into a shard that holds nothing yet.
+
+    CollisionError, UnicodeDecodeError or ProtocolError end it: the log must then be replayed record by record, which
+    says what is wrong, if anything is.
+    """
+
+    def __init__(self) -> None:
+        self._replay = ColumnReplay(self._read)
+        self._unknown = 0
+
+    def replay(self, records: RecordColumns) -> None:
+        """Apply the next records, and the markers among them."""
+        self._replay.replay(records)
+
+    def _read(
+        self, record: int, raw_key: bytes, value: bytes | None, log_offset: int
+    ) -> ParsedOffset | GroupRecord | None:
+        key = stored.parse_key(raw_key)
+        if isinstance(key, stored.OffsetKey):
+            return _parsed_offset(record, key, value, log_offset)
+        if isinstance(key, stored.GroupKey):
+            metadata = None if value is None else stored.parse_group_value(value)
+            return GroupRecord(key.group, metadata, known=True, ends=value is None)
+        if isinstance(key, ConsumerKey):
+            if value is not None:
+                consumer_records.parse_value(key.type, value)
+            ends = value is None and key.type == consumer_records.EPOCH
+            return GroupRecord(key.group, consumer=(raw_key, value), ends=ends)
+        self._unknown += 1
+        if value is None and key.group is not None:
+            return GroupRecord(key.group, ends=True)
+        return None
+
+    def finish(self, shard: ShardState) -> None:
+        """Put groups, offsets, open transactions and counters into a shard that has none yet."""
+        for found in self._replay.offsets(PAGE_PARTITIONS):
+            if isinstance(found, Page):
+                shard.offsets.add_page(*found)
+            else:
+                entry = OffsetAndMetadata(*found.committed)
+                shard.offsets.put(found.group, found.topic, found.partition, entry)
+        for name, metadata, records in self._replay.groups():
+            if records is None:
+                classic = shard.groups[name] = ClassicGroup(name)
+                classic.durable = metadata
+            else:
+                consumer = shard.groups[name] = ConsumerGroup(name)
+                consumer.durable = records
+        for producer_id, entries in self._replay.pending():
+            pending = shard.pending.setdefault(producer_id, {})
+            for group, topic, partition, committed in entries:
+                pending[stored.OffsetKey(group, topic, partition)] = OffsetAndMetadata(*committed)
+        shard.unknown_records += self._unknown
+        shard.early_deletions += self._replay.early_deletions
+
+
+def _parsed_offset(record: int, key: stored.OffsetKey, value: bytes | None, log_offset: int) -> ParsedOffset:
+    names = stored.offset_key(*key)[2:-4]
+    if value is None:
+        return ParsedOffset(record, names, key.partition, None, b"")
+    entry = stored.parse_offset_value(value, log_offset)
+    times = entry.commit_timestamp, entry.expire_timestamp
+    committed = (entry.offset, entry.leader_epoch, *times, *_TOPIC_ID.unpack(entry.topic_id))
+    return ParsedOffset(record, names, key.partition, committed, entry.metadata.encode())

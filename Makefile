@@ -13,10 +13,14 @@ SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
 # A worker for each processor, up to four; `make test WORKERS=0` runs all tests in one process. tests/conftest.py says which
 # tests stay together.
 WORKERS := logical --maxprocesses 4
+# What `make quick` does not even import: other clients, Spark, long searches, and what no request passes through.
+NOT_QUICK := interop spark properties simulation inspect testing questions walks test_examples.py \
+	test_cli.py test_check_command.py test_compact_command.py
+QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py))) $(wildcard tests/test_*.py))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 
-.PHONY: help run test fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
 .DEFAULT_GOAL := test
 
 ## This list.
@@ -37,6 +41,16 @@ test: $(VENV)/test.stamp tools
 	echo "--- pytest"; $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
 	echo "make test: all is well"
+
+# Style and types run beside the tests. mypy and ruff keep caches, so only the first run takes their full time.
+## For the loop of a change: style, types, and the quick tests: no JVM, no other client, nothing slow.
+quick: $(VENV)/test.stamp
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 lint quick-tests
+
+## The tests of `make quick` alone.
+quick-tests: $(VENV)/test.stamp
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --durations=5 --durations-min=2 \
+		-m "not (slow or interop or java or spark or apache_kafka)" $(PYTEST_ARGS) $(sort $(QUICK))
 
 ## `make run` and `make test` of HEAD as on a new machine: a clone, with empty caches.
 fresh:

@@ -44,7 +44,7 @@ HEAVY = (
     "confluent_kafka",
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def run(*words: str | Path, cwd: Path) -> str:

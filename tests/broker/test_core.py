@@ -492,6 +492,7 @@ def test_a_peer_that_asks_for_much_and_reads_nothing_is_not_answered_without_end
     assert all(answer.responses[0].partitions[0].error_code == 0 for answer in answers)
 
 
+@pytest.mark.slow
 def test_decided_requests_are_bounded_in_bytes() -> None:
     disk = LateSync()
     core = make_core(sync=disk, fsync="commit")

@@ -174,6 +174,7 @@ def run_once(directory: Path, system: Refusing, fsync: str, monkeypatch: pytest.
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600 if ALL else 120)
 @pytest.mark.parametrize("fsync", ["never", "commit"])
 @pytest.mark.parametrize("stuck", [False, True], ids=["once", "until-lifted"])

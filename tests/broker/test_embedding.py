@@ -459,6 +459,7 @@ def test_a_broker_stops_within_a_second_whatever_waits(fsync: str, tmp_path: Pat
         assert broker.committed("shipping")["orders", 0].offset == 1
 
 
+@pytest.mark.slow
 def test_a_broker_stops_while_clients_go_on_connecting() -> None:
     for _ in range(5):
         broker = Broker()
@@ -522,6 +523,7 @@ with ExitStack() as stack:
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_warned_of_in_the_debug_mode_of_asyncio(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONASYNCIODEBUG": "1", "PYTHONDEVMODE": "1"}
     done = subprocess.run(

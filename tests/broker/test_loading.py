@@ -97,6 +97,7 @@ def assert_equal_loads(log: Log) -> None:
     assert left_by(quick) == left_by(plain)
 
 
+@pytest.mark.slow
 @given(logs(), st.sampled_from((1, 200, 1000, 1 << 20)))
 def test_any_log_leaves_the_same_in_columns(batches: list[bytes], chunk_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -250,6 +251,7 @@ def test_names_with_equal_hashes_are_replayed_record_by_record(monkeypatch: pyte
     assert left_by(shard) == left_by(plain)
 
 
+@pytest.mark.slow
 def test_many_more_names_and_keys_than_tables_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_columns, "CHUNK_BYTES", 1 << 16)
     assert_equal_loads(stored_log(commits(20_000, groups=5003)))

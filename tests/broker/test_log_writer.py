@@ -106,6 +106,7 @@ def test_a_window_that_has_passed_is_summed_up_and_the_next_one_begins(pipe: Pip
     assert pipe.close() == []
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_bad_frames_does_not_fill_the_log() -> None:
     # 2,000 of them filled the pipe, which nobody reads here, and the broker served no more.
     serve = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", "0"]

@@ -107,6 +107,7 @@ def test_a_thousand_members_share_a_topic_by_the_classic_protocol(core: BrokerCo
     watch.check()
 
 
+@pytest.mark.slow
 def test_a_thousand_members_share_a_topic_by_the_consumer_protocol(core: BrokerCore) -> None:
     watch = Watch()
     client = CoreClient(core)

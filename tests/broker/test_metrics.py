@@ -221,6 +221,7 @@ def half_open_requests(count: int, request_seconds: float) -> Iterator[tuple[str
         yield f"http://127.0.0.1:{endpoint.port}/metrics", connections
 
 
+@pytest.mark.slow
 def test_half_open_requests_are_bounded_in_number() -> None:
     # Each took a thread for ever.
     threads = threading.active_count()

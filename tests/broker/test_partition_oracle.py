@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -164,7 +165,7 @@ class PartitionMachine(RuleBasedStateMachine):
             assert self.core.values("t", self.start) == expected
 
 
-TestPartition = PartitionMachine.TestCase
+TestPartition = pytest.mark.slow(PartitionMachine.TestCase)
 
 
 def test_a_waiting_fetch_hears_of_records_that_come_while_a_segment_leaves() -> None:

@@ -215,6 +215,7 @@ def assert_ignored(files: MemoryFiles, told: Callable[[], list[str]], reason: st
     assert contents(core) == contents_after_start(files, 0)
 
 
+@pytest.mark.slow
 def test_a_flip_of_any_byte_costs_the_snapshot_and_nothing_else(told: Callable[[], list[str]]) -> None:
     files = written(extra=1)
     expected = contents_after_start(files, 0)
@@ -518,6 +519,7 @@ def act(client: CoreClient, rng: random.Random) -> None:
         joining.turn()
 
 
+@pytest.mark.slow
 def test_whatever_happens_meanwhile_the_next_start_finds_what_the_log_says(
     rng: random.Random, told: Callable[[], list[str]]
 ) -> None:
@@ -546,6 +548,7 @@ def what_counts(found: dict[str, Any]) -> list[Any]:
     return [found["offsets"], {name: value for name, value in found["groups"].items() if value is not None}]
 
 
+@pytest.mark.slow
 def test_a_log_that_is_compacted_meanwhile_is_replayed_to_the_same(
     rng: random.Random, told: Callable[[], list[str]]
 ) -> None:
@@ -692,6 +695,7 @@ def story(client: CoreClient, acknowledged: dict[tuple[str, str, int], int]) -> 
     client.core.close()
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_file_operation_loses_nothing(told: Callable[[], list[str]]) -> None:
     at, was_used = 0, 0
     while True:

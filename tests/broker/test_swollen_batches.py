@@ -57,6 +57,7 @@ def cpu_seconds(core: PartitionCore, topic: str, records: bytes) -> tuple[Any, f
     return answer, time.process_time() - begun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", ["t", "compact"])
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("headers", [200_000, 11_000_000, 32_000_000])
@@ -108,6 +109,7 @@ def test_a_batch_of_twenty_records_of_a_mebibyte_each_is_taken(
     ] * 20
 
 
+@pytest.mark.slow
 def test_a_batch_of_half_a_million_records_all_the_same_is_taken(core: PartitionCore) -> None:
     sent = batch(*[b"v"] * 500_000, compression=Compression.ZSTD)
     assert len(sent) < MIB
@@ -191,6 +193,7 @@ print(peak() - before, *codes)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
 @pytest.mark.parametrize("headers", [11_000_000, 32_000_000])

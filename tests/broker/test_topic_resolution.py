@@ -116,6 +116,7 @@ def test_a_step_that_fails_leaves_the_group_to_its_next_heartbeat(
     assert len(group_of(core).regexes[PATTERN].topics) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [PATTERN, "(a?){1000}" * 6, "abc" * 3000, "(a|b){1000}.*"])
 def test_no_part_of_the_work_looks_at_many_states(pattern: str) -> None:
     costs = list(TopicPattern(pattern).match_in_steps(["a" * 249, "ab" * 100, "c"]))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -271,7 +272,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert set(found.static_members.values()) <= set(found.members)
 
 
-TestConsumerGroups = ConsumerGroupMachine.TestCase
+TestConsumerGroups = pytest.mark.slow(ConsumerGroupMachine.TestCase)
 
 
 def test_two_static_members_of_the_machine_get_two_ids() -> None:

@@ -1,5 +1,6 @@
 """One group under random joins, syncs, heartbeats, leaves, time, slow and failing logs."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -283,9 +284,10 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 GroupMachine.TestCase.settings = settings(stateful_step_count=40, deadline=None)
-test_one_group_keeps_its_promises = GroupMachine.TestCase
+test_one_group_keeps_its_promises = pytest.mark.slow(GroupMachine.TestCase)
 
 
+@pytest.mark.slow
 def test_a_thousand_members_and_ten_thousand_groups_cost_no_squares() -> None:
     """Steps are counted, not seconds: no member is looked at more often than a few times a generation."""
     looks = 0

@@ -133,7 +133,7 @@ class TableMachine(RuleBasedStateMachine):
         assert self.table.nbytes > 0
 
 
-TestTableAgainstOracle = TableMachine.TestCase
+TestTableAgainstOracle = pytest.mark.slow(TableMachine.TestCase)
 TestTableAgainstOracle.settings = settings(
     max_examples=3 * settings().max_examples, stateful_step_count=40, deadline=None
 )
@@ -313,6 +313,7 @@ def traced_bytes_per_entry(
     return held / len(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("partitions", "topics", "limit"),
     [
@@ -331,6 +332,7 @@ def test_an_entry_costs_few_bytes(partitions: range, topics: int, limit: int) ->
     assert traced_bytes_per_entry(partitions, len(partitions), topics) <= limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topics", [1, 10])
 def test_an_entry_that_is_alone_in_its_topic_costs_few_bytes_beside_the_name_of_its_group(
     topics: int,

@@ -193,6 +193,7 @@ def check(before: list[Written], between: list[list[Written]], after: list[Writt
     return True
 
 
+@pytest.mark.slow
 @given(before=histories, between=st.lists(histories, min_size=1, max_size=12), after=histories)
 def test_a_snapshot_and_the_rest_of_the_log_give_what_the_whole_log_gives(
     before: list[Written], between: list[list[Written]], after: list[Written]
@@ -367,6 +368,7 @@ def sealed(pieces: list[bytes]) -> bytes:
     return sealed
 
 
+@pytest.mark.slow
 def test_damage_with_the_right_checksum_is_a_snapshot_or_none_and_never_another_error(
     rng: random.Random,
 ) -> None:

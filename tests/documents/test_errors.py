@@ -22,6 +22,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
         yield running
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_apis_are_those_of_the_recordings(generated: GeneratedPart) -> None:
     generated.check(PAGE, "by API", error_table.tables())
     generated.check(PAGE, "by code", error_table.by_code())

@@ -33,6 +33,7 @@ def test_a_request_names_itself(name: str) -> None:
     assert explain_frame(VALID_FRAMES[name]) == explain_request(VALID_FRAMES[name])
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_always_among_the_candidates_and_mostly_the_first() -> None:
     first = 0
     for api, version, data in RESPONSES:

@@ -71,6 +71,7 @@ def of_type(name: str) -> list[tuple[dict[str, Any], list[Line]]]:
     return [(record, lines) for record, lines in explained_records() if record.get("typeName") == name]
 
 
+@pytest.mark.slow
 def test_committed_offsets_in_kafkas_logs_are_explained_as_kafka_reads_them() -> None:
     found = of_type("OFFSET_COMMIT")
     for record, lines in found:

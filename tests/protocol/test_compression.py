@@ -144,6 +144,7 @@ print(peak_with_bound(8 << 20) - before, peak_with_bound(80 << 20) - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 @EACH_CODEC
 def test_a_bomb_takes_no_more_memory_than_its_bound(codec: Compression) -> None:

@@ -73,6 +73,7 @@ def test_what_kafka_wrote_has_no_findings(scenario: str) -> None:
     assert checker.counts.records > 30
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_that_stops_a_start_is_found_where_the_start_stops(rng: random.Random) -> None:
     """And one that `check` does not call damage is harmless: the same topics and records are read."""
     store = MemoryFiles()

@@ -83,6 +83,7 @@ def test_a_crash_at_any_file_operation_leaves_the_log_as_before_or_as_after() ->
         assert table(log).items() > before.items()
 
 
+@pytest.mark.slow
 def test_a_crash_while_a_swap_is_completed_leaves_it_to_the_next_start() -> None:
     for first_crash in count(1):
         files, log, before = prepared(crash=True, fail_at=first_crash)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,6 +146,7 @@ def test_work_in_columns_leaves_the_same_bytes(script: list[tuple[object, ...]],
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 @given(st.lists(steps, min_size=5, max_size=25), st.integers(min_value=1, max_value=300))
 def test_what_is_written_between_the_steps_is_there_behind_them(
     script: list[tuple[object, ...]], chunk_bytes: int

@@ -45,11 +45,13 @@ def short_form(policy: str, seed: int, *, garbage: bool = False) -> None:
     print(try_points(story, names, SHORT_DRAWS, garbage=garbage, most=SHORT_STATES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_broker_keeps_its_promises_in_the_states_that_a_crash_leaves(policy: str) -> None:
     short_form(policy, SEED)
 
 
+@pytest.mark.slow
 def test_garbage_where_nothing_was_synced_is_refused_or_cut_and_never_served() -> None:
     short_form("commit", SEED, garbage=True)
 
@@ -192,6 +194,7 @@ def test_it_finds_names_that_are_not_synced(monkeypatch: pytest.MonkeyPatch) -> 
     finds_a_violation("commit")
 
 
+@pytest.mark.slow
 def test_it_finds_appends_behind_a_torn_tail_that_was_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     # What kfake does: the loader stops at the torn entry, and the next ones are written behind it.
     def leave_it(self: Segment, file: object, damage: DamagedBatchError, *_: object) -> Recovery:

@@ -115,6 +115,7 @@ def test_death_at_any_call_loses_nothing_acknowledged_and_invents_nothing() -> N
     assert fail_at > 100, "the run has fewer calls than it should"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stuck", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_a_refused_call_is_reported_and_nothing_acknowledged_is_lost(

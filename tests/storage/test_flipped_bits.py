@@ -9,6 +9,7 @@ from tests.storage.flipped_bits import Campaign, run
 from tests.storage.flipped_segments import FULL_EACH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
 def test_a_flipped_bit_is_found_or_harmless_and_never_makes_an_offset(
     clean: bool, rng: random.Random
@@ -18,6 +19,7 @@ def test_a_flipped_bit_is_found_or_harmless_and_never_makes_an_offset(
     assert run(campaign, numbers) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
 def test_judged_by_what_it_affects_a_flip_is_found_or_harmless_too(clean: bool, rng: random.Random) -> None:
     campaign = Campaign(100_000, clean=clean, seed=rng.randrange(1 << 32))

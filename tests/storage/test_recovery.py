@@ -38,6 +38,7 @@ def older_data() -> bytes:
     return b"".join(found.data for found in log.batches())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filling", ["cut", "zeros", "0xFF", "old data", "part of the same segment"])
 def test_a_torn_tail_is_cut_and_the_next_append_follows_it(filling: str) -> None:
     # kfake stops at the torn entry without cutting it, appends behind it, and loses what follows at the next start.
@@ -135,6 +136,7 @@ def test_a_base_offset_damaged_upwards_is_no_gap_with_old_data_behind_it() -> No
     assert caught.value.position == ends[0]
 
 
+@pytest.mark.slow
 def test_damage_far_before_the_next_whole_batch_is_found_across_read_buffers() -> None:
     files = MemoryFiles()
     log = Log.open(files, "t-0", LogConfig())

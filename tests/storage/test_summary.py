@@ -247,6 +247,7 @@ def test_after_a_crash_damage_at_the_end_of_a_summarized_segment_is_found(rng: r
     assert not opened(files, None, synced_offset=log.recovery_point).is_verified
 
 
+@pytest.mark.slow
 def test_after_a_crash_at_any_moment_of_a_compaction_the_summary_changes_nothing(rng: random.Random) -> None:
     files = RecordingFiles()
     log = Log.open(files, "t-0", SMALL)

@@ -13,6 +13,7 @@ def torn() -> Torn:
     return Torn(SEED, 1 << 14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FILLINGS)
 def test_a_torn_tail_costs_no_whole_commit_and_none_that_follows(
     torn: Torn, kind: str, rng: random.Random

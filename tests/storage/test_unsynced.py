@@ -147,6 +147,7 @@ def test_a_gap_before_a_segment_of_the_usual_name_is_what_compaction_leaves() ->
     assert (len(content(found)), found.log_end_offset, found.recovery) == (19, 20, None)
 
 
+@pytest.mark.slow
 def test_every_power_failure_leaves_a_beginning_of_the_log(rng: random.Random) -> None:
     for _ in range(300):
         files = RecordingFiles()

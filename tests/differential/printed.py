@@ -82,7 +82,7 @@ class Names:
     """What a broker made up in one situation, and what a table writes for it."""
 
     def __init__(self) -> None:
-        self._made: dict[str, str] = {}
+        self.made: dict[str, str] = {}
         self._topics: dict[str, bytes] = {}
         self._former: dict[bytes, str] = {}
         self._producers: dict[int, str] = {}
@@ -126,6 +126,10 @@ class Names:
         """Return the id of a topic; UNKNOWN_ID for one that is not known."""
         return self._topics.get(name, UNKNOWN_ID)
 
+    def topic_ids(self) -> list[tuple[str, bytes]]:
+        """Return the names of topics with their ids, former ones first."""
+        return [*((name, former) for former, name in self._former.items()), *self._topics.items()]
+
     def topic_text(self, topic_id: bytes) -> str:
         """Return what a table writes for a topic id."""
         if topic_id in self._former:
@@ -135,7 +139,7 @@ class Names:
     def learn(self, made: str) -> None:
         """Note an id that a broker made up: the UUID in it, or all of it."""
         found = _UUID.search(made)
-        self._made.setdefault(found[0] if found else made, f"#{len(self._made) + 1}")
+        self.made.setdefault(found[0] if found else made, f"#{len(self.made) + 1}")
 
     def sorted_by(self, value: Any) -> str:
         """Return what a value is sorted by: nothing of what a broker made up."""
@@ -143,13 +147,13 @@ class Names:
             return self.topic_text(value)
         if isinstance(value, list):
             return "".join(sorted(map(str, value)))
-        return _UUID.sub("", "" if value in self._made else f"{value}")
+        return _UUID.sub("", "" if value in self.made else f"{value}")
 
     def text(self, text: str) -> str:
         """Return a string with everything that a broker made up replaced."""
         for found in _UUID.findall(text):
             self.learn(found)
-        for made, label in self._made.items():
+        for made, label in self.made.items():
             text = text.replace(made, label)
         return text
 

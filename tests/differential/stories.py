@@ -63,7 +63,7 @@ _TITLE = re.compile(r"(.*?)(?: \((v\d[v\d,-]*)\))?")
 _TOKEN = re.compile(
     r'"[^"]*"(?:\*\d+)?|<[^>]*>|-?\d[\d.e+-]*|\w+=|[\[\]{},+]|subscribes\([^)]*\)|[^\s\[\]{},+=]+'
 )
-_BARE = re.compile(r"[A-Za-z_$#][\w.$#-]*")
+_BARE = re.compile(r"[A-Za-z_$#@][\w.$#-]*")
 _MARK = re.compile(r'"[^"]*"|<[^>]*>|subscribes\([^)]*\)|[\[\]{},]')
 _CONSTANTS = ("null", "true", "false")
 _RUN = re.compile(r"(.)\1{39,}", re.DOTALL)

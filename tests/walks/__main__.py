@@ -1,7 +1,7 @@
 """Play walks with a real Kafka and ours; shrink what differs.
 
 python -m tests.walks [--walks 500] [--only KIND] [--seed N] [--port 19492]      # `make walks`; Java 17 and Maven
-python -m tests.walks --record --walks 84      # keeps what is alike in tests/data/walks.jsonl.gz
+python -m tests.walks --record --walks 84      # keeps some of what is alike in tests/stories/walks
 """
 
 import argparse
@@ -16,7 +16,7 @@ from tests.walks.found import walks as found_walks
 from tests.walks.kinds import load
 from tests.walks.peers import KafkaPeer, kafka
 from tests.walks.plan import KINDS, Walk, plan
-from tests.walks.recorded import Recorded, is_settled, read, write
+from tests.walks.recorded import Recorded, kept, read, texts, write
 
 RESTARTS_IN = 60
 """One walk in so many is one with a restart."""
@@ -27,7 +27,7 @@ SHRINKING_PATIENCE_MS = 700
 
 
 PLAYS = 8
-"""How often a walk is played whose members have other partitions with ours than with Kafka."""
+"""How often a walk is played whose group has another leader with ours than with Kafka."""
 
 
 def chosen(count: int, only: str, first_seed: int) -> list[Walk]:
@@ -47,8 +47,8 @@ def chosen(count: int, only: str, first_seed: int) -> list[Walk]:
 class Tally:
     """Walks that were played, and what differed in them: shrunk, unless each smaller walk would restart both brokers.
 
-    Which member is assigned which partition may depend on ids that a broker makes up: such a walk is played again, and
-    must be alike once.
+    Which member leads a classic group may depend on ids that a broker makes up: such a walk is played again, and must
+    be alike once.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Tally:
                 return Recorded(walk, kafkas)
             if not seen.may_be_chance:
                 break
-            print(f"{walk.kind}, seed {walk.seed}: other partitions; it is played again", flush=True)
+            print(f"{walk.kind}, seed {walk.seed}: another leader; it is played again", flush=True)
         assert seen is not None
         self.found.append(seen if walk.restarts else shrink(seen, find))
         print(self.found[-1], flush=True)
@@ -109,10 +109,14 @@ def main() -> None:
     alike = list(played(walks, tally, given.port))
     print(tally)
     if given.record:
-        kept = list(filter(is_settled, alike))
-        others = [each for each in read() if given.only not in each.walk.kind] if given.only else []
-        write([*kept, *others])
-        print(f"{len(kept)} of {len(walks)} walks are kept")
+        found = kept(alike)
+        others = (
+            [each for each in read(texts().values()) if given.only not in each.walk.kind]
+            if given.only
+            else []
+        )
+        write([*found, *others])
+        print(f"{len(found)} of {len(walks)} walks are kept")
     sys.exit(bool(tally.found))
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafka_offsets.errors import ProtocolError
@@ -9,7 +10,8 @@ from kafka_offsets.protocol import messages
 from tests.differential.brokers import PATIENCE_MS
 from tests.differential.play import Event
 from tests.differential.printed import Names, build
-from tests.walks.exemptions import as_ours
+from tests.walks.drawn import as_kafka_drew, draws
+from tests.walks.exemptions import as_ours, may_have_another_leader
 from tests.walks.known import Known
 from tests.walks.peers import OwnPeer
 from tests.walks.plan import RESTART, Step, Walk
@@ -40,9 +42,8 @@ class Difference(NamedTuple):
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether partitions are assigned to another member, in a group that has one whose id is made up."""
-        made = any(step.api == "JoinGroup" or step.version == 0 for step in self.walk.steps)
-        return made and self.unlike[-4:-2] == ["topic_partitions", "partitions"]
+        """Whether the walk may be alike when it is played again."""
+        return may_have_another_leader(self.walk.steps[-1], self.unlike)
 
     def __str__(self) -> str:
         lines = [f"{self.walk.kind}, seed {self.walk.seed}, {len(self.ours)} requests"]
@@ -70,24 +71,41 @@ def _is_written(step: Step) -> bool:
 
 
 def play(walk: Walk, kafka: Peer, number: int, patience_ms: int = PATIENCE_MS) -> tuple[Steps, Steps]:
-    """Play a walk with both up to the first difference, or to where one has no meaning; return what each did."""
-    ours, theirs = Side(OwnPeer(), number), Side(kafka, number, patience_ms)
+    """Play a walk with both up to the first difference, or to where one has no meaning; return what each did.
+
+    Where they differ, ours plays the walk again with the ids that Kafka drew.
+    """
     mine: Steps = []
     kafkas: Steps = []
-    try:
-        for step in walk.steps:
-            mine.append(step_alone(ours, step))
-            kafkas.append(step_after(theirs, step, mine[-1]))
-            if mine[-1] != as_ours(step, mine[-1], kafkas[-1]):
-                break
-            settle(ours, step)
-            settle(theirs, step)
-            if not ours.has_meaning_after(step, mine[-1]):
-                break
-    finally:
-        ours.close()
-        theirs.close()
+    with draws() as drawn:
+        ours, theirs = Side(OwnPeer(), number), Side(kafka, number, patience_ms)
+        try:
+            for step in walk.steps:
+                mine.append(step_alone(ours, step))
+                kafkas.append(step_after(theirs, step, mine[-1]))
+                if difference(walk, mine, kafkas):
+                    drawn.repeat(as_kafka_drew(drawn.ids, ours.play.names, theirs.play.names))
+                    ours.close()
+                    ours = Side(OwnPeer(), number)
+                    mine = _replay(ours, walk.steps[: len(kafkas)])
+                if difference(walk, mine, kafkas):
+                    break
+                settle(ours, step)
+                settle(theirs, step)
+                if not ours.has_meaning_after(step, mine[-1]):
+                    break
+        finally:
+            ours.close()
+            theirs.close()
     return mine, kafkas
+
+
+def _replay(side: Side, steps: list[Step]) -> Steps:
+    found = [step_alone(side, steps[0])]
+    for before, step in pairwise(steps):
+        settle(side, before)
+        found.append(step_alone(side, step))
+    return found
 
 
 def play_ours(walk: Walk, number: int) -> Steps:

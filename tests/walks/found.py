@@ -217,6 +217,85 @@ def malformed_upgrade() -> list[Step]:
     return [join("a", protocols=junk), join("b"), heartbeat("c"), step("DescribeGroups", 5, groups=[GROUP])]
 
 
+def older_version_in_session() -> list[Step]:
+    session = {"session_id": "$session.a", "topics": ()}
+    return [
+        make_topic(),
+        fetch(12, 0, session_id=0, session_epoch=0, last_fetched_epoch=0),
+        *(
+            fetch(version, 0, session_epoch=epoch, **session)
+            for epoch, version in enumerate((9, 11, 9, 12), 1)
+        ),
+        fetch(9, 0, session_epoch=2, **session),
+    ]
+
+
+def latest_deleted() -> list[Step]:
+    def latest() -> list[Step]:
+        wanted = [{"partition_index": 0, "timestamp": timestamp} for timestamp in (-3,)]
+        return [
+            step(
+                "ListOffsets",
+                9,
+                replica_id=-1,
+                isolation_level=level,
+                topics=[{"name": TOPIC, "partitions": wanted}],
+            )
+            for level in (0, 1)
+        ]
+
+    def delete(offset: int) -> Step:
+        topics = [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": offset}]}]
+        return step("DeleteRecords", 2, topics=topics, timeout_ms=5000)
+
+    first, second = produce(values=["one", "two"]), produce(values=["three"])
+    return [make_topic(), *latest(), first, delete(2), *latest(), second, *latest(), delete(3), *latest()]
+
+
+def offsets_of_no_topic() -> list[Step]:
+    own = {"transactional_id": "@x", "producer_id": "$producer.a", "producer_epoch": "$producer_epoch.a"}
+    own |= {"group_id": GROUP, "generation_id": -1, "member_id": ""}
+    offsets = [{"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}]
+    absent, bare = {"name": "nothing", "partitions": []}, {"name": "pages", "partitions": []}
+    known = {"name": "orders", "partitions": offsets}
+    wrong = {"name": "orders", "partitions": [offsets[0] | {"partition_index": 9}]}
+    topics = [
+        [],
+        [absent],
+        [bare],
+        [absent, bare],
+        [known, absent],
+        [absent, known, bare],
+        [bare, wrong, absent],
+    ]
+    return [
+        step("InitProducerId", 4, transactional_id="@x", transaction_timeout_ms=60_000),
+        *(
+            step("TxnOffsetCommit", version, **own | {"topics": each})
+            for version in (3, 5)
+            for each in topics
+        ),
+    ]
+
+
+def unknown_operations() -> list[Step]:
+    def change(kind: int, name: str, *operations: int) -> Step:
+        configs = [
+            {"name": f"retention.ms.{number}", "config_operation": operation, "value": "1"}
+            for number, operation in enumerate(operations)
+        ]
+        resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+        return step("IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
+
+    return [
+        *(change(kind, name, 7) for kind in (4, 8) for name in ("9", "1", "", "x")),
+        *(change(kind, "1", *operations) for kind in (4, 8) for operations in ((0, 7), (7, 0), (2, 7))),
+        change(32, "g", 7),
+        change(32, "", 7),
+        change(16, "", 7),
+    ]
+
+
 FOUND = {
     "a refused read names no aborted transactions": refused_reads,
     "an isolation level that does not exist": levels,
@@ -233,6 +312,10 @@ FOUND = {
     "a refused member answers those that wait": refused_upgrade,
     "a full group answers those that wait": full_upgrade,
     "a malformed group answers those that wait": malformed_upgrade,
+    "an older version in a session": older_version_in_session,
+    "the latest record is deleted": latest_deleted,
+    "transactional offsets of no topic": offsets_of_no_topic,
+    "an unknown operation on a configuration": unknown_operations,
 }
 
 

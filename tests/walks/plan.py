@@ -45,13 +45,6 @@ class Walk(NamedTuple):
     def restarts(self) -> bool:
         return any(step.api == RESTART for step in self.steps)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "seed": self.seed, "steps": [list(step) for step in self.steps]}
-
-    @classmethod
-    def from_json(cls, read: dict[str, Any]) -> "Walk":
-        return cls(read["kind"], read["seed"], [Step(*step) for step in read["steps"]])
-
 
 class Draw(random.Random):
     """What a plan is drawn from."""

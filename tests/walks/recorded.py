@@ -1,20 +1,27 @@
-"""The walks that are kept with Kafka's answers, to be played without it.
+"""The walks that are kept with Kafka's answers, to be played without it: tests/stories/walks, one file a kind.
 
-A line is a walk, its steps and what Kafka did in each of them.
+The form is that of tests/differential/stories.py. A title names the kind and the seed, and so the walk: its requests
+are planned again, and must be those of the text. "@name" is a name of the walk alone.
 """
 
-import gzip
-import json
+from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.walks.compare import Steps, difference, play_ours
-from tests.walks.plan import Walk
+from tests.differential.play import Event
+from tests.differential.stories import STORIES, Stories, file_of
+from tests.walks.compare import Steps, difference, play_ours, sendable
+from tests.walks.found import FOUND
+from tests.walks.plan import KINDS, RESTART, Walk, plan
 
-FILE = Path(__file__).resolve().parents[1] / "data" / "walks.jsonl.gz"
+FOLDER = STORIES / "walks"
 PLAYS = 12
 """How often ours must answer alike before a walk is kept: the order of some lists is that of random ids."""
+
+MOST = 4
+"""So many walks of a kind are kept."""
 
 
 class Recorded(NamedTuple):
@@ -28,20 +35,65 @@ class Recorded(NamedTuple):
         return f"{self.walk.kind}, seed {self.walk.seed}"
 
 
-def read() -> list[Recorded]:
-    """Return the walks that are kept."""
-    with gzip.open(FILE, "rt", encoding="utf-8") as lines:
-        return [Recorded(Walk.from_json(line), line["kafka"]) for line in map(json.loads, lines)]
+def file_for(kind: str) -> str:
+    """Return the name of the file for a kind of walk: those that found something share one."""
+    return "found.txt" if kind in FOUND else f"{kind.replace(' ', '_')}.txt"
 
 
-def write(walks: Iterable[Recorded]) -> None:
-    """Keep walks, and no others."""
-    with FILE.open("wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as lines:
-        for walk, kafkas in walks:
-            lines.write(json.dumps(walk.to_json() | {"kafka": kafkas}).encode() + b"\n")
+def texts() -> dict[str, str]:
+    """Return what is kept, by file."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.txt"))}
+
+
+def read(texts: Iterable[str]) -> list[Recorded]:
+    """Return the walks of texts."""
+    return [Recorded(walk := walk_of(name), _steps(walk, events)) for name, events in Stories(texts).items()]
+
+
+def walk_of(name: str) -> Walk:
+    """Return the walk of a title."""
+    kind, _, seed = name.rpartition(", seed ")
+    return Walk(kind, int(seed), FOUND[kind]()) if kind in FOUND else sendable(plan(kind, int(seed)))
+
+
+def _steps(walk: Walk, events: list[Event]) -> Steps:
+    """Return the events of each step: they begin with its request; a restart has none."""
+    begun = [number for number, event in enumerate(events) if len(event) > 2]
+    answered = [events[start:end] for start, end in zip(begun, [*begun[1:], None], strict=True)]
+    found: Steps = []
+    for step in walk.steps:
+        if not answered:
+            break
+        found.append([] if step.api == RESTART else answered.pop(0))
+    return found
+
+
+def written(walks: Iterable[Recorded]) -> dict[str, str]:
+    """Return the text of walks, by file."""
+    files: dict[str, dict[str, list[Event]]] = defaultdict(dict)
+    kinds = [*FOUND, *KINDS]
+    for recorded in sorted(walks, key=lambda each: (kinds.index(each.walk.kind), each.walk.seed)):
+        files[file_for(recorded.walk.kind)][recorded.name] = [*chain(*recorded.kafkas)]
+    return {name: file_of(found) for name, found in files.items()}
+
+
+def write(walks: Iterable[Recorded], folder: Path = FOLDER) -> None:
+    """Keep walks in place of others of their kinds."""
+    folder.mkdir(exist_ok=True)
+    for name, text in written(walks).items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def is_settled(recorded: Recorded) -> bool:
     """Whether ours answers a walk alike each time."""
     walk, kafkas = recorded
     return not any(difference(walk, play_ours(walk, number), kafkas) for number in range(PLAYS))
+
+
+def kept(walks: Iterable[Recorded]) -> list[Recorded]:
+    """Return the walks that ours answers alike each time, no more than MOST of a kind."""
+    found: dict[str, list[Recorded]] = defaultdict(list)
+    for each in walks:
+        if len(found[each.walk.kind]) < MOST and is_settled(each):
+            found[each.walk.kind].append(each)
+    return [*chain(*found.values())]

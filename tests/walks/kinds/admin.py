@@ -118,7 +118,7 @@ def alter(draw: Draw) -> list[Step]:
     resources = []
     for _ in range(draw.usually(1, 0, 2)):
         changes = []
-        for key, value in {setting(draw) for _ in range(draw.usually(1, 0, 2))}:
+        for key, value in dict.fromkeys(setting(draw) for _ in range(draw.usually(1, 0, 2))):
             operation = draw.usually(0, 1, 2, 3, 7, odds=0.7)
             changes.append({"name": key, "config_operation": operation, "value": value})
         changes.sort(key=str)

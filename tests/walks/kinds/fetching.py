@@ -34,7 +34,7 @@ def produce(draw: Draw) -> list[Step]:
 
 def wanted(draw: Draw, most: int = 2) -> list[dict[str, Any]]:
     asked = []
-    for name in {topic(draw) for _ in range(draw.usually(draw.randint(1, most), 0))}:
+    for name in dict.fromkeys(topic(draw) for _ in range(draw.usually(draw.randint(1, most), 0))):
         partitions = [
             {
                 "partition": index,

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from kafka_offsets.broker.network.server import Broker
+from kafka_offsets.broker.network.embedded import Broker
 
 # int32 size, key 18, version 0, correlation id 1, null client id.
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.network.server import Broker
+    from kafka_offsets.broker.network.embedded import Broker
     from kafka_offsets.broker.partition.compacted import Compacted
     from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
     from kafka_offsets.errors import (
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _NOT_IN_ERRORS = {
-    "Broker": "kafka_offsets.broker.network.server",
+    "Broker": "kafka_offsets.broker.network.embedded",
     "Compacted": "kafka_offsets.broker.partition.compacted",
     "OffsetAndMetadata": "kafka_offsets.coordinator.offsets.table",
 }

@@ -101,6 +101,29 @@ class BrokerCore:
             self.growth,
             lambda logs: self.recovery_points.sync_ended(logs),  # noqa: PLW0108 - they are made below
         )
+        self._compose_coordination()
+        self.context = self._new_context()
+        self.requests = Requests(self.context)
+        self._compose_services()
+        try:
+            left = self._load_groups()
+            self.transactions.start()
+        except BaseException:
+            self.directory.close(sync=False)
+            raise
+        self.opener = self.topics.opener = LogOpener(self.topics, self.scheduler, self.workers)
+        self.recovery_points.start(self.clock.now())
+        self.expiry = Expiry(Services(config, self.scheduler, self.runtime, self.shards, self.end_turn))
+        self.expiry.start()
+        self.metrics = Metrics(self.runtime, self.scheduler)
+        self.metrics.start()
+        self.loader.load(left)
+        self.transactions.carry_on()
+        self.end_turn()
+
+    def _compose_coordination(self) -> None:
+        """Make what coordinates groups and transactions."""
+        config = self.config
         self.group_configs = GroupConfigs(self.directory, config)
         self.runtime = self._new_runtime()
         self.snapshots = Snapshots(
@@ -117,8 +140,10 @@ class BrokerCore:
         self.transactions = TransactionCoordinator(
             config, self.topics, self.scheduler, self.growth, self.durability, self.shards
         )
-        self.context = self._new_context()
-        self.requests = Requests(self.context)
+
+    def _compose_services(self) -> None:
+        """Make what works in the background."""
+        config = self.config
         self._idle_connections = IdleConnections(
             config.connections_max_idle_ms, self.scheduler, self.answers, self.connections
         )
@@ -134,21 +159,6 @@ class BrokerCore:
             self.runtime.give_up_failed,
         )
         self.log_cleaner.on_cleaned.append(self._on_cleaned)
-        try:
-            left = self._load_groups()
-            self.transactions.start()
-        except BaseException:
-            self.directory.close(sync=False)
-            raise
-        self.opener = self.topics.opener = LogOpener(self.topics, self.scheduler, self.workers)
-        self.recovery_points.start(self.clock.now())
-        self.expiry = Expiry(Services(config, self.scheduler, self.runtime, self.shards, self.end_turn))
-        self.expiry.start()
-        self.metrics = Metrics(self.runtime, self.scheduler)
-        self.metrics.start()
-        self.loader.load(left)
-        self.transactions.carry_on()
-        self.end_turn()
 
     def _new_runtime(self) -> CoordinatorRuntime:
         config = self.config

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.network import server as embedded
+from kafka_offsets.broker.network import embedded
 from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.network.socket_writer import Transport, Writer
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.clock import Clock
@@ -256,7 +257,7 @@ class Broker(embedded.Broker):
         """Begin something in the broker's thread, from another one, and return its future."""
         begun: Future[Future[T]] = Future()
 
-        def wrapped(server: embedded.Server) -> "Future[Future[T]]":
+        def wrapped(server: NetworkServer) -> "Future[Future[T]]":
             begun.set_result(begin(_server(server)))
             return begun
 
@@ -350,12 +351,12 @@ class Broker(embedded.Broker):
             self._faults.end_disk()
         await super()._stop_server()
 
-    def _new_server(self) -> embedded.Server:
+    def _new_server(self) -> NetworkServer:
         files: Files = MemoryFiles() if self._data_directory is None else DiskFiles(self._data_directory)
         return Server(self.config, files, self._clock, self._recorder)
 
 
-class Server(embedded.Server):
+class Server(NetworkServer):
     """A server that can be looked at: events are looked for behind each turn, and its state can be replaced."""
 
     def __init__(self, config: Config, files: Files, clock: Clock | None, recorder: Recorder | None) -> None:
@@ -551,7 +552,7 @@ def _expecting_refusals() -> Iterator[None]:
             raise
 
 
-def _server(server: embedded.Server) -> Server:
+def _server(server: NetworkServer) -> Server:
     return cast("Server", server)
 
 

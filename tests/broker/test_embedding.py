@@ -19,6 +19,7 @@ import pytest
 
 from kafka_offsets import Broker, ConfigError, OffsetAndMetadata, StorageError
 from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.network import embedded
 from kafka_offsets.broker.network import server as server_module
 from tests.conftest import REPOSITORY
 from tests.interop import wire
@@ -308,14 +309,14 @@ def test_a_stop_that_cannot_write_ends_the_thread_and_says_why(
 
 
 def test_an_interrupt_while_waiting_for_the_start_leaves_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(server_module.Future):  # type: ignore[type-arg]
+    class Interrupted(embedded.Future):  # type: ignore[type-arg]
         def result(self, timeout: float | None = None) -> object:
             super().result(timeout)
             raise KeyboardInterrupt
 
     broker = Broker()
     with monkeypatch.context() as patched:
-        patched.setattr(server_module, "Future", Interrupted)
+        patched.setattr(embedded, "Future", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             broker.start()
     assert "kafka-offsets" not in {thread.name for thread in threading.enumerate()}

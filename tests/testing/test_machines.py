@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from kafka_offsets.broker.network import server as embedded
+from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.client import commits
 from kafka_offsets.errors import CommitRefusedError
 from kafka_offsets.testing.machines import ConsumerMachine, Guarantee, check
@@ -42,7 +42,7 @@ class Machine(ConsumerMachine):
         request = commits.request(self.group, {(record.topic, record.partition): record.offset + 1}, {})
         try:
             answer = self.broker._wait_for(
-                lambda server: embedded.Server.exchange(server, request, commits.VERSION)
+                lambda server: NetworkServer.exchange(server, request, commits.VERSION)
             )
             commits.check(self.group, answer, {})
         except (CommitRefusedError, RuntimeError):  # a fault

@@ -6,17 +6,14 @@ appends and answers; one write a connection carries all its answers. fsync runs 
 
 import asyncio
 import errno
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
-from kafka_offsets.broker.config.keys import Config, Listener
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.due_timer import DueTimer
@@ -24,15 +21,12 @@ from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import Writer
 from kafka_offsets.broker.network.switch_interval import switch_interval
 from kafka_offsets.broker.network.virtual_time import TimeDriver
-from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.workers import Done, Work, sync_all
-from kafka_offsets.client import commits
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.errors import ConfigError, ProtocolError, StorageError
+from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import DiskFiles, Files
+from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.log.log import Log
 
 _PAUSE_READING_BYTES = 1 << 20
@@ -44,7 +38,7 @@ _WRITE_AT_ONCE_BYTES = 1 << 18
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
 
-_BACKLOG, _HIGHEST_PORT = 1024, 65535
+_BACKLOG = 1024
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
@@ -429,273 +423,3 @@ class Server:
             self._closed.set()
 
         future.add_done_callback(finished)
-
-
-class Broker:
-    """A broker inside this process: ``with Broker() as broker:`` in a thread of its own, or ``async with``.
-
-    config           Kafka's keys to values, over the defaults for tests; see docs/configuration.md
-    host, port       where to listen, over the key `listeners`; port 0 takes a free one
-    data_directory   where topics and committed offsets are kept, over the key `log.dirs`; in memory when not given
-    properties_file  a server.properties file, read below `config`
-    clock            the source of time, the machine's when not given
-    A broker may be started again after it was stopped; what was in memory is then gone. All methods may be called
-    from any thread. A wrong configuration is a ConfigError here; starting raises StorageError (the data cannot be
-    read, or another broker has it), OSError (the port) or RuntimeError (it runs already).
-    """
-
-    def __init__(
-        self,
-        config: Mapping[str, object] | None = None,
-        *,
-        host: str | None = None,
-        port: int | None = None,
-        data_directory: str | Path | None = None,
-        properties_file: str | Path | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self.config = Config.load(config, None if properties_file is None else Path(properties_file))
-        listener = self.config.listener() if "listeners" in self.config.given else Listener("127.0.0.1", 0)
-        self._host = listener.host if host is None else host
-        self._port = listener.port if port is None else port
-        self._data_directory = (
-            self.config.data_directory() if data_directory is None else Path(data_directory)
-        )
-        if data_directory == "":
-            raise ConfigError("the empty string is not a data directory")
-        if not 0 <= self._port <= _HIGHEST_PORT:
-            raise ConfigError(f"{self._port} is not a port number")
-        self._clock = clock
-        self._state_lock = threading.Lock()
-        self._stop_lock = threading.Lock()
-        self._in_use = False
-        self._server: Server | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_thread_id = 0
-        self._thread: threading.Thread | None = None
-        self._stopped: asyncio.Event | None = None
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """The address to give to clients, `host:port`. RuntimeError when the broker is not running."""
-        broker = self._running().core.context
-        return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
-
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic, with Kafka's keys for topics in `configs`.
-
-        ValueError when it exists or when its name, number of partitions or configuration is not allowed;
-        StorageError; RuntimeError when the broker is not running.
-        """
-        self._call(lambda server: server.core.create_topic(name, partitions, dict(configs or {})))
-
-    def committed(self, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
-        """Return the committed offsets of a group by (topic, partition); none for an unknown group.
-
-        RuntimeError when the broker is not running.
-        """
-        return self._call(lambda server: server.core.committed(group))
-
-    def commit(
-        self,
-        group: str,
-        offsets: Mapping[tuple[str, int], int],
-        expected: Mapping[tuple[str, int], int | None] | None = None,
-    ) -> None:
-        """Commit offsets of a group that has no members, by (topic, partition); returns when they are committed.
-
-        expected  the offsets that must be committed now, None for none: then all of `offsets` are committed or nothing
-        CommitRefusedError says which were not, and what is committed in place of what was expected. ValueError for a
-        negative offset, and for an offset or a partition that the protocol has no room for, TypeError for one that is
-        no int. RuntimeError when the broker is not running, or when this is the thread of its loop, which has to
-        answer.
-        """
-        request = commits.request(group, offsets, expected or {})
-        answer = self._wait_for(lambda server: server.exchange(request, commits.VERSION))
-        commits.check(group, answer, expected or {})
-
-    def metrics(self) -> dict[str, float]:
-        """Return what the broker says of itself in numbers, by the names of docs/metrics.md.
-
-        RuntimeError when the broker is not running.
-        """
-        return self._call(lambda server: server.core.metrics.read())
-
-    def expire_offsets(self) -> int:
-        """Look now for offsets that are past their retention, as the broker does every 10 minutes.
-
-        Returns how many have gone, once they have; with them go groups that are empty. What is past its retention
-        `offsets.retention.minutes` says. RuntimeError when the broker is not running, or when it runs in the calling
-        thread, which cannot wait for it: `await asyncio.to_thread(broker.expire_offsets)`.
-        """
-        return self._wait_for(lambda server: server.core.expiry.run_now(server.core.clock.now()))
-
-    def compact(
-        self, topic: str | None = None, *, include_active: bool = False
-    ) -> dict[tuple[str, int], Compacted]:
-        """Compact the logs of a topic now, or of all topics whose policy it is, the offsets topic included.
-
-        include_active  begin a new segment in each log before; else the active one is spared, as always
-        Returns what became of each (topic, partition), when it is over; others are served meanwhile. What
-        `min.compaction.lag.ms` protects stays. ValueError when the topic is not there, or is not to be compacted.
-        RuntimeError when the broker is not running, is stopped meanwhile, or runs in the calling thread.
-        """
-        return self._wait_for(lambda server: server.core.compact(topic, include_active=include_active))
-
-    def start(self) -> None:
-        """Start in a thread of its own; return once clients can connect."""
-        self._take()
-        started: Future[None] = Future()
-        thread = threading.Thread(target=self._run, args=(started,), name="kafka-offsets", daemon=True)
-        try:
-            thread.start()
-            started.result()
-        except BaseException:
-            if thread.ident is not None:
-                if started.exception() is None:  # it did start: the waiting was interrupted
-                    self._stop_thread(thread)
-                thread.join()
-            self._in_use = False
-            raise
-        self._thread = thread
-
-    def stop(self) -> None:
-        """Stop; return once every socket, file and thread is gone. Stopping twice does nothing.
-
-        RuntimeError when the broker runs in a loop of the caller: leaving its `async with` stops it.
-        """
-        with self._stop_lock:
-            thread = self._thread
-            if thread is None:
-                if self._server is not None:
-                    raise RuntimeError("this broker stops at the end of its `async with`")
-                return
-            try:
-                self._stop_thread(thread)
-            finally:
-                self._thread = None
-                self._in_use = False
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Self:
-        self._take()
-        try:
-            await self._start_server()
-        except BaseException:
-            self._in_use = False
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._stop_server()
-        finally:
-            self._in_use = False
-
-    def _take(self) -> None:
-        """Let no other start come between."""
-        with self._state_lock:
-            if self._in_use:
-                raise RuntimeError("this broker is running already")
-            self._in_use = True
-
-    def _new_server(self) -> Server:
-        """Make what this broker runs from its start to its stop; called in the thread of its loop."""
-        files = None if self._data_directory is None else DiskFiles(self._data_directory)
-        return Server(self.config, files, self._clock)
-
-    async def _start_server(self) -> None:
-        server = self._new_server()
-        try:
-            await server.start(self._host, self._port)
-        except BaseException:
-            await server.stop()
-            raise
-        self._loop, self._loop_thread_id = asyncio.get_running_loop(), threading.get_ident()
-        self._server = server
-
-    async def _stop_server(self) -> None:
-        with self._state_lock:  # behind it nobody can ask for another call
-            server, self._server = self._server, None
-        if server is not None:
-            await server.stop()
-
-    def _run(self, started: "Future[None]") -> None:
-        """Be the thread: run a loop until the server is stopped."""
-
-        async def main() -> None:
-            self._stopped = asyncio.Event()
-            await self._start_server()
-            assert self._server is not None
-            asyncio.get_running_loop().set_exception_handler(self._server.on_loop_error)
-            started.set_result(None)
-            await self._stopped.wait()
-
-        try:
-            asyncio.run(main())
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)  # raised again by the thread that waits in start()
-
-    def _stop_thread(self, thread: threading.Thread) -> None:
-        """Stop the server and the loop of `thread`; return once it has ended."""
-        assert self._loop is not None
-
-        async def stop() -> None:
-            assert self._stopped is not None
-            try:
-                await self._stop_server()
-            finally:
-                self._stopped.set()
-
-        stopping = asyncio.run_coroutine_threadsafe(stop(), self._loop)
-        try:
-            stopping.result()
-        finally:
-            thread.join()
-
-    def _running(self) -> Server:
-        server = self._server
-        if server is None:
-            raise RuntimeError("this broker is not running")
-        return server
-
-    def _wait_for(self, begin: "Callable[[Server], Future[T]]") -> T:
-        """Begin something in the thread of the broker's loop, and wait in this one for what comes of it."""
-        if threading.get_ident() == self._loop_thread_id and self._server is not None:
-            raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
-        return self._call(begin).result()
-
-    def _call(self, function: Callable[[Server], T]) -> T:
-        """Call a function in the thread of the broker's loop and return what it returns."""
-        result: Future[T] = Future()
-
-        def call() -> None:
-            try:
-                server = self._running()
-                value = function(server)
-                server.request_turn()
-                result.set_result(value)
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits below
-                result.set_exception(error)
-
-        with self._state_lock:
-            self._running()
-            assert self._loop is not None
-            is_other_thread = threading.get_ident() != self._loop_thread_id
-            if is_other_thread:
-                self._loop.call_soon_threadsafe(call)
-        if not is_other_thread:
-            call()
-        return result.result()

@@ -13,8 +13,8 @@ from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import Connection
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.network import server as embedded
 from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
@@ -151,14 +151,14 @@ class Cluster(Broker):
         return self._call(lambda server: function(server.core, cast("ClusterServer", server).placement))
 
     def _await(self, begin: "Callable[[ClusterServer], Coroutine[Any, Any, None]]") -> None:
-        def submit(server: embedded.Server) -> "Future[None]":
+        def submit(server: NetworkServer) -> "Future[None]":
             return asyncio.run_coroutine_threadsafe(
                 begin(cast("ClusterServer", server)), asyncio.get_running_loop()
             )
 
         self._begin(submit).result()
 
-    def _new_server(self) -> embedded.Server:
+    def _new_server(self) -> NetworkServer:
         placement = Placement(self._ids, self._factor)
         return ClusterServer(self.config, MemoryFiles(), self._clock, self._recorder, placement)
 

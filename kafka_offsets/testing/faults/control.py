@@ -30,7 +30,8 @@ from kafka_offsets.testing.faults.fault import Controls, Fault, WithheldVersions
 from kafka_offsets.testing.faults.interception import Interception
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.network.server import Broker, Server
+    from kafka_offsets.broker.network.embedded import Broker
+    from kafka_offsets.broker.network.server import Server
 
 Names = str | int | Iterable[str | int] | None
 

@@ -53,11 +53,11 @@ def _walk(data: bytes, at: int, end: int, most: int | None = None, until: Any = 
     unpack = _LENGTH.unpack_from
     starts: list[int] = []
     while at + HEADER_BYTES <= end and len(starts) != most and at not in until:
-        behind = at + LOG_OVERHEAD + unpack(data, at + LENGTH_POSITION)[0]
-        if behind > end or behind < at + HEADER_BYTES:
+        following = at + LOG_OVERHEAD + unpack(data, at + LENGTH_POSITION)[0]
+        if following > end or following < at + HEADER_BYTES:
             break
         starts.append(at)
-        at = behind
+        at = following
     return starts, at
 
 
@@ -111,9 +111,9 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
         good = data[firsts + position] == data[at + position]
         lane, firsts = lane[good], firsts[good]
     # What is followed by another one is one more surely.
-    behind = firsts + _sizes(data, firsts)
-    good = behind + HEADER_BYTES <= end
-    good &= data[np.where(good, behind, 0) + MAGIC_POSITION] == data[at + MAGIC_POSITION]
+    following = firsts + _sizes(data, firsts)
+    good = following + HEADER_BYTES <= end
+    good &= data[np.where(good, following, 0) + MAGIC_POSITION] == data[at + MAGIC_POSITION]
     lane, firsts = lane[good], firsts[good]
     is_first = np.ones(len(lane), np.bool_)
     is_first[1:] = lane[1:] != lane[:-1]

@@ -146,9 +146,9 @@ def _parts(
     is_first[1:] = columns.batch[1:] != columns.batch[:-1]
     starts[is_first] = batches.position[columns.batch[is_first]] + HEADER_BYTES
     is_last = np.roll(is_first, -1)
-    behind = batches.position + batches.size
+    batch_ends = batches.position + batches.size
     bytes_of = np.frombuffer(data, np.uint8)
-    if bytes_of[ends - 1].any() or (ends[is_last] != behind[columns.batch[is_last]]).any():
+    if bytes_of[ends - 1].any() or (ends[is_last] != batch_ends[columns.batch[is_last]]).any():
         return [None] * stays.size  # a record has headers, or does not lie where its batch does
     timed = np.bincount(
         columns.batch[columns.timestamp != batches.base_timestamp[columns.batch]], minlength=kept.size

@@ -29,7 +29,7 @@ class WordIds:
         return len(self._table)
 
     def find_or_add(self, words: Words) -> tuple[Integers, Integers]:
-        """Return the number of each word, and where in `words` those stand that are new, in that order."""
+        """Return the number of each word, and where in `words` the new ones are, in that order."""
         ids = self._table.find(words)
         missing = np.flatnonzero(ids < 0)
         if not missing.size:
@@ -60,7 +60,7 @@ class StringIds:
         return len(self._ids)
 
     def find_or_add(self, buffer: bytes, starts: Integers, lengths: Integers) -> tuple[Integers, Integers]:
-        """Return the number of each string of the buffer, and which of them are new, in that order.
+        """Return the number of each string of the buffer, and the indexes of the new ones, in that order.
 
         CollisionError when two that differ have the same hash; the numbers are then void.
         """

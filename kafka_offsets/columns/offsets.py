@@ -1,7 +1,7 @@
 """Committed offsets among the records of the offsets topic, those of the usual shapes, in columns.
 
 The coordinator's `stored` reads one record; `OffsetKeys` and `OffsetValues` read all records of some megabytes, each
-column when it is asked for, and say which records have another shape. Whether names and metadata are UTF-8 is left to
+column when it is requested, and say which records have another shape. Whether names and metadata are UTF-8 is left to
 whoever decodes them. Usual are tombstones, and:
 
 ::
@@ -90,7 +90,7 @@ class OffsetKeys:
 
     @property
     def partition(self) -> Integers:
-        """Return the partitions; what stands where not `usual` means nothing."""
+        """Return the partitions; they mean nothing where not `usual`."""
         found: Integers = words(self._buffer, self._partition_at, _INT32)
         return found
 
@@ -154,7 +154,7 @@ class OffsetValues:
             found = both.astype(np.int64)
         else:
             found = self._head["epoch"].astype(np.int64)
-            found >>= 16  # where the length stands when there is no epoch
+            found >>= 16  # where the length is when there is no epoch
         return found
 
     @staticmethod

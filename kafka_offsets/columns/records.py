@@ -50,7 +50,7 @@ class RecordColumns(NamedTuple):
     """All records of some neighbouring batches, in the order of the log, a column for each of their parts.
 
     path       the segment file
-    buffer     what keys and values lie in, PADDING bytes behind it
+    buffer     what keys and values lie in, PADDING bytes at its end
     batch      which of `batches` a record is in
     timestamp  ms
     key_start, value_start    where they begin in `buffer`
@@ -156,7 +156,7 @@ def _decode(path: str, data: bytes, batches: BatchColumns, chunk_bytes: int, max
         & (batches.base_offset < _FAR)
         & (np.abs(batches.base_timestamp) < _FAR)
     )
-    # A batch without records has no bytes behind its header.
+    # A batch without records has no bytes after its header.
     usual &= (batches.record_count > 0) | (bodies.end == bodies.begin)
     columns, wrong = _read_usual(path, batches, bodies, usual)
     if wrong.size:
@@ -171,7 +171,7 @@ def _decode(path: str, data: bytes, batches: BatchColumns, chunk_bytes: int, max
 def _decompress(
     path: str, data: bytes, batches: BatchColumns, chunk_bytes: int, max_bytes: int
 ) -> tuple[_Bodies, int]:
-    """Put the records of compressed batches behind the others; return also how many batches fit.
+    """Put the records of compressed batches after the others; return also how many batches fit.
 
     The first batch fits, however large it is.
     """
@@ -350,16 +350,16 @@ def _starts_of_one(data: bytes, at: int, end: int, count: int) -> tuple[list[int
         starts.append(at)
         byte = data[at]
         if byte < 128:
-            behind = at + 1 + (byte >> 1 ^ -(byte & 1))
+            following = at + 1 + (byte >> 1 ^ -(byte & 1))
         elif (second := data[at + 1]) < 128:
             rest = byte & 127 | second << 7
-            behind = at + 2 + (rest >> 1 ^ -(rest & 1))
+            following = at + 2 + (rest >> 1 ^ -(rest & 1))
         else:
-            sizes, behinds, _ = read_varints(np.frombuffer(data, np.uint8), np.array([at]))
-            behind = int(sizes[0] + behinds[0])
-        if not at < behind <= end:
+            sizes, ends, _ = read_varints(np.frombuffer(data, np.uint8), np.array([at]))
+            following = int(sizes[0] + ends[0])
+        if not at < following <= end:
             return starts + [end] * (count - len(starts)), -1
-        at = behind
+        at = following
     return starts, at
 
 
@@ -403,7 +403,7 @@ def _record_sizes(batch: bytes, count: int, max_bytes: int) -> list[int]:
     sizes = []
     at = 0
     for _ in range(count):
-        size, behind = read_varint(data, at)
-        sizes.append(behind + size - at)
-        at = behind + size
+        size, following = read_varint(data, at)
+        sizes.append(following + size - at)
+        at = following + size
     return sizes

@@ -422,17 +422,17 @@ class ColumnReplay:
         for event in events:
             by_group.setdefault(event.group, []).append(event)
         if by_group:
-            told = np.zeros(len(self._groups.made), np.bool_)
-            told[list(by_group)] = True
-            of_told = told[group]
+            eventful = np.zeros(len(self._groups.made), np.bool_)
+            eventful[list(by_group)] = True
+            is_eventful = eventful[group]
             calls: dict[int, list[_Call]] = {number: [] for number in by_group}
             for number, *call in zip(
-                *(column[of_told].tolist() for column in (group, at, rank)), strict=True
+                *(column[is_eventful].tolist() for column in (group, at, rank)), strict=True
             ):
                 calls[number].append((call[0], call[1]))
-            for number, told_of in by_group.items():
-                self._make_group(number, told_of, calls[number], histories)
-            group, at, rank = group[~of_told], at[~of_told], rank[~of_told]
+            for number, group_events in by_group.items():
+                self._make_group(number, group_events, calls[number], histories)
+            group, at, rank = group[~is_eventful], at[~is_eventful], rank[~is_eventful]
         first = np.flatnonzero(self._groups.made[group] == _NOBODY)[::-1]
         self._groups.made[group[first]] = at[first]
         self._groups.made_rank[group[first]] = rank[first]
@@ -612,7 +612,7 @@ def _count_within(
 ) -> tuple[Integers, Integers]:
     """Change the numbers of entries of groups or topics, and note since when they have some.
 
-    numbers   which of them changes, with `changes` and `sequence` in the order in which that happens
+    numbers   of the group or topic of each change, with `changes` and `sequence` in the order in which they take effect
     Returns these sorted by number, and how many entries there are after each.
     """
     order = np.argsort(numbers, kind="stable")

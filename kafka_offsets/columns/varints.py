@@ -83,19 +83,19 @@ def read_varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Boolean
     if not (byte & 128).any():
         return _unzigzag(byte.astype(np.int64)), at + 1, None
     rest = (byte & 127).astype(np.int64)
-    behind = at + 1
+    end = at + 1
     more = np.flatnonzero(byte & 128)
     for shift in (7, 14, 21, 28):
         # Where all are of one length there is nothing to pick out.
         every = len(more) == len(at)
-        byte = data[behind] if every else data[behind[more]]
+        byte = data[end] if every else data[end[more]]
         part = (byte & 127).astype(np.int64) << shift
         if every:
             rest |= part
-            behind = behind + 1
+            end = end + 1
         else:
             rest[more] |= part
-            behind[more] += 1
+            end[more] += 1
         more = more[byte & 128 != 0]
         if not more.size:
             break
@@ -103,7 +103,7 @@ def read_varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Boolean
     if more.size or int(rest.max()) >> 32:
         too_long = rest >> 32 != 0
         too_long[more] = True
-    return _unzigzag(rest), behind, too_long
+    return _unzigzag(rest), end, too_long
 
 
 def _unzigzag(rest: Integers) -> Integers:

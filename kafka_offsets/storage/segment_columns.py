@@ -64,7 +64,7 @@ def read_headers(
 
 
 def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tuple[bytes, BatchColumns]:
-    """Return bytes that begin with a whole batch, padded, and the headers of it and the whole ones behind it.
+    """Return bytes that begin with a whole batch, padded, and the headers of it and the whole ones after it.
 
     StorageError as `walk` says it when none is there.
     """
@@ -78,7 +78,7 @@ def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tu
 
 
 def _padded(file: File, position: int, size: int) -> bytes:
-    """Return so many bytes of a file and PADDING behind them: what follows in the file, zero bytes where it ends."""
-    behind = min(PADDING, max(file.size - position - size, 0))
-    data = read_exactly(file, position, size + behind)
-    return data if behind == PADDING else data + bytes(PADDING - behind)
+    """Return so many bytes of a file and PADDING after them: what follows in the file, zero bytes where it ends."""
+    following = min(PADDING, max(file.size - position - size, 0))
+    data = read_exactly(file, position, size + following)
+    return data if following == PADDING else data + bytes(PADDING - following)

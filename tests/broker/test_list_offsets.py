@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.api import log_offsets
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import encode_batch
 from tests.broker.partition_core import PartitionCore, batch
 from tests.storage.faults import FaultyFiles
@@ -274,11 +274,11 @@ def test_fail_answers_every_partition() -> None:
         messages.DeleteRecordsRequest,
     )
     asked = lo(topics=[lo.ListOffsetsTopic("t", [lo.ListOffsetsPartition(3)])])
-    (answer,) = log_offsets.fail_list_offsets(asked, error, 7).topics[0].partitions
+    (answer,) = refuse(asked, error, 7).topics[0].partitions
     assert (answer.partition_index, answer.error_code, answer.offset) == (3, -1, -1)
     epochs = ofe(topics=[ofe.OffsetForLeaderTopic("t", [ofe.OffsetForLeaderPartition(3)])])
-    (end,) = log_offsets.fail_offset_for_leader_epoch(epochs, error, 4).topics[0].partitions
+    (end,) = refuse(epochs, error, 4).topics[0].partitions
     assert (end.partition, end.error_code, end.end_offset) == (3, -1, -1)
     deleted = dr([dr.DeleteRecordsTopic("t", [dr.DeleteRecordsPartition(3, 0)])])
-    (low,) = log_offsets.fail_delete_records(deleted, error, 2).topics[0].partitions
+    (low,) = refuse(deleted, error, 2).topics[0].partitions
     assert (low.partition_index, low.error_code, low.low_watermark) == (3, -1, -1)

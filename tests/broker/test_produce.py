@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.api.produce import fail_produce
 from kafka_offsets.broker.api.transactions import fail_init_producer_id
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, verify_crc
 from kafka_offsets.protocol.varint import encode_varint
 from tests.broker.partition_core import KNOWN_EPOCH, PartitionCore, batch
@@ -402,7 +402,7 @@ def test_fail_answers_every_partition() -> None:
     core = PartitionCore()
     core.produce("t", GOOD, index=3, version=9)
     request = core.answers[0][0].request
-    response = fail_produce(request, ErrorCode.KAFKA_STORAGE_ERROR, 9)
+    response = refuse(request, ErrorCode.KAFKA_STORAGE_ERROR, 9)
     assert [(p.index, p.error_code) for p in response.responses[0].partition_responses] == [(3, 56)]
 
 

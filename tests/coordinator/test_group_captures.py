@@ -19,6 +19,7 @@ from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 NAMES = {
@@ -126,7 +127,7 @@ class Broker:
             assert key not in self.answers
             response = reply.response
             if isinstance(response, messages.OffsetCommitRequest):  # the request itself: all of it is done
-                response = offsets.fail_commit(response, ErrorCode.NONE, reply.context.api_version)
+                response = refuse(response, ErrorCode.NONE, reply.context.api_version)
             self.answers[key] = response
 
     def request(self, frame: Frame) -> None:

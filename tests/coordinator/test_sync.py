@@ -3,9 +3,9 @@
 import pytest
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic import sync
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 from tests.drivers.shard import ShardDriver, subscription
 
 VERSIONS = range(6)
@@ -21,7 +21,7 @@ def completing(driver: ShardDriver, count: int = 2, **options: object) -> list[s
 @pytest.mark.parametrize("version", VERSIONS)
 def test_errors_are_encoded_in_every_version(version: int) -> None:
     request = messages.SyncGroupRequest("g")
-    messages.encode(sync.fail_sync(request, E.COORDINATOR_LOAD_IN_PROGRESS, version), version)
+    messages.encode(refuse(request, E.COORDINATOR_LOAD_IN_PROGRESS, version), version)
     assert ShardDriver().sync("m", 1, version=version).error == E.UNKNOWN_MEMBER_ID
     assert ShardDriver().sync("m", 1, version=version, group="").error == E.INVALID_GROUP_ID
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests
-from kafka_offsets.coordinator.classic import join, membership, sync
+from kafka_offsets.coordinator.classic import join, membership
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import requests as offsets
@@ -20,6 +20,7 @@ from kafka_offsets.coordinator.snapshot import Snapshot
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 
 TOPIC = "orders"
 RESPONSES = {
@@ -32,11 +33,11 @@ RESPONSES = {
     68: "ConsumerGroupHeartbeat",
 }
 FAIL: dict[int, Any] = {
-    8: offsets.fail_commit,
+    8: refuse,
     11: join.fail_join,
     12: membership.fail_heartbeat,
-    13: membership.fail_leave,
-    14: sync.fail_sync,
+    13: refuse,
+    14: refuse,
     68: consumer_heartbeat.fail_heartbeat,
 }
 
@@ -182,7 +183,7 @@ class ShardDriver:
 
     def _answered(self, context: RequestContext, response: Any) -> None:
         if isinstance(response, messages.OffsetCommitRequest):  # the request itself: all of it is done
-            response = offsets.fail_commit(response, ErrorCode.NONE, context.api_version)
+            response = refuse(response, ErrorCode.NONE, context.api_version)
         if context.api_key in RESPONSES:
             cls = messages.find(f"{RESPONSES[context.api_key]}Response")
             encoded = messages.encode(response, context.api_version)

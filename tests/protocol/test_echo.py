@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.echo import compile_echo
+from kafka_offsets.protocol.mirroring.echo import compile_echo
+from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.testing import strategies
 
 
@@ -20,7 +20,7 @@ def test_an_echo_is_the_response_that_repeats_the_request(version: int, data: st
     echo = compile_echo(request.SCHEMA, response.SCHEMA, version, response.CLASSES)
     out = bytearray(b"before")
     echo(request, out)
-    made = offsets.fail_commit(request, ErrorCode.NONE, version)
+    made: messages.OffsetCommitResponse = refuse(request, ErrorCode.NONE, version)
     assert out == b"before" + messages.encode(made, version)
 
 

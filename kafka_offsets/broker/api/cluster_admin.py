@@ -14,6 +14,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -36,13 +37,6 @@ def describe_acls(
     return messages.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
 
 
-def fail_describe_acls(
-    request: messages.DescribeAclsRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeAclsResponse:
-    """Answer `error`."""
-    return messages.DescribeAclsResponse(error_code=error, error_message=None)
-
-
 def create_acls(
     broker: Context, request: messages.CreateAclsRequest, context: RequestContext, now: Now
 ) -> messages.CreateAclsResponse:
@@ -51,28 +45,12 @@ def create_acls(
     return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
 
 
-def fail_create_acls(
-    request: messages.CreateAclsRequest, error: ErrorCode, api_version: int
-) -> messages.CreateAclsResponse:
-    """Answer every rule with `error`."""
-    answer = messages.CreateAclsResponse
-    return answer(results=[answer.AclCreationResult(error, None) for _ in request.creations])
-
-
 def delete_acls(
     broker: Context, request: messages.DeleteAclsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteAclsResponse:
     """Answer SECURITY_DISABLED to each filter."""
     answer = messages.DeleteAclsResponse
     return answer(filter_results=[answer.DeleteAclsFilterResult(*_NO_AUTHORIZER) for _ in request.filters])
-
-
-def fail_delete_acls(
-    request: messages.DeleteAclsRequest, error: ErrorCode, api_version: int
-) -> messages.DeleteAclsResponse:
-    """Answer every filter with `error`."""
-    answer = messages.DeleteAclsResponse
-    return answer(filter_results=[answer.DeleteAclsFilterResult(error, None) for _ in request.filters])
 
 
 # -- DescribeLogDirs ----------------------------------------------------------------------------------------------
@@ -134,9 +112,10 @@ def elect_leaders(
     answer = messages.ElectLeadersResponse
     wanted = request.topic_partitions
     if wanted != [] and is_too_late(request.timeout_ms):
-        return fail_elect_leaders(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+        return refuse_throughout(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     if wanted != [] and request.election_type not in (_PREFERRED, _UNCLEAN):
-        refused = fail_elect_leaders(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        invalid = ErrorCode.INVALID_REQUEST
+        refused: messages.ElectLeadersResponse = refuse_throughout(request, invalid, context.api_version)
         for result in refused.replica_election_results:
             for partition in result.partition_result:
                 partition.error_message = f"Unknown election type {request.election_type}"
@@ -166,22 +145,6 @@ def _election(broker: Context, topic: str, index: int) -> tuple[ErrorCode, str]:
     return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
 
 
-def fail_elect_leaders(
-    request: messages.ElectLeadersRequest, error: ErrorCode, api_version: int
-) -> messages.ElectLeadersResponse:
-    """Answer `error`, and every partition with it."""
-    answer = messages.ElectLeadersResponse
-    return answer(
-        error_code=error if api_version >= 1 else 0,
-        replica_election_results=[
-            answer.ReplicaElectionResult(
-                asked.topic, [answer.PartitionResult(index, error, None) for index in asked.partitions]
-            )
-            for asked in request.topic_partitions or ()
-        ],
-    )
-
-
 def list_partition_reassignments(
     broker: Context,
     request: messages.ListPartitionReassignmentsRequest,
@@ -190,13 +153,6 @@ def list_partition_reassignments(
 ) -> messages.ListPartitionReassignmentsResponse:
     """Answer that nothing moves."""
     return messages.ListPartitionReassignmentsResponse(error_message=None)
-
-
-def fail_list_partition_reassignments(
-    request: messages.ListPartitionReassignmentsRequest, error: ErrorCode, api_version: int
-) -> messages.ListPartitionReassignmentsResponse:
-    """Answer `error`."""
-    return messages.ListPartitionReassignmentsResponse(error_code=error, error_message=None)
 
 
 # -- ListConfigResources ------------------------------------------------------------------------------------------
@@ -213,7 +169,7 @@ def list_config_resources(
         return answer()
     wanted = set(request.resource_types) or _WITH_CONFIGS
     if not wanted <= _WITH_CONFIGS:
-        return fail_list_config_resources(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
+        return refuse(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     found = []
     if Resource.TOPIC in wanted:
         found += [answer.ConfigResource(name, Resource.TOPIC) for name in broker.topics.names()]
@@ -221,10 +177,3 @@ def list_config_resources(
         if kind in wanted:
             found.append(answer.ConfigResource(str(broker.node_id), kind))
     return answer(config_resources=found)
-
-
-def fail_list_config_resources(
-    request: messages.ListConfigResourcesRequest, error: ErrorCode, api_version: int
-) -> messages.ListConfigResourcesResponse:
-    """Answer `error`."""
-    return messages.ListConfigResourcesResponse(error_code=error)

@@ -24,6 +24,7 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -86,7 +87,9 @@ def describe_configs(
     """
     answer = messages.DescribeConfigsResponse
     if any(resource.resource_type not in _TYPES for resource in request.resources):
-        failed = fail_describe_configs(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        failed: messages.DescribeConfigsResponse = refuse(
+            request, ErrorCode.INVALID_REQUEST, context.api_version
+        )
         for result in failed.results:
             result.error_message = _MALFORMED
         return failed
@@ -176,19 +179,6 @@ def _described(
     )
 
 
-def fail_describe_configs(
-    request: messages.DescribeConfigsRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeConfigsResponse:
-    """Answer every resource with `error`."""
-    answer = messages.DescribeConfigsResponse
-    return answer(
-        results=[
-            answer.DescribeConfigsResult(error, None, resource.resource_type, resource.resource_name)
-            for resource in request.resources
-        ]
-    )
-
-
 # -- IncrementalAlterConfigs --------------------------------------------------------------------------------------
 
 
@@ -253,19 +243,6 @@ def _set_of(broker: Context, resource: Any) -> Iterable[str]:
         return broker.group_configs.of(resource.resource_name)
     topic = broker.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
     return () if topic is None else topic.configs
-
-
-def fail_alter_configs(
-    request: messages.AlterConfigsRequest, error: ErrorCode, api_version: int
-) -> messages.AlterConfigsResponse:
-    """Answer every resource with `error`."""
-    answer = messages.AlterConfigsResponse
-    return answer(
-        responses=[
-            answer.AlterConfigsResourceResponse(error, None, resource.resource_type, resource.resource_name)
-            for resource in request.resources
-        ]
-    )
 
 
 def _alter(
@@ -413,16 +390,3 @@ def _check_logger_changes(broker: Context, name: str, changes: list[Change]) -> 
 def _check_node(name: str) -> None:
     if not _INTEGER.fullmatch(name):
         raise _invalid(f"Node id must be an integer, but it is: {name}")
-
-
-def fail_incremental_alter_configs(
-    request: messages.IncrementalAlterConfigsRequest, error: ErrorCode, api_version: int
-) -> messages.IncrementalAlterConfigsResponse:
-    """Answer every resource with `error`."""
-    answer = messages.IncrementalAlterConfigsResponse
-    return answer(
-        responses=[
-            answer.AlterConfigsResourceResponse(error, None, resource.resource_type, resource.resource_name)
-            for resource in request.resources
-        ]
-    )

@@ -69,13 +69,6 @@ def describe_user_scram_credentials(
     return answer(error_message="", results=results)
 
 
-def fail_describe_user_scram_credentials(
-    request: messages.DescribeUserScramCredentialsRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeUserScramCredentialsResponse:
-    """Answer `error`."""
-    return messages.DescribeUserScramCredentialsResponse(error_code=error, error_message=None)
-
-
 def alter_user_scram_credentials(
     broker: Context,
     request: messages.AlterUserScramCredentialsRequest,

@@ -24,6 +24,7 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -166,7 +167,7 @@ def _fetched(
             topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
         fetched = yield from _fetch(broker, request.group_id, topics, stable, api_version, now, budget)
         if isinstance(fetched, ErrorCode):
-            return fail_offset_fetch(request, fetched, api_version)
+            return refuse(request, fetched, api_version)
         return _old_answer(fetched)
     answer = messages.OffsetFetchResponse
     groups = []
@@ -279,23 +280,6 @@ def _new_topic(topic: offsets.FetchedTopic) -> messages.OffsetFetchResponse.Topi
     return answer.Topics(topic.name, topic.topic_id, partitions)
 
 
-def fail_offset_fetch(
-    request: messages.OffsetFetchRequest, error: ErrorCode, api_version: int
-) -> messages.OffsetFetchResponse:
-    """Answer `error` as far up as the version allows: for each group, for the request, or for each partition."""
-    answer = messages.OffsetFetchResponse
-    if api_version >= _GROUPS_SINCE:
-        return answer(groups=[answer.Group(group.group_id, [], error) for group in request.groups])
-    if api_version >= 2:
-        return answer(error_code=error)
-    return answer(
-        topics=[
-            answer.Topic(t.name, [answer.Partition(i, -1, -1, "", error) for i in t.partition_indexes])
-            for t in request.topics or ()
-        ]
-    )
-
-
 def describe_groups(
     broker: Context, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeGroupsResponse | None:
@@ -320,16 +304,6 @@ def _described_groups(
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = _ALL_GROUP_OPERATIONS
     return answer(groups=described)
-
-
-def fail_describe_groups(
-    request: messages.DescribeGroupsRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeGroupsResponse:
-    """Answer every group with `error`."""
-    answer = messages.DescribeGroupsResponse
-    return answer(
-        groups=[answer.DescribedGroup(error_code=error, group_id=group) for group in request.groups]
-    )
 
 
 def consumer_group_describe(
@@ -358,16 +332,6 @@ def _described_consumer_groups(
     return answer(groups=described)
 
 
-def fail_consumer_group_describe(
-    request: messages.ConsumerGroupDescribeRequest, error: ErrorCode, api_version: int
-) -> messages.ConsumerGroupDescribeResponse:
-    """Answer every group with `error`."""
-    answer = messages.ConsumerGroupDescribeResponse
-    return answer(
-        groups=[answer.DescribedGroup(error_code=error, group_id=group) for group in request.group_ids]
-    )
-
-
 def list_groups(
     broker: Context, request: messages.ListGroupsRequest, context: RequestContext, now: Now
 ) -> messages.ListGroupsResponse | None:
@@ -384,18 +348,11 @@ def _listed_groups(
         if hosted.failed:
             continue  # as Kafka skips the shards that it does not coordinate
         if hosted.is_loading:
-            return fail_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
+            return refuse(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
         groups += group_requests.list_groups(hosted.shard, request.states_filter, request.types_filter)
         if budget.spend(_LISTED_US * len(hosted.shard.groups)):
             yield
     return messages.ListGroupsResponse(groups=groups)
-
-
-def fail_list_groups(
-    request: messages.ListGroupsRequest, error: ErrorCode, api_version: int
-) -> messages.ListGroupsResponse:
-    """Refuse the whole list."""
-    return messages.ListGroupsResponse(error_code=error)
 
 
 def delete_groups(
@@ -438,11 +395,3 @@ def _deletions(
             if budget.spend(_DELETION_US + _TOMBSTONE_US * len(result.records)):
                 yield
     return None
-
-
-def fail_delete_groups(
-    request: messages.DeleteGroupsRequest, error: ErrorCode, api_version: int
-) -> messages.DeleteGroupsResponse:
-    """Answer every group with `error`."""
-    answer = messages.DeleteGroupsResponse
-    return answer(results=[answer.DeletableGroupResult(name, error) for name in request.groups_names])

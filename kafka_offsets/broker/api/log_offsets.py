@@ -14,6 +14,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -64,7 +65,7 @@ def list_offsets(
     """
     version = context.api_version
     if request.isolation_level not in (0, 1):
-        return fail_list_offsets(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+        return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     named_times = Counter((t.name, asked.partition_index) for t in request.topics for asked in t.partitions)
     response = messages.ListOffsetsResponse
     answered = set()
@@ -141,33 +142,18 @@ def _at_partition(
     topic: str,
     index: int,
     decide: Callable[[Partition], _Answer],
-    refuse: Callable[[ErrorCode], _Answer],
+    refused: Callable[[ErrorCode], _Answer],
 ) -> _Answer:
     try:
         partition = broker.topics.partition(topic, index)
         if partition is None:
-            return refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return decide(partition)
     except LogLoadingError:
-        return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
         broker.topics.report(topic, index, error)
-        return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
-
-
-def fail_list_offsets(
-    request: messages.ListOffsetsRequest, error: ErrorCode, api_version: int
-) -> messages.ListOffsetsResponse:
-    """Answer every partition with `error`."""
-    response = messages.ListOffsetsResponse
-    return response(
-        topics=[
-            response.ListOffsetsTopicResponse(
-                named.name, [_list_answer(asked.partition_index, error) for asked in named.partitions]
-            )
-            for named in request.topics
-        ]
-    )
+        return refused(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def offset_for_leader_epoch(
@@ -187,32 +173,16 @@ def _end_of_epoch(
 ) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
     answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset
 
-    def refuse(error: ErrorCode) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
+    def refused(error: ErrorCode) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
         return answer(error, asked.partition, -1, -1)
 
     def find(partition: Partition) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
         error = _epoch_error(asked.current_leader_epoch, partition)
         if error:
-            return refuse(error)
+            return refused(error)
         return answer(0, asked.partition, *partition.log.end_offset_for_epoch(asked.leader_epoch))
 
-    return _at_partition(broker, topic, asked.partition, find, refuse)
-
-
-def fail_offset_for_leader_epoch(
-    request: messages.OffsetForLeaderEpochRequest, error: ErrorCode, api_version: int
-) -> messages.OffsetForLeaderEpochResponse:
-    """Answer every partition with `error`."""
-    response = messages.OffsetForLeaderEpochResponse
-    return response(
-        topics=[
-            response.OffsetForLeaderTopicResult(
-                named.topic,
-                [response.EpochEndOffset(error, asked.partition, -1, -1) for asked in named.partitions],
-            )
-            for named in request.topics
-        ]
-    )
+    return _at_partition(broker, topic, asked.partition, find, refused)
 
 
 def delete_records(
@@ -262,22 +232,3 @@ def _delete_before(broker: Context, partition: Partition, offset: int) -> ErrorC
         partition.delete_records_before(offset)
         broker.topics.directory.checkpoint_log_starts()
     return ErrorCode.NONE
-
-
-def fail_delete_records(
-    request: messages.DeleteRecordsRequest, error: ErrorCode, api_version: int
-) -> messages.DeleteRecordsResponse:
-    """Answer every partition with `error`."""
-    response = messages.DeleteRecordsResponse
-    return response(
-        topics=[
-            response.DeleteRecordsTopicResult(
-                named.name,
-                [
-                    response.DeleteRecordsPartitionResult(asked.partition_index, -1, error)
-                    for asked in named.partitions
-                ],
-            )
-            for named in request.topics
-        ]
-    )

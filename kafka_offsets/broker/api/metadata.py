@@ -21,6 +21,7 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
 from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
 from kafka_offsets.storage.starts import stored_epoch
 
@@ -261,10 +262,11 @@ def _counted_epoch(directory: DataDirectory, topic: str, index: int) -> int:
 def fail_metadata(
     request: messages.MetadataRequest, error: ErrorCode, api_version: int
 ) -> messages.MetadataResponse:
-    """Answer every topic asked for with `error`, and from version 13 on the request too."""
-    answer = messages.MetadataResponse
-    topics = [answer.Topic(error, topic.name or "", topic.topic_id) for topic in request.topics or ()]
-    return answer(topics=topics, error_code=error)
+    """Answer every topic of the request with `error`. One named by its id alone has the name "", as in Kafka."""
+    response: messages.MetadataResponse = refuse_throughout(request, error, api_version)
+    for topic in response.topics:
+        topic.name = topic.name or ""
+    return response
 
 
 def describe_topic_partitions(
@@ -276,9 +278,9 @@ def describe_topic_partitions(
     named = {topic.name for topic in request.topics}
     names = sorted(name for name in (named or broker.topics.names()) if name >= first)
     if cursor is not None and ((named and first not in named) or cursor.partition_index < 0):
-        return fail_describe_topic_partitions(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        return refuse(request, ErrorCode.INVALID_REQUEST, context.api_version)
     if "" in names:  # upon which Kafka fails to ask what may be done with it
-        return fail_describe_topic_partitions(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
+        return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     answer = messages.DescribeTopicPartitionsResponse
     remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
     response = answer()
@@ -316,14 +318,6 @@ def _page(
     return page
 
 
-def fail_describe_topic_partitions(
-    request: messages.DescribeTopicPartitionsRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeTopicPartitionsResponse:
-    """Answer every topic asked for with `error`."""
-    answer = messages.DescribeTopicPartitionsResponse
-    return answer(topics=[answer.Topic(error, topic.name) for topic in request.topics])
-
-
 def describe_cluster(
     broker: Context, request: messages.DescribeClusterRequest, context: RequestContext, now: Now
 ) -> messages.DescribeClusterResponse:
@@ -351,13 +345,6 @@ def describe_cluster(
         brokers=brokers,
         cluster_authorized_operations=operations,
     )
-
-
-def fail_describe_cluster(
-    request: messages.DescribeClusterRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeClusterResponse:
-    """Answer `error`."""
-    return messages.DescribeClusterResponse(error_code=error)
 
 
 def api_versions(

@@ -21,6 +21,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.storage.log.log import Log
 
@@ -152,7 +153,7 @@ def _refuse_all(
 ) -> None:
     """Answer every partition alike, each once."""
     _keep_last(request, context)
-    response = fail_produce(request, refused.error, context.api_version)
+    response: messages.ProduceResponse = refuse(request, refused.error, context.api_version)
     for topic in response.responses:
         for answer in topic.partition_responses:
             answer.error_message = refused.message
@@ -379,19 +380,4 @@ def _refused(
         log_start_offset if refused.by_log else -1,
         [response.BatchIndexAndErrorMessage(*error) for error in refused.record_errors],
         refused.message,
-    )
-
-
-def fail_produce(
-    request: messages.ProduceRequest, error: ErrorCode, api_version: int
-) -> messages.ProduceResponse:
-    """Answer every partition with `error`."""
-    response = messages.ProduceResponse
-    return response(
-        [
-            response.TopicProduceResponse(
-                named.name, named.topic_id, [_refusal(data.index, error) for data in named.partition_data]
-            )
-            for named in request.topic_data
-        ]
     )

@@ -267,18 +267,3 @@ def _java_text(parts: Mapping[str, str | None]) -> str:
         order.append(kind)
     named = ", ".join(f"{kind}={'null' if parts[kind] is None else parts[kind]}" for kind in order)
     return f"ClientQuotaEntity(entries={{{named}}})"
-
-
-def fail_alter_client_quotas(
-    request: messages.AlterClientQuotasRequest, error: ErrorCode, api_version: int
-) -> messages.AlterClientQuotasResponse:
-    """Answer every entity with `error`."""
-    answer = messages.AlterClientQuotasResponse
-    return answer(
-        entries=[
-            answer.EntryData(
-                error, None, [answer.EntityData(part.entity_type, part.entity_name) for part in entry.entity]
-            )
-            for entry in request.entries
-        ]
-    )

@@ -15,6 +15,7 @@ from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -70,23 +71,10 @@ def _reassign(broker: Context, topic: str, index: int, replicas: list[int] | Non
 def fail_alter_partition_reassignments(
     request: messages.AlterPartitionReassignmentsRequest, error: ErrorCode, api_version: int
 ) -> messages.AlterPartitionReassignmentsResponse:
-    """Answer `error`, and every partition with it."""
-    answer = messages.AlterPartitionReassignmentsResponse
-    return answer(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_code=error,
-        error_message=None,
-        responses=[
-            answer.ReassignableTopicResponse(
-                topic.name,
-                [
-                    answer.ReassignablePartitionResponse(asked.partition_index, error, None)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )
+    """Answer `error`, and every partition with it. What the request allows is repeated, as in Kafka's answers."""
+    response: messages.AlterPartitionReassignmentsResponse = refuse_throughout(request, error, api_version)
+    response.allow_replication_factor_change = request.allow_replication_factor_change
+    return response
 
 
 # -- AlterReplicaLogDirs ------------------------------------------------------------------------------------------
@@ -173,10 +161,3 @@ def _no_quorum(request: messages.DescribeQuorumRequest) -> list[messages.Describ
         )
         for topic in request.topics
     ]
-
-
-def fail_describe_quorum(
-    request: messages.DescribeQuorumRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeQuorumResponse:
-    """Answer `error`."""
-    return messages.DescribeQuorumResponse(error_code=error, error_message=None)

@@ -12,7 +12,8 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codec import Decoder, Encoder
 from kafka_offsets.protocol.connection import Aside
-from kafka_offsets.protocol.echo import compile_echo
+from kafka_offsets.protocol.mirroring.echo import compile_echo
+from kafka_offsets.protocol.mirroring.refusals import refuse
 
 
 class Route(Enum):
@@ -60,6 +61,7 @@ class Api:
     """One row of the table.
 
     versions   first and last version advertised; those that the schema lacks are advertised only, as Kafka does
+    fail       the response that refuses a request; of most APIs the derived one
     pipelined  whether further requests of the same kind on a connection are decided before this one is answered
     echoed     whether a handler may answer with the request itself, to say no more than that all of it is done
     asides     takes out of a response what is too large to be copied; None where nothing is
@@ -70,7 +72,7 @@ class Api:
     versions: tuple[int, int]
     route: Route
     handle: Callable[..., Any]
-    fail: Fail
+    fail: Fail = refuse
     pipelined: bool = False
     echoed: bool = False
     asides: TakeAsides | None = None

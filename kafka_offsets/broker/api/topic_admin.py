@@ -30,6 +30,7 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, NewTopic
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def create_topics(
     """Create topics, each for itself; all names are looked at before the first is created."""
     names = (topic.name for topic in request.topics if topic.name != CLUSTER_METADATA_TOPIC)
     if is_too_late(request.timeout_ms) and _once(names):
-        return fail_create_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+        return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     plans = _plans(broker, request.topics)
     accepted = _accepted(plans)
     if not request.validate_only:
@@ -337,19 +338,6 @@ def _created_config(described: Described) -> messages.CreateTopicsResponse.Creat
     )
 
 
-def fail_create_topics(
-    request: messages.CreateTopicsRequest, error: ErrorCode, api_version: int
-) -> messages.CreateTopicsResponse:
-    """Answer every topic with `error`."""
-    answer = messages.CreateTopicsResponse
-    return answer(
-        topics=[
-            answer.CreatableTopicResult(topic.name, error_code=error, error_message=None)
-            for topic in request.topics
-        ]
-    )
-
-
 # -- DeleteTopics -------------------------------------------------------------------------------------------------
 
 
@@ -360,10 +348,10 @@ def delete_topics(
     if not broker.config.delete_topic_enable:
         knows = context.api_version >= _DISABLED_SINCE
         error = ErrorCode.TOPIC_DELETION_DISABLED if knows else ErrorCode.INVALID_REQUEST
-        return fail_delete_topics(request, error, context.api_version)
+        return refuse(request, error, context.api_version)
     keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
     if is_too_late(request.timeout_ms) and _once(keys):
-        return fail_delete_topics(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+        return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     doomed, results = _topics_to_delete(broker, request)
     for topic, (error, message) in zip(doomed, _delete(broker, doomed), strict=True):
         results.append(_deleted(topic.name, topic.topic_id, error, message))
@@ -446,15 +434,6 @@ def _deleted(
     return messages.DeleteTopicsResponse.DeletableTopicResult(name, topic_id, error, message)
 
 
-def fail_delete_topics(
-    request: messages.DeleteTopicsRequest, error: ErrorCode, api_version: int
-) -> messages.DeleteTopicsResponse:
-    """Answer every topic with `error`."""
-    results = [_deleted(name, NO_TOPIC_ID, error, None) for name in request.topic_names]
-    results += [_deleted(topic.name, topic.topic_id, error, None) for topic in request.topics]
-    return messages.DeleteTopicsResponse(responses=results)
-
-
 # -- CreatePartitions ---------------------------------------------------------------------------------------------
 
 
@@ -465,7 +444,7 @@ def create_partitions(
     answer = messages.CreatePartitionsResponse
     times = Counter(topic.name for topic in request.topics)
     if is_too_late(request.timeout_ms) and _once(topic.name for topic in request.topics):
-        return fail_create_partitions(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+        return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     results = []
     totals: dict[str, int] = {}
     room = _MOST_PARTITIONS
@@ -525,11 +504,3 @@ def _grow(broker: Context, totals: dict[str, int]) -> Refusal:
         logger.error("topics have no more partitions than before: %s: %s", ", ".join(totals), error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     return _FINE
-
-
-def fail_create_partitions(
-    request: messages.CreatePartitionsRequest, error: ErrorCode, api_version: int
-) -> messages.CreatePartitionsResponse:
-    """Answer every topic with `error`."""
-    answer = messages.CreatePartitionsResponse
-    return answer(results=[answer.CreatePartitionsTopicResult(topic.name, error) for topic in request.topics])

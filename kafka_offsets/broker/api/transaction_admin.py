@@ -22,6 +22,7 @@ from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions.decisions import TopicPartition
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -70,16 +71,6 @@ def _describe(broker: Context, name: str) -> messages.DescribeTransactionsRespon
     )
 
 
-def fail_describe_transactions(
-    request: messages.DescribeTransactionsRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeTransactionsResponse:
-    """Answer every id with `error`."""
-    answer = messages.DescribeTransactionsResponse
-    return answer(
-        transaction_states=[answer.TransactionState(error, name) for name in request.transactional_ids]
-    )
-
-
 def list_transactions(
     broker: Context, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
 ) -> messages.ListTransactionsResponse | None:
@@ -89,7 +80,7 @@ def list_transactions(
         try:
             pattern = TopicPattern(request.transactional_id_pattern)
         except PatternError:
-            return fail_list_transactions(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
+            return refuse(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
     return run_incrementally(broker, context, _listed_transactions(broker, request, pattern, now))
 
 
@@ -125,13 +116,6 @@ def _matching(
             return found
         if budget.spend(cost):
             yield
-
-
-def fail_list_transactions(
-    request: messages.ListTransactionsRequest, error: ErrorCode, api_version: int
-) -> messages.ListTransactionsResponse:
-    """Refuse the whole list."""
-    return messages.ListTransactionsResponse(error_code=error)
 
 
 # -- DescribeProducers
@@ -184,21 +168,6 @@ def _active_producers(partition: Partition) -> list[messages.DescribeProducersRe
             )
         )
     return states
-
-
-def fail_describe_producers(
-    request: messages.DescribeProducersRequest, error: ErrorCode, api_version: int
-) -> messages.DescribeProducersResponse:
-    """Answer every partition with `error`."""
-    answer = messages.DescribeProducersResponse
-    return answer(
-        topics=[
-            answer.TopicResponse(
-                named.name, [answer.PartitionResponse(index, error) for index in named.partition_indexes]
-            )
-            for named in request.topics
-        ]
-    )
 
 
 # -- WriteTxnMarkers

@@ -6,7 +6,7 @@ What they are answered was asked of Kafka 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
@@ -18,6 +18,7 @@ from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions.decisions import Decision, TopicPartition, Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.refusals import R, refuse
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ def fail_init_producer_id(
 ) -> messages.InitProducerIdResponse:
     """Refuse to give an id. A StorageError is answered COORDINATOR_NOT_AVAILABLE, upon which producers ask again."""
     return messages.InitProducerIdResponse(error_code=_retriable(error), producer_id=-1, producer_epoch=-1)
+
+
+def fail_transaction(request: Any, error: ErrorCode, api_version: int) -> R:  # type: ignore[type-var]
+    """Refuse a request of a producer. A StorageError is answered COORDINATOR_NOT_AVAILABLE; it asks again."""
+    return refuse(request, _retriable(error), api_version)
 
 
 def _retriable(error: ErrorCode) -> ErrorCode:
@@ -218,17 +224,6 @@ def _mirrored(topics: _Topics, error: ErrorCode) -> _Results:
     ]
 
 
-def fail_add_partitions(
-    request: messages.AddPartitionsToTxnRequest, error: ErrorCode, api_version: int
-) -> messages.AddPartitionsToTxnResponse:
-    """Answer every partition with `error`, or the whole request where it has room for it."""
-    error = _retriable(error)
-    response = messages.AddPartitionsToTxnResponse
-    if api_version >= _BATCHES_SINCE:
-        return response(error_code=error)
-    return response(results_by_topic_v3_and_below=_mirrored(request.v3_and_below_topics, error))
-
-
 # -- AddOffsetsToTxn
 
 
@@ -237,7 +232,7 @@ def add_offsets(
 ) -> messages.AddOffsetsToTxnResponse | None:
     """Add the partition of the offsets topic that holds a group to a transaction."""
     if not request.transactional_id:
-        return fail_add_offsets(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        return fail_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
     if not broker.shards.topic_exists:
         broker.shards.create_topic(now)
     partition = OFFSETS_TOPIC, partition_for(request.group_id, broker.runtime.partition_count)
@@ -252,13 +247,6 @@ def add_offsets(
         context, messages.AddOffsetsToTxnResponse(error_code=_told(error, context)), logs
     )
     return None
-
-
-def fail_add_offsets(
-    request: messages.AddOffsetsToTxnRequest, error: ErrorCode, api_version: int
-) -> messages.AddOffsetsToTxnResponse:
-    """Answer `error`."""
-    return messages.AddOffsetsToTxnResponse(error_code=_retriable(error))
 
 
 # -- TxnOffsetCommit
@@ -333,7 +321,7 @@ def end_transaction(
 ) -> messages.EndTxnResponse | None:
     """Commit or abort a transaction. The answer leaves when that is decided; the markers follow."""
     if not request.transactional_id:
-        return fail_end_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        return fail_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
     bumps = context.api_version >= _EPOCH_BUMPED_SINCE
     before: Transaction | None = None
 
@@ -351,7 +339,7 @@ def end_transaction(
         )
 
     error, ended, logs = broker.transactions.decide(request.transactional_id, decide, now)
-    response = fail_end_transaction(request, _told(error, context), context.api_version)
+    response: messages.EndTxnResponse = fail_transaction(request, _told(error, context), context.api_version)
     if not error:
         # One that was complete already is told what it was told then.
         state = before if ended is None else transactions.complete(ended, now)
@@ -359,10 +347,3 @@ def end_transaction(
         response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch
     broker.durability.reply_when_durable(context, response, logs)
     return None
-
-
-def fail_end_transaction(
-    request: messages.EndTxnRequest, error: ErrorCode, api_version: int
-) -> messages.EndTxnResponse:
-    """Answer `error`."""
-    return messages.EndTxnResponse(error_code=_retriable(error), producer_id=-1, producer_epoch=-1)

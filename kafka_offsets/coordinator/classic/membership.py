@@ -109,13 +109,6 @@ def _leave(
     return error
 
 
-def fail_leave(
-    request: messages.LeaveGroupRequest, error: ErrorCode, api_version: int
-) -> messages.LeaveGroupResponse:
-    """Refuse a whole LeaveGroup with `error`."""
-    return messages.LeaveGroupResponse(error_code=error)
-
-
 def describe(
     shard: ShardState, group_id: str, api_version: int
 ) -> messages.DescribeGroupsResponse.DescribedGroup:

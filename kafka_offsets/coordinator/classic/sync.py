@@ -64,10 +64,3 @@ def _check(group: ClassicGroup | None, request: messages.SyncGroupRequest) -> Er
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
-
-
-def fail_sync(
-    request: messages.SyncGroupRequest, error: ErrorCode, api_version: int
-) -> messages.SyncGroupResponse:
-    """Refuse a sync with `error`."""
-    return messages.SyncGroupResponse(error_code=error)

@@ -18,6 +18,7 @@ from kafka_offsets.coordinator.result import Record, RequestContext, Result, rep
 from kafka_offsets.coordinator.state import Group, ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
+from kafka_offsets.protocol.mirroring.refusals import refuse
 
 _MISSING_GROUP_SINCE = 9
 """From this version of OffsetCommit on a missing group has its own error code (KIP-848)."""
@@ -145,14 +146,14 @@ def _commit_if(
     """
     if shard.is_loading:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return reply_with(context, fail_commit(request, error, context.api_version))
+        return reply_with(context, refuse(request, error, context.api_version))
     expected = conditions.take(request)
     if expected is None:
-        return reply_with(context, fail_commit(request, ErrorCode.INVALID_REQUEST, context.api_version))
+        return reply_with(context, refuse(request, ErrorCode.INVALID_REQUEST, context.api_version))
     plain = commit(shard, request, context, now)
     (reply,) = plain.replies
     if reply.response is request:
-        response = fail_commit(request, _NONE, context.api_version)
+        response: messages.OffsetCommitResponse = refuse(request, _NONE, context.api_version)
     else:
         response = reply.response
     answers = [(t, p) for t in response.topics for p in t.partitions]
@@ -274,21 +275,6 @@ def is_too_long(metadata: str, limit: int) -> bool:
     return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le")) // 2 > limit
 
 
-def fail_commit(
-    request: messages.OffsetCommitRequest, error: ErrorCode, api_version: int
-) -> messages.OffsetCommitResponse:
-    """Answer every partition of a commit with `error`."""
-    answer = messages.OffsetCommitResponse
-    return answer(
-        topics=[
-            answer.Topic(
-                t.name, t.topic_id, [answer.Partition(p.partition_index, error) for p in t.partitions]
-            )
-            for t in request.topics
-        ]
-    )
-
-
 def fetch(
     shard: ShardState,
     group_id: str,
@@ -392,10 +378,3 @@ def _delete(
         ):
             records.append(stored.offset_tombstone(group_id, topic, index))
     return [answered(index, _NONE) for index in indexes]
-
-
-def fail_delete(
-    request: messages.OffsetDeleteRequest, error: ErrorCode, api_version: int
-) -> messages.OffsetDeleteResponse:
-    """Refuse a whole OffsetDelete."""
-    return messages.OffsetDeleteResponse(error_code=error)

@@ -6,6 +6,7 @@ topics and partitions, each with error code 0. The compiled function reads the f
 
 from kafka_offsets.protocol.codec import Encoder
 from kafka_offsets.protocol.encoding import Encoding
+from kafka_offsets.protocol.mirroring.pairs import pairs, repeated
 from kafka_offsets.protocol.schema import Message, Struct
 
 
@@ -14,23 +15,24 @@ class _Echoing(Encoding):
 
     def __init__(self, request: Message, response: Message, version: int, classes: dict[str, type]) -> None:
         super().__init__(response, version, classes)
-        self.mirrored = {response.struct.name: request.struct}
+        self.repeats: dict[str, set[str]] = {}
         self._mirror(response.struct, request.struct)
 
     def _mirror(self, struct_: Struct, request: Struct) -> None:
-        self.mirrored[struct_.name] = request
-        asked = {field.name: field for field in request.fields}
-        for field in struct_.fields:
-            same = asked.get(field.name)
-            if field.struct is not None and same is not None and same.struct is not None:
-                self._mirror(field.struct, same.struct)
+        found = pairs(struct_, request, self.version)
+        names = {field.name for field in repeated(struct_, request, self.version)}
+        self.repeats[struct_.name] = names | {pair.answered.name for pair in found}
+        for pair in found:
+            assert pair.asked.struct is not None and pair.answered.struct is not None
+            assert pair.asked.name == pair.answered.name, "an echo reads the array by the response's name"
+            self._mirror(pair.answered.struct, pair.asked.struct)
 
     def struct_in_place(self, struct_: Struct, value: str, buffer: str) -> None:
         """Write a struct: what the request has as well from there, everything else as its default."""
-        asked = {field.name for field in self.mirrored[struct_.name].fields}
+        repeats = self.repeats[struct_.name]
         run: list[tuple[str, str]] = []
         for field in self.plain_fields(struct_):
-            place = f"{value}.{field.name}" if field.name in asked else repr(field.default)
+            place = f"{value}.{field.name}" if field.name in repeats else repr(field.default)
             self.field(field, place, buffer, run)
         if self.flexible and not run:
             self.out.add(f"{buffer}.append(0)")

@@ -1,0 +1,1 @@
+"""Mirroring: responses and their parts that follow from the request, by the schemas of both."""

@@ -1,0 +1,98 @@
+"""What of a response repeats its request: fields of the same name, and arrays that answer arrays, element by element.
+
+A response names what its request named: topics, partitions, groups, resources. Which field is which follows from both
+schemas, so nothing has to be written for each API.
+"""
+
+from typing import NamedTuple
+
+from kafka_offsets.protocol.schema import Field, Struct
+
+ERRORS = frozenset({"error_code", "partition_error_code"})
+"""Kafka's names of the field that refuses what stands around it. Others, such as topic_config_error_code, do not."""
+
+_ERROR_MESSAGE = "error_message"
+
+
+class Pair(NamedTuple):
+    """An array of a request, and the array of the response that answers each of its elements."""
+
+    asked: Field
+    answered: Field
+
+
+def has_error(struct: Struct, version: int) -> bool:
+    """Whether a struct has an error code in a version."""
+    return any(field.name in ERRORS and version in field.versions for field in struct.fields)
+
+
+def carries_errors(struct: Struct, version: int) -> bool:
+    """Whether a struct or anything in it has an error code in a version."""
+    return has_error(struct, version) or any(
+        carries_errors(field.struct, version)
+        for field in struct.fields
+        if field.struct is not None and version in field.versions
+    )
+
+
+def repeated(struct: Struct, request: Struct, version: int) -> list[Field]:
+    """Return the plain fields of a response's struct whose values are the request's.
+
+    A field whose default is another than zero or empty, such as the -1 of an offset, is none of them: it says what was
+    found, and the default that nothing was.
+    """
+    asked = {field.name: field for field in request.fields if version in field.versions}
+    return [
+        field
+        for field in struct.fields
+        if version in field.versions
+        and not field.array
+        and field.struct is None
+        and field.name in asked
+        and not asked[field.name].array
+        and field.type == asked[field.name].type
+        and field.default is not None
+        and not (any(field.default) if isinstance(field.default, bytes) else field.default)
+    ]
+
+
+def pairs(struct: Struct, request: Struct, version: int) -> list[Pair]:
+    """Return the arrays of a response's struct that answer arrays of the request's.
+
+    An array answers that of its name, or else, when it carries errors, the first one that there is. One without errors
+    answers only what it repeats whole.
+    """
+    asked = [field for field in request.fields if field.array and version in field.versions]
+    by_name = {field.name: field for field in asked}
+    found = []
+    for field in struct.fields:
+        if not field.array or field.struct is None or version not in field.versions:
+            continue
+        if carries_errors(field.struct, version):
+            same = by_name.get(field.name) or (asked[0] if asked else None)
+        else:
+            same = by_name.get(field.name)
+            if same is not None and not _repeats_whole(field.struct, same, version):
+                same = None
+        if same is not None:
+            found.append(Pair(same, field))
+    return found
+
+
+def key_of(answered: Struct, asked: Field, version: int) -> Field:
+    """Return the field by which the element of a response names the one of the request, a plain value."""
+    return next(
+        field
+        for field in answered.fields
+        if field.type == asked.type
+        and not field.array
+        and version in field.versions
+        and field.name not in (*ERRORS, _ERROR_MESSAGE)
+    )
+
+
+def _repeats_whole(struct: Struct, asked: Field, version: int) -> bool:
+    if asked.struct is None:
+        return False
+    names = {field.name for field in struct.fields if version in field.versions}
+    return names <= {field.name for field in repeated(struct, asked.struct, version)}

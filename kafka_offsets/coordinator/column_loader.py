@@ -1,6 +1,6 @@
-"""Column loader: puts what a long log leaves, replayed in columns, into an empty shard.
+"""Column loader: replays a long log in columns and puts the resulting state into an empty shard.
 
-The columns know usual offsets; what other records mean is known here. It needs numpy (the extra `fast`).
+The columns hold ordinary committed offsets; this module interprets all other records. It needs numpy (extra `fast`).
 """
 
 import struct
@@ -21,10 +21,10 @@ _TOPIC_ID = struct.Struct("<qq")
 
 
 class ColumnLoader:
-    """Takes the records of a log in order; `finish` puts what they leave into a shard that holds nothing yet.
+    """Takes the records of a log in order; `finish` puts the resulting state into an empty shard.
 
-    CollisionError, UnicodeDecodeError or ProtocolError end it: the log must then be replayed record by record, which
-    says what is wrong, if anything is.
+    After a CollisionError, UnicodeDecodeError or ProtocolError the loader is useless: replay the log record by record
+    instead, which reports the damage, if there is any.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ColumnLoader:
         return None
 
     def finish(self, shard: ShardState) -> None:
-        """Put groups, offsets, open transactions and counters into a shard that has none yet."""
+        """Put groups, offsets, open transactions and counters into an empty shard."""
         for found in self._replay.offsets(PAGE_PARTITIONS):
             if isinstance(found, Page):
                 shard.offsets.add_page(*found)

@@ -1,7 +1,7 @@
-"""Group requests: those that do not depend on the kind of a group, or choose by it.
+"""Group requests that apply to every kind of group, or that are dispatched by the group's kind.
 
-JoinGroup, SyncGroup, Heartbeat and LeaveGroup come from members that speak the classic protocol; their group is a
-classic one, or a consumer group in the middle of a migration. ListGroups and DeleteGroups know groups of both kinds.
+JoinGroup, SyncGroup, Heartbeat and LeaveGroup come from members that use the classic protocol. Their group is a
+classic group, or a consumer group during a migration. ListGroups and DeleteGroups handle groups of both kinds.
 Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
 """
 
@@ -22,7 +22,7 @@ from kafka_offsets.protocol import messages
 
 
 def join(shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
-    """Let a member join, or join again. An empty consumer group gives way to a classic one."""
+    """Let a member join or rejoin. An empty consumer group is replaced by a classic group."""
     group = shard.consumer_group(request.group_id)
     if group is not None and not group.is_empty:
         return classic_members.join(shard, group, request, context, now)
@@ -30,7 +30,7 @@ def join(shard: ShardState, request: messages.JoinGroupRequest, context: Request
 
 
 def sync(shard: ShardState, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
-    """Answer a member its assignment."""
+    """Answer a member with its assignment."""
     group = shard.consumer_group(request.group_id)
     if group is not None and len(group):
         return classic_members.sync(shard, group, request, context, now)
@@ -40,7 +40,7 @@ def sync(shard: ShardState, request: messages.SyncGroupRequest, context: Request
 def heartbeat(
     shard: ShardState, request: messages.HeartbeatRequest, context: RequestContext, now: Now
 ) -> Result:
-    """Keep a member's session alive; REBALANCE_IN_PROGRESS makes it join again."""
+    """Keep a member's session alive; REBALANCE_IN_PROGRESS makes the member rejoin."""
     group = shard.consumer_group(request.group_id)
     if group is None:
         return membership.heartbeat(shard, request, context, now)
@@ -51,7 +51,7 @@ def heartbeat(
 def leave(
     shard: ShardState, request: messages.LeaveGroupRequest, context: RequestContext, now: Now
 ) -> Result:
-    """Let members leave, each answered for itself."""
+    """Let members leave; each has its own result in the response."""
     group = shard.consumer_group(request.group_id)
     if group is None:
         return membership.leave(shard, request, context, now)
@@ -61,7 +61,7 @@ def leave(
 def list_groups(
     shard: ShardState, states_filter: list[str], types_filter: list[str]
 ) -> list[messages.ListGroupsResponse.ListedGroup]:
-    """List the groups in one of the states and of one of the types, whatever their case; no filter is every one."""
+    """List groups by state and by type, ignoring case; an empty filter matches every group."""
     states = {state.strip().lower() for state in states_filter}
     types = {type_.lower() for type_ in types_filter}
     listed = []
@@ -81,9 +81,10 @@ def list_groups(
 
 
 def delete_group(shard: ShardState, group_id: str, context: RequestContext, now: Now) -> Result:
-    """Delete a group that has no members, with its offsets, those of open transactions included.
+    """Delete a group that has no members, and all its offsets, including those of open transactions.
 
-    The group is removed at once: a member that joins in the meantime makes a new group, after the tombstones.
+    The group is removed at once, before its tombstones are durable: a member that joins in the meantime creates a new
+    group, whose records follow the tombstones.
     """
     group = shard.groups.get(group_id)
     error = _check_deletion(group)
@@ -123,7 +124,7 @@ def _check_deletion(group: Group | None) -> ErrorCode:
 
 
 def _partitions(shard: ShardState, group_id: str) -> Collection[tuple[str, int]]:
-    """Return what a group has offsets of, those of open transactions included."""
+    """Return the partitions for which a group has offsets, including those of open transactions."""
     partitions = {(topic, partition): None for topic, partition, _ in shard.offsets.items(group_id)}
     for offsets in shard.pending.values():
         partitions.update({(key.topic, key.partition): None for key in offsets if key.group == group_id})

@@ -1,4 +1,4 @@
-"""Meters of the coordinator (KIP-496): plain numbers, so that counting costs next to nothing."""
+"""Meters of the coordinator (KIP-496): plain numbers, because counting them costs almost nothing."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ class Meters:
     """Numbers that only grow, counted when a decision is made, as Kafka's GroupCoordinatorMetrics are.
 
     offset_commits        offsets, not requests
-    offset_expirations    offsets that a round of expiry has deleted
-    offset_deletions      offsets that OffsetDelete has deleted, not those of deleted groups and topics
+    offset_expirations    offsets deleted by expiration
+    offset_deletions      offsets deleted by OffsetDelete; not those of deleted groups and topics
     completed_rebalances  how often a classic group became Stable
-    consumer_rebalances   how often a heartbeat, or topics that came, counted a consumer group on; not who left it
+    consumer_rebalances   epochs of consumer groups that a heartbeat or a new topic caused; leaving members do not count
     """
 
     offset_commits: int = 0

@@ -1,8 +1,8 @@
 """Result of a decision: records to append and replies to send.
 
 A handler of the coordinator reads state and returns a :class:`Result`. The runtime appends the records as one batch,
-waits until they are durable, replays them into the state and only then lets the replies go. When the append fails,
-`undo` takes back what the decision had already changed and the replies carry the error of the log instead.
+waits until they are durable, replays them into the state and only then sends the replies. When the append fails,
+`undo` reverts what the decision had already changed, and the replies carry the error of the log instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +17,9 @@ from kafka_offsets.protocol.connection import Parts
 class Record(NamedTuple):
     """One record of the offsets topic; `value` None is a tombstone.
 
-    offset_key, entry  what `key` and `value` say, where the decision has it at hand and the replay of a record that has
-                       just been written need not read it back; the entry's log offset is not known yet, and that of
-                       a tombstone is None
+    offset_key, entry  `key` and `value` decoded, if the decision has them: the replay of a record that has just been
+                       written then need not parse its bytes. The entry has no log offset yet; of a tombstone the
+                       entry is None
     """
 
     key: bytes
@@ -29,9 +29,9 @@ class Record(NamedTuple):
 
 
 class OversizedValue:
-    """Stands for the value of a record that is larger than the log takes: it is refused for its size, and not encoded.
+    """Replaces the value of a record that is too large for the log: the record is refused, so the value is not encoded.
 
-    size  at least so many bytes
+    size  lower bound of the value's size, bytes
     """
 
     __slots__ = ("_size",)
@@ -45,7 +45,7 @@ class OversizedValue:
 
 @dataclass(slots=True, eq=False)
 class RequestContext:
-    """Who asks, and in which version: also the token by which an answer finds its request.
+    """The sender and the version of a request; also the token that connects a reply to its request.
 
     connection   opaque to the coordinator
     api_key, api_version, correlation_id, client_id: from the request's header; a missing client id is ""
@@ -53,7 +53,7 @@ class RequestContext:
     request      the decoded request, for the error answer of an append that failed
     codecs       how the answer is encoded, opaque here
     frame_bytes  size of the request's frame
-    answer       the encoded response, once there is one; answers leave in the order of their requests
+    answer       the encoded response, once there is one; responses are sent in the order of their requests
     """
 
     connection: Any
@@ -69,7 +69,7 @@ class RequestContext:
 
 
 class Closing(RequestContext):
-    """Stands in a reply for a connection that is closed: what its client learns from it is all of the answer."""
+    """Takes the place of the context in a reply that closes the connection: the client gets no response."""
 
     __slots__ = ()
 
@@ -78,10 +78,10 @@ class Closing(RequestContext):
 
 
 class Held(RequestContext):
-    """Stands for a request whose answer goes through somebody's hands before it leaves.
+    """The context of a request whose response another function receives before it is sent.
 
-    whole  the context that waits in its connection's order
-    take   called once, with the response or, where an answer comes encoded, with its bytes
+    whole  the original context, which keeps its place in the order of its connection
+    take   called once, with the response, or with its bytes if it is already encoded
     """
 
     __slots__ = ("_take", "whole")
@@ -102,14 +102,14 @@ class Held(RequestContext):
         self._take = take
 
     def hand_over(self, answer: Any) -> None:
-        """Give the answer away; a second one counts for nothing."""
+        """Pass the response to `take`; a second response is ignored."""
         take, self._take = self._take, None
         if take is not None:
             take(answer)
 
     @property
     def answer(self) -> bytes | bytearray | Parts | None:
-        """None: an answer does not stay here."""
+        """Always None: the response is passed on and not kept."""
         return None
 
     @answer.setter
@@ -119,10 +119,10 @@ class Held(RequestContext):
 
 
 class Reply(NamedTuple):
-    """The answer to one request, or with a :class:`Closing` the end of one connection.
+    """The response to one request; with a :class:`Closing` it closes one connection.
 
-    response  a value class of the API's response; or, where the API has that, the request itself: all of it is done;
-              None of a `Closing`
+    response  a value class of the API's response; or the request itself, which means that all of it succeeded, for
+              APIs that support this; None with a `Closing`
     """
 
     context: RequestContext
@@ -130,14 +130,14 @@ class Reply(NamedTuple):
 
 
 def _nothing() -> None:
-    """Take nothing back."""
+    """Revert nothing."""
 
 
 class Result(NamedTuple):
-    """What one decision asks for. Replies leave only after all records are durable.
+    """The effects of one decision. Replies are sent only after all records are durable.
 
-    undo   called when the append of the records fails, in place of their replay; each reply is then replaced by
-           what the `fail` of its API makes of its request
+    undo   called instead of the replay when the append of the records fails; each reply is then replaced by the
+           error response that its API builds from the request
     """
 
     records: Sequence[Record] = ()
@@ -146,17 +146,17 @@ class Result(NamedTuple):
 
 
 def reply_with(context: RequestContext, response: Any, records: Sequence[Record] = ()) -> Result:
-    """Return the result of most decisions: one reply, and what must be durable before it."""
-    # Half the time of calling the classes, for each of the requests that come most often.
+    """Return the most common result: one reply, and the records that must be durable before it is sent."""
+    # This takes half the time of calling the classes, and the most frequent requests pass here.
     new = tuple.__new__
     return new(Result, (records, (new(Reply, (context, response)),), _nothing))
 
 
 class TransactionalResult(NamedTuple):
-    """What a transaction asks of the log of a shard: a batch of its own, of its producer.
+    """What a transaction appends to the log of a shard: a separate batch, with the id of its producer.
 
-    records         committed offsets, which wait for the marker
-    is_commit       None for records; else the batch is a marker, without records, which commits or aborts
+    records         committed offsets, pending until the marker
+    is_commit       None: a batch of records; otherwise the batch is a marker that commits (True) or aborts (False)
     coordinator_epoch  of the transaction coordinator, for a marker
     done            called when the batch is durable and has taken effect, or with the error of the log
     """
@@ -171,5 +171,5 @@ class TransactionalResult(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets the batch takes."""
+        """The number of log offsets that the batch occupies."""
         return len(self.records) if self.is_commit is None else 1

@@ -1,7 +1,7 @@
-"""Shard: one partition of the offsets topic, and which decision a record or a timer calls.
+"""Shard: one partition of the offsets topic; dispatches its records and timers to the decisions.
 
-Durable state changes in :meth:`Shard.replay` alone, the same call when a record has just become durable and when a
-log is loaded. The shard knows no log: it hands out records in Results and is handed them back.
+The same :meth:`Shard.replay` applies a record that has just become durable and a record of a log that is loaded. The
+shard knows no log: it returns records in Results, and the caller replays them when they are durable.
 """
 
 from kafka_offsets.clock import Now
@@ -21,25 +21,25 @@ logger = new_logger(__name__)
 
 
 class Shard(ShardState):
-    """A shard: its state, and the calls that carry on with it."""
+    """A shard: its state, and the calls that advance it."""
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When :meth:`tick` wants to be called, in monotonic time; None when nothing is waiting."""
+        """When :meth:`tick` must be called next, in monotonic time; None when no timer is scheduled."""
         return self.timers.next_deadline_ms
 
     def tick(self, now: Now) -> list[Result]:
-        """Carry out everything that is due at `now`; afterwards the next deadline lies in the future."""
+        """Run every timer that is due at `now`; afterwards the next deadline is in the future."""
         results = []
         while (timer := self.timers.pop_due(now.mono_ms)) is not None:
             try:
                 results.append(self._on_timer(timer, now))
-            except Exception:  # whatever it has missed costs this group alone
-                logger.exception("group %s: what its %s timer asked for failed", timer.group_id, timer.kind)
+            except Exception:  # a failed timer must harm this group alone
+                logger.exception("group %s: its %s timer failed", timer.group_id, timer.kind)
         return results
 
     def work(self, now: Now) -> list[Result]:
-        """Take one step of the work that is `resolving`, a few milliseconds long."""
+        """Take one step, a few milliseconds long, in resolving the regular expressions of the groups in `resolving`."""
         if not self.resolving:
             return []
         group_id = next(iter(self.resolving))
@@ -65,7 +65,7 @@ class Shard(ShardState):
     def replay(self, key: bytes, value: bytes | None, log_offset: int, producer_id: int = -1) -> None:
         """Apply one durable record. Records of unknown types are counted and skipped.
 
-        producer_id  whose open transaction the record belongs to; -1 when it stands for itself
+        producer_id  the producer whose open transaction contains the record; -1 outside of a transaction
         Raises ProtocolError for a known type whose bytes do not parse.
         """
         parsed = stored.parse_key(key)
@@ -84,10 +84,10 @@ class Shard(ShardState):
                 self._forget_offsets_only(parsed.group)
 
     def _replay_consumer(self, parsed: ConsumerKey, key: bytes, value: bytes | None) -> None:
-        """Note what the log says of a consumer group.
+        """Apply a record of a consumer group.
 
-        While loading the log decides of which kind a group is, the later record over the earlier one; afterwards
-        decisions have done so, and what the log says of a group that is of another kind by now is past.
+        While loading, the latest record decides the kind of a group. Afterwards decisions do so before their records
+        are durable: a record of a group whose kind has changed since is out of date and ignored.
         """
         group = self.groups.get(parsed.group)
         if value is not None:
@@ -112,7 +112,7 @@ class Shard(ShardState):
             self._forget_offsets_only(parsed.group)
 
     def _remove_loaded(self, group_id: str) -> None:
-        """Let go of a group that the log deletes; its offsets, if it has any, go on without it."""
+        """Remove a group that the log deletes; its offsets, if it has any, remain."""
         if self.offsets.has_group(group_id):
             self.early_deletions += 1
             self.groups[group_id] = ClassicGroup(group_id)
@@ -120,7 +120,7 @@ class Shard(ShardState):
             del self.groups[group_id]
 
     def _forget_offsets_only(self, group_id: str) -> None:
-        """Let go of a group that was known by its offsets alone: it was of a kind not served, and was deleted."""
+        """Remove a group that had only offsets: it was of an unsupported kind, and has been deleted."""
         if self.offsets.has_group(group_id):
             self.early_deletions += 1
             return
@@ -157,7 +157,7 @@ class Shard(ShardState):
             self.pending.setdefault(producer_id, {})[key] = entry
 
     def _forget_offset(self, key: stored.OffsetKey) -> None:
-        """Let go of an offset; a deletion takes those of open transactions along."""
+        """Remove an offset; a deletion also removes the pending offsets of open transactions."""
         self.offsets.remove(*key)
         for offsets in self.pending.values():
             offsets.pop(key, None)
@@ -165,7 +165,7 @@ class Shard(ShardState):
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply a transaction marker: its offsets take effect, or are dropped.
 
-        An offset that was written outside the transaction behind the one inside stays (KIP-98 and
+        An offset stays if it was written outside the transaction after the transaction's own (KIP-98,
         OffsetMetadataManager.replayEndTransactionMarker).
         """
         for key, entry in self.pending.pop(producer_id, {}).items():
@@ -176,14 +176,14 @@ class Shard(ShardState):
                 self.offsets.put(*key, entry)
                 if (
                     key.group not in self.groups
-                ):  # deleted meanwhile: offsets without a group are out of reach
+                ):  # deleted in the meantime: offsets without a group cannot be read
                     self.groups[key.group] = ClassicGroup(key.group)
         if self.ended:
             for callback in self.ended.pop(producer_id, ()):
                 callback()
 
     def finish_loading(self, now: Now) -> list[Result]:
-        """Bring loaded groups to life: each member gets a fresh session; call once, behind the last replay."""
+        """Activate the loaded groups: each member gets a fresh session. Call once, after the last replay."""
         self.is_loading = False
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup):
@@ -191,7 +191,7 @@ class Shard(ShardState):
         return rebalance.finish_loading(self, now)
 
     def unload(self) -> Result:
-        """Give all groups up, when this broker no longer coordinates them."""
+        """Drop all groups, because this broker is no longer their coordinator."""
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup):
                 group.give_up()

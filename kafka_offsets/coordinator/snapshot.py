@@ -1,19 +1,19 @@
-"""Snapshot of a shard: what a replay of its log would restore, as bytes; a start reads them and the end of the log.
+"""Snapshot of a shard: its state as bytes. A start reads the snapshot and then only the end of the log.
 
-A snapshot is a cache of the log and never more. It is written while records go on taking effect, a slice at a time,
-each slice as it stands when its turn comes: what it holds of a key is the key's state somewhere between two positions
-of the log, `replay_from` and `end_offset`. The replay of every record from `replay_from` on then gives the state of a
-full replay, because for one key each record either replaces what was there, or, a transaction marker, takes the later
-of what is there and what the transaction held, and open transactions are taken down at `replay_from` exactly. The
-existence of a group without a record and without offsets is the one thing that depends on more than one key: when a
-group is deleted while offsets of it stand, the snapshot under way is void, see `SnapshotWriter.is_void`.
+A snapshot is only a cache of the log. It is written in slices while new records take effect, and each slice has the
+state of the moment at which it is written. So the value of a key is its state at some position of the log between
+`replay_from` and `end_offset`. Replaying every record from `replay_from` on gives the same state as a full replay,
+because of two facts: a record replaces the value of its key, or, if it is a transaction marker, keeps the later of the
+committed and the pending offset; and open transactions are copied exactly at `replay_from`. One thing depends on more
+than one key: whether a group exists that has neither a record nor offsets. Therefore a snapshot in progress becomes
+void when a group is deleted that still has offsets, see `SnapshotWriter.is_void`.
 
-Layout, in the byte order of the machine, which `order` tells::
+Layout, in the byte order of the machine, which `order` records::
 
     magic "KOffSnap" | version uint16 | order uint16 = 0x0102 | sections
 
     section   tag 4 bytes | length uint32 | crc uint32 | payload
-              crc: CRC-32C of everything in the file up to here but for the other checksums, which would cancel out
+              crc: CRC-32C of the whole file up to here, except the other checksums, which would cancel out
 
     HEAD      partition, damaged_files int32 | replay_from, log_start_offset, unknown_records int64
               | topic_id 16 bytes | cluster_id utf-8
@@ -28,12 +28,12 @@ Layout, in the byte order of the machine, which `order` tells::
               | group, topic, topic id uint32 (which of the names, of the ids) | number int32 | rows uint16
               | flags uint8
               | of pages with flag 1: slots that have a row, 16 bytes, lowest first
-              | rows, 28 bytes each | of pages with flag 2: what few entries have, see `_put_rare`
+              | rows, 28 bytes each | of pages with flag 2: rare fields, see `_put_rare`
     TAIL      end_offset, base_offset int64 | crc uint32 | leader_epoch int32 | groups, entries int64
-              the batch is the last one before `end_offset`; nothing follows this section
+              base_offset, crc and leader_epoch: of the last batch before `end_offset`; nothing follows this section
 
-A section of another tag, a newer version and anything that is not as it was written make a snapshot unusable, which
-is no error: :class:`UnusableSnapshotError` says why, and the log is read instead.
+An unknown tag, a newer version or any changed byte makes a snapshot unusable. That is no error of the broker:
+:class:`UnusableSnapshotError` gives the reason, and the log is read instead.
 """
 
 from __future__ import annotations
@@ -79,27 +79,27 @@ _BITMAP_BYTES = 16
 _TOPIC_ID_BYTES = 16
 
 _STEP = 250
-"""What one step may cost, in pages without metadata: about a millisecond."""
+"""The cost limit of one step, counted in pages without metadata: about a millisecond."""
 
 _PER_GROUP = 1
 _PER_RECORDED_GROUP = 10
 _PER_MEMBER = 5
 _ENTRIES_PER_PAGE = 16
-"""The cost of other things in the same unit; the last: so many entries with metadata cost one."""
+"""The cost of other things in the same unit; the last: the number of entries with metadata that cost one unit."""
 
 
 class UnusableSnapshotError(Exception):
-    """Bytes that are no snapshot, or none that is beyond doubt; the message says why."""
+    """The bytes are not a valid snapshot; the message gives the reason."""
 
 
 class SnapshotHead(NamedTuple):
-    """Whose state a snapshot holds, and from where on the log must be replayed over it.
+    """Identifies the shard of a snapshot, and the offset from which the log must be replayed over it.
 
     topic_id          of the offsets topic, 16 bytes
-    damaged_files     how often damage was taken out of the log before
-    replay_from       every record before it is contained
+    damaged_files     how often damage was removed from the log before
+    replay_from       the snapshot contains every record before this offset
     log_start_offset  of the log when the snapshot was begun
-    unknown_records   of types that are not kept, before `replay_from`
+    unknown_records   number of records before `replay_from` whose type is not kept
     """
 
     cluster_id: str
@@ -112,10 +112,10 @@ class SnapshotHead(NamedTuple):
 
 
 class SnapshotTail(NamedTuple):
-    """Up to where a log must reach to be the one that a snapshot was taken of.
+    """Identifies the log of a snapshot by the batches that it must contain.
 
-    end_offset    no record from it on is contained in part either
-    base_offset, crc, leader_epoch  of the last batch before it
+    end_offset    the snapshot contains no record from this offset on, not even in part
+    base_offset, crc, leader_epoch  of the last batch before `end_offset`
     """
 
     end_offset: int
@@ -125,10 +125,10 @@ class SnapshotTail(NamedTuple):
 
 
 class SnapshotWriter:
-    """Takes a shard down in steps of about a millisecond, between which it may change.
+    """Writes a shard in steps of about a millisecond; the shard may change between two steps.
 
-    head  `replay_from` is where the shard stands now: every record before it has taken effect, none from it on
-    A step is as long as one group's record takes to encode when that is longer, 10 µs a member.
+    head  its `replay_from` is the position of the shard now: every record before it has taken effect, none after it
+    A step takes longer for a group of many members: its record is encoded at once, 10 µs a member.
     """
 
     def __init__(self, shard: ShardState, head: SnapshotHead) -> None:
@@ -143,11 +143,11 @@ class SnapshotWriter:
 
     @property
     def is_void(self) -> bool:
-        """Whether something happened meanwhile that a replay over this snapshot would not repeat."""
+        """Whether the shard has changed since in a way that a replay over this snapshot would not repeat."""
         return self._shard.early_deletions != self._early_deletions
 
     def sections(self) -> Iterator[bytes]:
-        """Give the bytes before the tail; each step is taken when the next ones are asked for."""
+        """Yield the bytes before the tail; each item is one step."""
         prologue = _PROLOGUE.pack(_MAGIC, FORMAT_VERSION, _ORDER)
         self._crc = google_crc32c.value(prologue)
         head = self._head
@@ -169,7 +169,7 @@ class SnapshotWriter:
         yield from self._page_sections()
 
     def finish(self, tail: SnapshotTail) -> bytes:
-        """Return the last bytes, when all others have been asked for."""
+        """Return the last bytes, after `sections` is exhausted."""
         return self._section(b"TAIL", _TAIL.pack(*tail, self._groups, self._entries))
 
     def _section(self, tag: bytes, payload: bytes) -> bytes:
@@ -182,7 +182,7 @@ class SnapshotWriter:
         cost = 0
         for group_id in list(self._shard.groups):
             group = self._shard.groups.get(group_id)
-            # A group that a join has made is in the log by its record alone, which is still to take effect.
+            # The log knows a group that a join has just created only by its record, which has not taken effect yet.
             if not isinstance(group, ClassicGroup) or (group.durable is None and group.is_recorded):
                 continue
             parts.append(_group(group_id, group.durable))
@@ -257,7 +257,7 @@ def _group(group_id: str, value: messages.GroupMetadataValue | None) -> bytes:
 
 
 class _PageColumns:
-    """Pages on their way into one section."""
+    """Collects the pages of one section."""
 
     def __init__(self) -> None:
         self.cost = 0
@@ -296,10 +296,10 @@ class _PageColumns:
         self.cost += 1
 
     def _put_rare(self, page: StoredPage) -> None:
-        """Note what only few entries have.
+        """Add the fields that only few entries have.
 
-        Counts uint8 of texts, of topic ids, whether there are expiries | slots uint8, texts uint32 | slots uint8,
-        ids uint32 | an expiry int64 for each row.
+        Three uint8: number of texts, number of topic ids, whether there are expiries | slots uint8, texts uint32
+        | slots uint8, ids uint32 | an expiry int64 for each row.
         """
         names, ids = self._names, self._topic_ids
         texts = array("I", [names.setdefault(text, len(names)) for text in page.metadata.values()])
@@ -338,18 +338,18 @@ class _PageColumns:
 
 
 class Snapshot:
-    """A snapshot whose every byte is as it was written; `restore` takes it apart.
+    """A snapshot whose checksums are right; `restore` decodes it.
 
     size  bytes
     """
 
     def __init__(self, data: bytes) -> None:
-        """Check version and checksums; UnusableSnapshotError says what is wrong."""
+        """Check version and checksums; raise UnusableSnapshotError with the reason if one is wrong."""
         self._take(len(data), lambda position, size: data[position : position + size])
 
     @classmethod
     def read(cls, size: int, read: Callable[[int, int], bytes]) -> Self:
-        """Read a file up to where something is wrong, section by section; UnusableSnapshotError says what.
+        """Read a file section by section; raise UnusableSnapshotError at the first defect.
 
         read  (position, size): the bytes there
         """
@@ -375,9 +375,9 @@ class Snapshot:
         return SnapshotTail(end_offset, base_offset, crc, leader_epoch), groups, entries
 
     def restore(self, shard: ShardState) -> None:
-        """Put everything into a shard that holds nothing and is loading.
+        """Put everything into an empty shard that is loading.
 
-        UnusableSnapshotError when the content is none; the shard is then as before.
+        Raises UnusableSnapshotError if the content is not valid; the shard is then unchanged.
         """
         groups: dict[str, Group] = {}
         offsets = OffsetTable()
@@ -407,7 +407,7 @@ _TAGS = frozenset((b"HEAD", b"OPEN", b"GRPS", b"CGRP", b"PAGE", b"TAIL"))
 
 
 def _split(size: int, read: Callable[[int, int], bytes]) -> list[tuple[bytes, memoryview]]:
-    """Return tag and payload of each section; the last is the tail."""
+    """Return the tag and payload of each section; the last is the tail."""
     prologue = read(0, _PROLOGUE.size)
     if len(prologue) < _PROLOGUE.size or not prologue.startswith(_MAGIC):
         raise UnusableSnapshotError("it does not begin as a snapshot")
@@ -444,7 +444,7 @@ def _split(size: int, read: Callable[[int, int], bytes]) -> list[tuple[bytes, me
 
 
 class _Cursor:
-    """Reads on and on in the bytes of one section."""
+    """Reads the bytes of one section in order."""
 
     def __init__(self, payload: memoryview) -> None:
         self._payload = payload

@@ -1,7 +1,7 @@
-"""State of a shard: its groups, its committed offsets, its timers, and what its decisions are given from outside.
+"""State of a shard: its groups, its committed offsets, its timers, and what decisions need from outside.
 
-Decisions about groups and offsets read and change this state; which of them a record, a timer or a request calls is
-the business of shard.py, which knows them all.
+Decisions about groups and offsets read and change this state. shard.py knows all decisions and chooses the one for a
+record or a timer.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -26,7 +26,7 @@ Group = ClassicGroup | ConsumerGroup
 class GroupSettings:
     """The configuration keys that decisions depend on, by Kafka's names and in Kafka's units.
 
-    max_record_bytes  message.max.bytes, where records are not compressed: a larger one will be refused by the log
+    max_record_bytes  message.max.bytes, if records are not compressed: the log refuses a larger record
     """
 
     group_min_session_timeout_ms: int = 6000
@@ -50,7 +50,7 @@ class GroupSettings:
 
 
 class TopicView(Protocol):
-    """What decisions ask about topics."""
+    """The questions that decisions ask about topics."""
 
     def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
         """Return a topic's id and number of partitions; 16 zero bytes and 0 when there is no such topic."""
@@ -66,12 +66,12 @@ class TopicView(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that grows whenever a topic comes, goes or gets more partitions."""
+        """A number that grows whenever a topic is created, is deleted or gets more partitions."""
         ...
 
     @property
     def created_version(self) -> int:
-        """The version at which a topic came last."""
+        """The version at which the last topic was created."""
         ...
 
 
@@ -79,19 +79,20 @@ class ShardState:
     """State of the groups and offsets whose group ids hash to one partition of the offsets topic.
 
     partition      number of that partition
-    new_member_id  prefix -> a member id that nobody has, `prefix-UUID`
+    new_member_id  prefix -> a new unique member id, `prefix-UUID`
     topics         the topics of the cluster
     latest_record  key -> the last record of it that is decided and has not taken effect, None when there is none;
-                   set by whoever appends the records
-    group_settings  by group, of those that have settings of their own; set by whoever makes the shard
-    meters         what is counted, of all shards together
-    retiring       groups that are deleted or have changed their kind, as far as readers still see them
+                   set by the component that appends the records
+    group_settings  by group, for groups that have their own settings; set by the creator of the shard
+    meters         counters, shared by all shards
+    retiring       groups that are deleted or have changed their kind, while readers still see them
     resolving      consumer groups whose regular expressions are being resolved, in the order of their turns
     pending        producer id -> the offsets of its open transaction
-    ended          producer id -> what to call when its open transaction has taken effect or was dropped; once
-    is_loading     whether the log still says which groups there are; afterwards decisions do, ahead of their records
-    early_deletions  how many records of this run deleted a group while offsets of it stood: what came of the group
-                     then depends on the order of records with different keys
+    ended          producer id -> callback for when its open transaction has taken effect or was dropped; called once
+    is_loading     True: the records of the log decide which groups exist; afterwards decisions do, before their
+                   records are durable
+    early_deletions  how many records of this run deleted a group that still had offsets: the state of such a group
+                     depends on the order of records with different keys
     """
 
     def __init__(
@@ -131,15 +132,15 @@ class ShardState:
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group with this id, or None; none has the empty id, which no request may use."""
+        """Return the consumer group with this id, or None; no request may use the empty id, so no group has it."""
         group = self.groups.get(group_id) if group_id else None
         return group if isinstance(group, ConsumerGroup) else None
 
     def readable(self, group_id: str) -> Group | None:
-        """Return the group that readers see, the one that the log knows; None when it knows none.
+        """Return the group that readers see: the one that the log holds, or None.
 
-        A decision sees what was decided before it, a reader what cannot be taken back any more. Source:
-        GroupMetadataManager.group(groupId, committedOffset).
+        A decision sees all earlier decisions; a reader sees only those that can no longer be reverted.
+        Source: GroupMetadataManager.group(groupId, committedOffset).
         """
         group = self.groups.get(group_id)
         if group is not None and group.is_known:
@@ -147,7 +148,7 @@ class ShardState:
         return self.retiring.get(group_id)
 
     def retire(self, group: Group) -> None:
-        """Note that a group goes, or gives way to one of the other kind: readers see it until the log says so."""
+        """Note that a group is deleted or replaced by one of the other kind: readers see it until that is durable."""
         if group.is_known:
             self.retiring[group.group_id] = group
 
@@ -165,5 +166,5 @@ class ShardState:
         return any(key in offsets for offsets in self.pending.values())
 
     def has_open_transaction(self, group: str) -> bool:
-        """Whether an open transaction has committed an offset of the group; looks at all that such ones have."""
+        """Whether an open transaction has committed an offset of the group; takes time for each pending offset."""
         return any(key.group == group for offsets in self.pending.values() for key in offsets)

@@ -1,8 +1,8 @@
 """Records of the offsets topic: their keys and values as bytes, and as values of the package.
 
-A key begins with an int16, its record type; a value with an int16, its version. Offsets are written by hand-laid
-structs, since every commit passes here; everything else goes through the compiled codecs, which also read what the
-structs do not: older versions, unknown tags. (Lengths in front of strings: int16, or a varint of length + 1.)
+A key begins with an int16, its record type; a value with an int16, its version. Structs written by hand encode
+offsets, because every commit passes here. The compiled codecs encode everything else, and also read what the structs
+cannot: older versions, unknown tags. (The length before a string is an int16, or a varint of length + 1.)
 
 ::
 
@@ -12,7 +12,7 @@ structs do not: older versions, unknown tags. (Lengths in front of strings: int1
                 | 01 00 10 | topic_id 16 bytes      tagged field 0, when the topic's id is known
                 | 00                                no tagged field, when it is not
            0001 | offset int64 | metadata string | commit_timestamp int64 | expire_timestamp int64
-                                                    when the commit names its own retention (OffsetCommit v2 to v4)
+                                                    when the commit has its own retention (OffsetCommit v2 to v4)
 
 Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Kafka 4.3; which version is written when:
 GroupCoordinatorRecordHelpers.newOffsetCommitRecord.
@@ -35,7 +35,7 @@ LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
 """Record types: the first two hold offsets, the third the metadata of a classic group."""
 
 _OTHER_GROUPS = frozenset((11, 17))
-"""Record types that hold the metadata of share (KIP-932) and streams (KIP-1071) groups, which are not served."""
+"""Record types with the metadata of share (KIP-932) and streams (KIP-1071) groups, which are not supported."""
 
 GROUP_VALUE_VERSION = 3
 """The version of GroupMetadataValue that Kafka 4.3 writes."""
@@ -46,7 +46,7 @@ _PARTITION = struct.Struct(">i")
 _VALUE_V1_HEAD = struct.Struct(">hqh")
 _VALUE_V1_TAIL = struct.Struct(">qq")
 VALUE_V4 = struct.Struct(">hqiBq3s16s")
-"""A whole value without metadata."""
+"""A complete value without metadata."""
 _VALUE_V4_HEAD = struct.Struct(">hqiB")
 _VALUE_V4_TAIL = struct.Struct(">q3s16s")
 _VALUE_V4_TAIL_BARE = struct.Struct(">qB")
@@ -55,7 +55,7 @@ _ONE_BYTE_LENGTH = 127
 
 
 class OffsetKey(NamedTuple):
-    """Whose offset a record holds."""
+    """Key of the record of a committed offset."""
 
     group: str
     topic: str
@@ -63,7 +63,7 @@ class OffsetKey(NamedTuple):
 
 
 class GroupKey(NamedTuple):
-    """Which classic group a record describes."""
+    """Key of the record of a classic group."""
 
     group: str
 
@@ -71,7 +71,7 @@ class GroupKey(NamedTuple):
 class UnknownKey(NamedTuple):
     """A record type that this broker does not keep.
 
-    group  the group whose existence the record states, when it is of a kind that is not served; else None
+    group  the group, if the record shows that one of an unsupported kind exists; otherwise None
     """
 
     type: int
@@ -84,14 +84,14 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
 
 
 def offset_key_prefix(group: str, topic: str) -> bytes:
-    """Return what the keys of all partitions of a topic begin with, in one group."""
+    """Return the common prefix of the keys of one group and topic."""
     group_bytes = group.encode()
     return _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)) + group_bytes + _encode_name(topic)
 
 
 @lru_cache(maxsize=1024)
 def _encode_name(name: str) -> bytes:
-    """Return a string of a key; the names of topics come again with every commit."""
+    """Encode a string of a key; cached, because topic names recur in every commit."""
     encoded = name.encode()
     return _INT16.pack(len(encoded)) + encoded
 
@@ -131,12 +131,12 @@ def offset_record(
 ) -> Record:
     """Return the record that commits an offset.
 
-    prefix  that of its key, where several are made
+    prefix  the :func:`offset_key_prefix` of its key, if the caller makes several records
     """
     if prefix is None:
         prefix = offset_key_prefix(group, topic)
     key = prefix + _PARTITION.pack(partition)
-    # Half the time of calling the class, for each committed offset.
+    # This takes half the time of calling the class, and runs for each committed offset.
     return tuple.__new__(Record, (key, offset_value(entry), (group, topic, partition), entry))
 
 
@@ -150,7 +150,7 @@ def group_record(
 ) -> Record:
     """Return the record that holds a classic group's generation, members and assignments.
 
-    max_record_bytes  of more than this no value is made
+    max_record_bytes  a larger value is not encoded
     """
     size = sum(len(member.subscription) + len(member.assignment) for member in value.members)
     if max_record_bytes is not None and size > max_record_bytes:
@@ -179,7 +179,7 @@ def parse_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | UnknownKey:
         return GroupKey(messages.decode(messages.GroupMetadataKey, key, 0, 2)[0].group)
     if type_ in consumer_records.RECORD_TYPES:
         return consumer_records.parse_key(type_, key)
-    if type_ in _OTHER_GROUPS:  # their keys are laid out as that of a classic group
+    if type_ in _OTHER_GROUPS:  # their keys have the layout of a classic group's key
         return UnknownKey(type_, messages.decode(messages.GroupMetadataKey, key, 0, 2)[0].group)
     return UnknownKey(type_)
 
@@ -201,7 +201,7 @@ def _parse_offset_key(key: bytes) -> OffsetKey:
 def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
     """Read the value of a committed offset in any version, 0 to 4; ProtocolError when it does not parse.
 
-    log_offset  where the record stands in the log
+    log_offset  offset of the record in the log
     """
     if len(value) > 14 and value[:2] == b"\x00\x04" and 0 < value[14] <= _ONE_BYTE_LENGTH:
         _, offset, leader_epoch, length = _VALUE_V4_HEAD.unpack_from(value)

@@ -1,18 +1,19 @@
-"""Deadlines of a shard: what is due, in order, without a clock of its own.
+"""Timers of a shard, ordered by deadline; the module has no clock.
 
-Deadlines move far more often than they fire, and mostly on: a session that heartbeats move is not scheduled anew, its
-receiver looks at the current deadline when the entry falls due. Whoever does schedule anew replaces what there was.
+Deadlines move far more often than they expire, and mostly to a later time. So a heartbeat does not reschedule the
+timer of its session: when the timer is due, its receiver checks the current deadline. Scheduling again replaces the
+earlier entry.
 """
 
 import heapq
 from typing import NamedTuple
 
 _SWEEP_FROM = 64
-"""Below so many entries that are not wanted any more it is not worth looking for them."""
+"""The number of obsolete entries from which it is worth removing them."""
 
 
 class Timer(NamedTuple):
-    """One entry: `due_ms` is monotonic; `kind`, `group_id` and `member_id` are for the one who scheduled it."""
+    """One entry: `due_ms` is monotonic; `kind`, `group_id` and `member_id` are chosen by the caller of `schedule`."""
 
     due_ms: int
     order: int
@@ -24,8 +25,8 @@ class Timer(NamedTuple):
 class Timers:
     """A heap of timers, one for each kind, group and member.
 
-    Scheduling costs O(log n); entries of equal time fall due in the order of scheduling. Entries that were replaced or
-    cancelled stay in the heap until they come to the top or make up the greater part of it.
+    Scheduling costs O(log n); entries of equal time are due in the order of scheduling. Replaced and cancelled
+    entries stay in the heap until they reach its top or become the majority.
     """
 
     def __init__(self) -> None:
@@ -34,18 +35,18 @@ class Timers:
         self._order = 0
 
     def __len__(self) -> int:
-        """Return how many entries there are to fall due."""
+        """Return the number of scheduled entries."""
         return len(self._wanted)
 
     def schedule(self, due_ms: int, kind: str, group_id: str, member_id: str = "") -> None:
-        """Ask to be called at `due_ms`, and at no other time of before."""
+        """Schedule a timer at `due_ms`; this replaces an earlier entry of the same kind, group and member."""
         self._order += 1
         self._wanted[kind, group_id, member_id] = self._order
         heapq.heappush(self._heap, Timer(due_ms, self._order, kind, group_id, member_id))
         self._tidy()
 
     def cancel(self, kind: str, group_id: str, member_id: str = "") -> None:
-        """Ask not to be called any more; nothing happens when there is no such entry."""
+        """Cancel a timer; without such an entry this does nothing."""
         if self._wanted.pop((kind, group_id, member_id), None) is not None:
             self._tidy()
 
@@ -55,7 +56,7 @@ class Timers:
         return self._heap[0].due_ms if self._heap else None
 
     def pop_due(self, mono_ms: int) -> Timer | None:
-        """Take out and return the earliest entry that is due at `mono_ms`, or None."""
+        """Remove and return the earliest entry that is due at `mono_ms`, or None."""
         if not self._heap or self._heap[0].due_ms > mono_ms:
             return None
         timer = heapq.heappop(self._heap)
@@ -72,7 +73,7 @@ class Timers:
         return self._wanted.get((timer.kind, timer.group_id, timer.member_id)) == timer.order
 
     def _tidy(self) -> None:
-        """Keep an entry that is wanted at the top, and the others from piling up."""
+        """Make sure that the top entry is valid and that obsolete entries do not pile up."""
         heap = self._heap
         if len(heap) > 2 * len(self._wanted) + _SWEEP_FROM:
             heap[:] = [timer for timer in heap if self._is_wanted(timer)]

@@ -1,8 +1,8 @@
-"""Classic group: its members, its generation, its state; what it stores.
+"""Classic group: its members, its generation, its state, its record in the log.
 
-Nothing here decides when a group moves on (that is rebalance.py) or what a request is answered (join.py, sync.py,
-membership.py): these are the facts and the small steps that those are made of. Each step costs the same however many
-members there are, except the ones that end a phase. Source: ClassicGroup and ClassicGroupMember of Kafka 4.3.
+This module holds the state and its elementary changes. rebalance.py decides when a group changes its state; join.py,
+sync.py and membership.py decide how requests are answered. A change takes constant time, whatever the number of
+members, unless it ends a phase. Source: ClassicGroup and ClassicGroupMember of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import string_hash
 
 CONSUMER = "consumer"
-"""The protocol type of consumers: its metadata names the topics that a member subscribes to."""
+"""The protocol type of consumers: the metadata of a member contains the topics that it subscribes to."""
 
 SESSION_TIMER, PENDING_TIMER, JOIN_TIMER, SYNC_TIMER = "session", "pending", "join", "sync"
-"""Kinds of timers: of a member, of a member id that was handed out, of the join phase, of the sync phase."""
+"""Kinds of timers: of a member, of an assigned but unused member id, of the join phase, of the sync phase."""
 
 _UNSCHEDULED = -1
 
 
 class ClassicGroupState(Enum):
-    """What a group is doing, by the name that DescribeGroups shows."""
+    """State of a group, by the name that DescribeGroups shows."""
 
     EMPTY = "Empty"
-    """No members. Commits without a member and joins are accepted, members are unknown; a join leads to
-    PREPARING_REBALANCE, DeleteGroups and expiry end the group."""
+    """No members. Commits without a member and joins are accepted; every member id is unknown. A join leads to
+    PREPARING_REBALANCE; DeleteGroups and expiration remove the group."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Waits for members to join: heartbeats and syncs hear REBALANCE_IN_PROGRESS, joins are parked, commits of the
-    old generation are accepted. Leads to COMPLETING_REBALANCE, or to EMPTY when nobody is left."""
+    """Waits for members to join: heartbeats and syncs get REBALANCE_IN_PROGRESS, joins are parked, commits of the
+    old generation are accepted. Leads to COMPLETING_REBALANCE, or to EMPTY when no member remains."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The generation is made and waits for its leader's assignment: syncs are parked, commits refused. Leads to STABLE,
-    or back to PREPARING_REBALANCE when somebody comes, goes or never syncs."""
+    """The generation exists and waits for its leader's assignment: syncs are parked, commits are refused. Leads to
+    STABLE, or back to PREPARING_REBALANCE when a member joins, leaves or never syncs."""
 
     STABLE = "Stable"
-    """Every member has an assignment. Leads to PREPARING_REBALANCE when somebody comes, goes or changes."""
+    """Every member has an assignment. Leads to PREPARING_REBALANCE when a member joins, leaves or changes."""
 
     DEAD = "Dead"
-    """This broker does not coordinate the group any more: COORDINATOR_NOT_AVAILABLE to everybody."""
+    """This broker is no longer the coordinator: every request gets COORDINATOR_NOT_AVAILABLE."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,10 +58,10 @@ class ClassicGroupMember:
 
     protocols          name -> metadata, in the member's order of preference
     join, sync         the parked request that waits for the end of the phase
-    connection         on which it was last heard of, opaque; None when it was loaded and silent since
+    connection         of its last request, opaque; None when it was loaded and has sent no request since
     is_new             not yet part of a generation: it knows no member id and sends no heartbeats
-    deadline_ms        when its session ends, in monotonic time; heartbeats move this alone
-    scheduled_ms       when its earliest timer falls due, -1 for none: at most `deadline_ms` as long as it counts
+    deadline_ms        when its session ends, in monotonic time; a heartbeat moves only this deadline
+    scheduled_ms       when its earliest timer is due, -1 for none: at most `deadline_ms` while the session counts
     """
 
     member_id: str
@@ -85,25 +85,26 @@ class ClassicGroupMember:
 
     @property
     def waits(self) -> bool:
-        """Whether silence is to be expected: a request of it is parked, and it is known to be able to send more."""
+        """Whether its session must not expire: a request of it is parked, so it need not send heartbeats."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
 
 class ClassicGroup:
-    """A classic group; without protocol type it is a simple one, that only keeps offsets.
+    """A classic group; without protocol type it is a simple group, which only has offsets.
 
     members           by member id, in the order of joining
     static_members    group instance id -> member id (KIP-345)
-    pending           member ids handed out and not yet used -> when they expire, in monotonic time (KIP-394)
+    pending           assigned member ids that are not used yet -> when they expire, in monotonic time (KIP-394)
     joined            how many members have a parked join
-    unsynced          members of this generation that have not asked for their assignment
+    unsynced          members of this generation that have sent no SyncGroup yet
     supporters        protocol -> how many members support it
-    is_initial        whether the rebalance under way started from EMPTY: it waits for its delay, not for its members
-    initial_delay_ms, initial_remaining_ms: the delay under way, and by how much it may still grow
+    is_initial        whether the current rebalance started from EMPTY: it waits for its delay, not for its members
+    initial_delay_ms, initial_remaining_ms: the current delay, and by how much it may still grow
     join_due_ms, sync_due_ms: when the phase ends at the latest, -1 when it has no timer
-    state_since_ms    wall time of the last change of state, -1 when an old record did not say
-    durable           what the log says of the group, None when it says nothing
-    is_recorded       whether its first record was decided along with it: no deletion that is under way concerns it
+    state_since_ms    wall time of the last change of state, -1 when an old record does not contain it
+    durable           the group's value in the log, None without one
+    is_recorded       whether the decision that created it also wrote its first record: a tombstone from an earlier
+                      deletion, not durable yet, does not concern it
     """
 
     type_name = "classic"
@@ -160,47 +161,48 @@ class ClassicGroup:
         self.durable: messages.GroupMetadataValue | None = None
         self.is_recorded = False
 
-    # What may be asked
+    # Queries
 
     @property
     def is_provisional(self) -> bool:
-        """Whether the group came with an offset or was loaded, and nobody has ever become a member."""
+        """Whether an offset created the group, or a load did, and it has never had a member."""
         return not self.is_recorded and self.state is ClassicGroupState.EMPTY and self.protocol_type is None
 
     @property
     def is_known(self) -> bool:
-        """Whether the log says that there is such a group: it has a record there, or came with an offset."""
+        """Whether the group exists in the log: it has a record there, or an offset created it."""
         return self.durable is not None or not self.is_recorded
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether every member has a parked join and every member id that was handed out is in use."""
+        """Whether every member has a parked join and every assigned member id is in use."""
         return self.joined == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest time that any member wants to have for rejoining; costs a walk over the members."""
+        """The longest rebalance timeout of a member; visits all members."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is a member, so that the group may be deleted."""
+        """Whether the group has no members, so that it may be deleted."""
         return self.state is ClassicGroupState.EMPTY
 
     @property
     def is_dead(self) -> bool:
-        """Whether this broker coordinates the group no more."""
+        """Whether this broker is no longer the coordinator."""
         return self.state is ClassicGroupState.DEAD
 
     def committed(self) -> ClassicGroup:
-        """Return the group that readers see: a classic group changes when it decides, as in Kafka."""
+        """Return the group that readers see, which is this one: as in Kafka, decisions change a classic group at once."""
         return self
 
     def retention_start_ms(self, commit_timestamp: int) -> int | None:
-        """Say from when on the retention of an offset counts, in wall time; None: it does not expire as things are.
+        """Return the wall time at which the retention of an offset starts; None: it does not expire at present.
 
-        Of a simple group since the commit; of an empty one since it emptied, where that is known; of consumers that
-        are at rest since the commit, if they are known not to read the topic (`is_subscribed_to`, KIP-211 and 496).
+        In a simple group it starts with the commit. In an empty group it starts when the group became empty, if that is
+        known. In a stable group of consumers it starts with the commit, if none subscribes to the topic
+        (`is_subscribed_to`, KIP-211 and 496).
         """
         if self.protocol_type is None:
             return commit_timestamp
@@ -219,13 +221,13 @@ class ClassicGroup:
         return [stored.group_tombstone(self.group_id)]
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the last generation reads `topic`: if a consumer's metadata does not parse, any topic."""
+        """Whether the last generation subscribes to `topic`; True for any if a consumer's metadata does not parse."""
         if self.subscribed is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Say whether this is a member; a static one must have the member id that its instance was given last."""
+        """Check that this is a member; a static member must use the latest member id of its instance."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None:
@@ -239,9 +241,9 @@ class ClassicGroup:
     def check_commit(
         self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
     ) -> ErrorCode:
-        """Say whether these may commit offsets; the members of a live group only, outside the sync phase."""
+        """Check that a sender may commit offsets: if the group has members, only they may, outside the sync phase."""
         if generation < 0 and self.state is ClassicGroupState.EMPTY:
-            # Admins and consumers that assign partitions themselves, whatever their member id.
+            # Admins, and consumers that assign partitions themselves; the member id does not matter.
             return ErrorCode.NONE
         if self.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -257,10 +259,10 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def owned_partitions(self, member_id: str) -> Mapping[str, Collection[int]] | None:
-        """Return the partitions that a member is assigned, by topic; None when that is not known.
+        """Return the partitions assigned to a member, by topic; None when they are not known.
 
-        It is not known of those who are no members, of groups of other kinds than consumers, and of an assignment that
-        does not parse.
+        They are not known if there is no such member, if the group is not one of consumers, or if the assignment does
+        not parse.
         """
         member = self.members.get(member_id)
         if member is None or self.protocol_type != CONSUMER:
@@ -274,7 +276,7 @@ class ClassicGroup:
         return {topic.topic: frozenset(topic.partitions) for topic in assigned.assigned_partitions}
 
     def check_offset_deletion(self) -> ErrorCode:
-        """Say whether offsets may be deleted: not of a live group whose subscriptions cannot be known."""
+        """Check whether offsets may be deleted: not if the group has members whose subscriptions cannot be known."""
         if self.state is ClassicGroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if self.state is not ClassicGroupState.EMPTY and self.protocol_type != CONSUMER:
@@ -282,14 +284,14 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether a member with these protocols would leave the group one that all members support."""
+        """Whether all members, and a new one with these protocols, would have a protocol in common."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and protocols)
         count = len(self.members)
         return protocol_type == self.protocol_type and any(self.supporters[p] == count for p in protocols)
 
     def choose_protocol(self) -> str:
-        """Return the protocol with the most votes: each member votes for its first that all members support."""
+        """Return the protocol with the most votes: each member votes for its first one that all members support."""
         count = len(self.members)
         candidates = {name for name, supporters in self.supporters.items() if supporters == count}
         votes: Counter[str] = Counter()
@@ -300,7 +302,7 @@ class ClassicGroup:
     # Sessions
 
     def on_commit(self, member_id: str, now: Now, timers: Timers) -> None:
-        """Take a commit for a sign of life."""
+        """Extend the member's session, as a heartbeat does."""
         if self.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
             member = self.members.get(member_id)
             if member is not None:
@@ -309,7 +311,7 @@ class ClassicGroup:
     def arm(
         self, member: ClassicGroupMember, timers: Timers, now: Now, timeout_ms: int | None = None
     ) -> None:
-        """Start a member's session anew: it ends after `timeout_ms`, by default its session timeout."""
+        """Restart a member's session: it ends after `timeout_ms`, by default its session timeout."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.deadline_ms = deadline_ms = now.mono_ms + timeout_ms
         if member.scheduled_ms == _UNSCHEDULED or deadline_ms < member.scheduled_ms:
@@ -324,7 +326,7 @@ class ClassicGroup:
         self.state_since_ms = now.wall_ms
 
     def add(self, member: ClassicGroupMember) -> None:
-        """Take in a member; the first one decides the protocol type (which the caller sets) and is the leader."""
+        """Add a member; the first one determines the protocol type (which the caller sets) and is the leader."""
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
@@ -335,19 +337,19 @@ class ClassicGroup:
             self.leader = member.member_id
 
     def use_pending(self, member_id: str, timers: Timers) -> None:
-        """Wait no longer for a member id that was handed out, if it was."""
+        """Remove a member id from those assigned and not yet used, if it is one."""
         if self.pending.pop(member_id, None) is not None:
             timers.cancel(PENDING_TIMER, self.group_id, member_id)
 
     def drop_timers(self, timers: Timers) -> None:
-        """Let go of what a group without members waits for, for it ends."""
+        """Cancel the timers of a group without members, because it is removed."""
         timers.cancel(JOIN_TIMER, self.group_id)
         timers.cancel(SYNC_TIMER, self.group_id)
         for member_id in [*self.pending]:
             self.use_pending(member_id, timers)
 
     def remove(self, member_id: str, timers: Timers) -> ClassicGroupMember | None:
-        """Forget a member or a pending member id; when it was the leader, the longest-standing member is next."""
+        """Remove a member or a pending member id; if it was the leader, the oldest member becomes the leader."""
         timers.cancel(SESSION_TIMER, self.group_id, member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -363,7 +365,7 @@ class ClassicGroup:
         return member
 
     def _withdraw(self, member: ClassicGroupMember) -> None:
-        """Count a member's protocols no longer; a name that nobody supports is not kept."""
+        """Subtract a member's protocols from the counts; a protocol without supporters is removed."""
         for name in member.protocols:
             self.supporters[name] -= 1
             if not self.supporters[name]:
@@ -376,7 +378,7 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Let a member have other protocols and timeouts."""
+        """Change a member's protocols and timeouts."""
         self._withdraw(member)
         self.supporters.update(protocols.keys())
         member.protocols = protocols
@@ -386,7 +388,7 @@ class ClassicGroup:
     def rename_static_member(
         self, old: ClassicGroupMember, member_id: str, timers: Timers
     ) -> ClassicGroupMember:
-        """Give a static member another member id; requests parked under the old one stay with `old`, the result."""
+        """Give a static member a new member id; return the old member, which keeps the parked requests."""
         assert old.group_instance_id is not None
         timers.cancel(SESSION_TIMER, self.group_id, old.member_id)
         del self.members[old.member_id]
@@ -403,7 +405,7 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader has joined, electing the first member that has; False when nobody has."""
+        """Make sure that the leader has joined; if not, elect the first member that has. False when none has joined."""
         if self.leader is not None and self.members[self.leader].join is not None:
             return True
         joined = next((m.member_id for m in self.members.values() if m.join is not None), None)
@@ -412,7 +414,7 @@ class ClassicGroup:
         return joined is not None
 
     def start_generation(self, now: Now) -> None:
-        """Begin the next generation with the members that are left."""
+        """Begin the next generation with the remaining members."""
         self.generation += 1
         self.protocol = self.choose_protocol() if self.members else None
         self._note_metadata()
@@ -420,7 +422,7 @@ class ClassicGroup:
         self.enter(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, now)
 
     def _note_metadata(self) -> None:
-        """Keep the metadata of the members of a new generation until somebody asks what it subscribes to."""
+        """Keep the metadata of a new generation's members; `subscribed` parses it on first use."""
         self._subscribed = self._unread_metadata = None
         if self.protocol_type == CONSUMER:
             protocol = self.protocol or ""
@@ -432,15 +434,15 @@ class ClassicGroup:
     def subscribed(self) -> frozenset[str] | None:
         """The topics that the last generation subscribes to; None when they are not known.
 
-        They are read when they are first asked for: metadata of 90 MB may name millions of topics, and a generation
-        with it is never stored.
+        The metadata is parsed on first use: 90 MB of it may name millions of topics, and a generation of that size
+        is never stored.
         """
         if self._unread_metadata is not None:
             self._subscribed = _subscribed_topics(self._unread_metadata)
             self._unread_metadata = None
         return self._subscribed
 
-    # What is stored
+    # Records
 
     def record(self, max_record_bytes: int | None = None) -> Record:
         """Return the record of this generation, with its members and their assignments.
@@ -471,14 +473,14 @@ class ClassicGroup:
         return stored.group_record(self.group_id, value, max_record_bytes)
 
     def first_record(self) -> Record:
-        """Return the record that says that the group exists, written when the first member knocks."""
+        """Return the record of a new group, written when the first member tries to join."""
         value = messages.GroupMetadataValue(
             protocol_type="", protocol=None, leader=None, current_state_timestamp=self.state_since_ms
         )
         return stored.group_record(self.group_id, value)
 
     def become_stable(self, generation: int) -> None:
-        """Go on from a consumer group: its members have been added, and have what they had there."""
+        """Continue a downgraded consumer group: its members have been added, with their assignments."""
         self.protocol_type = CONSUMER
         self.generation = generation
         self.protocol = self.choose_protocol()
@@ -486,7 +488,7 @@ class ClassicGroup:
         self.state = ClassicGroupState.STABLE
 
     def restore(self, value: messages.GroupMetadataValue) -> None:
-        """Become what the log says: Stable in that generation when it had members, else Empty."""
+        """Restore the state from the log: Stable in that generation if it had members, otherwise Empty."""
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
         self.protocol = value.protocol
@@ -512,7 +514,7 @@ class ClassicGroup:
 
 
 def _subscribed_topics(members: Iterable[bytes]) -> frozenset[str] | None:
-    """Return the topics in members' metadata, read as version 0, which begins all others; None if it is not."""
+    """Return the topics in members' metadata, read as version 0, a prefix of all others; None if one does not parse."""
     topics: set[str] = set()
     for metadata in set(members):
         if len(metadata) < 2:
@@ -526,6 +528,6 @@ def _subscribed_topics(members: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def _bucket(name: str) -> int:
-    """Return where a Java HashMap of up to 12 strings keeps `name`: real Kafka breaks ties between protocols so."""
+    """Return the bucket of `name` in a Java HashMap of up to 12 strings: so Kafka breaks ties between protocols."""
     hashed = string_hash(name)
     return (hashed ^ hashed >> 16) & 15

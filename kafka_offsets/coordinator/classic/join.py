@@ -1,4 +1,4 @@
-"""JoinGroup: who may become a member, under which id, and whether the group rebalances for it.
+"""JoinGroup: whether a client becomes a member, with what member id, and whether the group rebalances.
 
 Source: GroupMetadataManager.classicGroupJoin and below of Kafka 4.3; KIP-394 (member ids), KIP-345 (static members).
 """
@@ -21,28 +21,28 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside
 
 _MEMBER_ID_REQUIRED_SINCE = 4
-"""From this version on a member is told its id first and joins with it (KIP-394)."""
+"""The first version in which a new member first gets its member id and then joins with it (KIP-394)."""
 
 _SKIP_ASSIGNMENT_SINCE = 9
-"""From this version on a leader can be told that its group needs no new assignment (KIP-814)."""
+"""The first version with `skip_assignment`: the leader need not compute an assignment (KIP-814)."""
 
 _UNKNOWN_MEMBER = ""
 
 _MAX_STRING_BYTES = 32767
-"""What a string of GroupMetadataKey and of GroupMetadataValue holds."""
+"""The maximum length of a string in GroupMetadataKey and GroupMetadataValue."""
 
 _MEMBER_ID_TAIL = 37
-"""What a new member id has behind the client or instance id: a hyphen and a UUID."""
+"""The length of what follows the client or instance id in a new member id: a hyphen and a UUID."""
 
 _ASIDE_BYTES = 1 << 16
-"""Metadata from this size on is not copied into an answer."""
+"""Metadata of at least this size is not copied into a response."""
 
 _MAX_PENDING = 10_000
-"""So many member ids of a group may be handed out and not used yet; Kafka hands out any number."""
+"""Limit of a group's member ids that are assigned and not used yet; Kafka has no limit."""
 
 
 class _Joining:
-    """A join that is being decided."""
+    """The join request that is being decided."""
 
     def __init__(
         self, shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now
@@ -60,17 +60,17 @@ class _Joining:
             self.rebalance_timeout_ms = request.session_timeout_ms
 
     def refuse(self, error: ErrorCode, member_id: str) -> None:
-        """Answer an error."""
+        """Answer with an error."""
         self.draft.reply(self.context, join_error(error, member_id, self.context.api_version))
 
     def update(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
-        """Let the member be as this request says, and the request wait."""
+        """Update the member from the request, and park the request."""
         group.change(member, self.protocols, self.rebalance_timeout_ms, self.request.session_timeout_ms)
         rebalance.park_join(self.draft, group, member, self.context)
 
 
 def join(shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext, now: Now) -> Result:
-    """Let a member join, or join again. It is answered when the group's next generation is made, or with an error."""
+    """Let a member join or rejoin. The response waits for the group's next generation, unless it is an error."""
     joining = _Joining(shard, request, context, now)
     error = check_request(shard, request, context)
     if error is not ErrorCode.NONE:
@@ -94,7 +94,7 @@ def fail_join(
 
 
 def take_asides(response: messages.JoinGroupResponse) -> list[Aside]:
-    """Take large metadata out of a response: it is sent from where it is."""
+    """Move large metadata out of a response: it is sent without being copied."""
     asides = []
     for member in response.members:
         if len(member.metadata) >= _ASIDE_BYTES:
@@ -107,7 +107,7 @@ def take_asides(response: messages.JoinGroupResponse) -> list[Aside]:
 def check_request(
     shard: ShardState, request: messages.JoinGroupRequest, context: RequestContext
 ) -> ErrorCode:
-    """Say what is wrong with a request, for a group of either kind."""
+    """Return the error of an invalid request, for a group of either kind."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     settings = shard.settings
@@ -120,9 +120,9 @@ def check_request(
 
 
 def _can_be_stored(request: messages.JoinGroupRequest, context: RequestContext) -> bool:
-    """Whether the strings fit into a record of the group: those of requests may be longer from version 6 on.
+    """Whether the strings fit into a record of the group: from version 6 on a request may contain longer ones.
 
-    Real Kafka takes them, and fails when the generation is to be written.
+    Real Kafka accepts them, and fails when it writes the generation.
     """
     prefix = context.client_id if request.group_instance_id is None else request.group_instance_id
     room = _MAX_STRING_BYTES if request.member_id else _MAX_STRING_BYTES - _MEMBER_ID_TAIL
@@ -132,15 +132,15 @@ def _can_be_stored(request: messages.JoinGroupRequest, context: RequestContext) 
 
 
 def _fits(string: str, max_bytes: int) -> bool:
-    """Whether `string` has at most so many bytes of UTF-8, where a character has at most 4."""
+    """Whether `string` has at most `max_bytes` bytes in UTF-8; a character has at most 4."""
     return len(string) * 4 <= max_bytes or len(string.encode()) <= max_bytes
 
 
 def _create_group(joining: _Joining) -> None:
-    """Make a group for its first member. It exists, and is stored, even if that join is refused."""
+    """Create a group for its first member. The group exists, and is stored, even if that join is refused."""
     shard, group_id = joining.shard, joining.request.group_id
     previous = shard.groups.get(group_id)
-    if previous is not None:  # an empty group of the other kind gives way
+    if previous is not None:  # an empty group of the other kind is replaced
         assert previous.is_empty
         joining.draft.records += previous.tombstones()
         previous.drop_timers(shard.timers)
@@ -151,7 +151,7 @@ def _create_group(joining: _Joining) -> None:
     joining.draft.records.append(group.first_record())
 
     def undo() -> None:
-        # With members it goes on: its first generation is stored whole.
+        # With members it stays: its first generation stores the complete group.
         if shard.groups.get(group_id) is group and not group.members:
             del shard.groups[group_id]
             group.drop_timers(shard.timers)
@@ -170,7 +170,7 @@ def _decide(joining: _Joining, group: ClassicGroup) -> None:
     if not _has_room(group, member_id, joining.shard.settings.group_max_size):
         joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, _UNKNOWN_MEMBER)
         group.remove(member_id, joining.shard.timers)
-        # Real Kafka lets the others wait for the rebalance timeout, though nobody is missing any more.
+        # Real Kafka makes the others wait for the rebalance timeout, although no member is missing any more.
         rebalance.complete_if_all_joined(joining.draft, group)
     elif group.state is ClassicGroupState.DEAD:
         joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
@@ -181,7 +181,7 @@ def _decide(joining: _Joining, group: ClassicGroup) -> None:
     elif member_id in group.pending:
         if request.group_instance_id is None:
             _add(joining, group, member_id)
-        else:  # static members are given no such ids; real Kafka trips over it, and this is what its client hears
+        else:  # static members get no such ids; real Kafka fails here, and its client gets this error
             joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, _UNKNOWN_MEMBER)
     else:
         error = group.check_member(member_id, request.group_instance_id)
@@ -192,9 +192,10 @@ def _decide(joining: _Joining, group: ClassicGroup) -> None:
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """Whether the group takes one more.
+    """Whether the group has room for this member.
 
-    While it prepares a rebalance those count that have joined, which lets the last to rejoin of an oversized group go.
+    While it prepares a rebalance, only members that have joined count. So in an oversized group the last ones to
+    rejoin are refused.
     """
     if group.state in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
         return True
@@ -205,7 +206,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
 
 def _join_new(joining: _Joining, group: ClassicGroup) -> None:
-    """Decide about a member without an id: it is given one."""
+    """Decide about a client without a member id: it gets one."""
     instance_id = joining.request.group_instance_id
     if instance_id is None:
         member_id = joining.shard.new_member_id(joining.context.client_id)
@@ -223,7 +224,7 @@ def _join_new(joining: _Joining, group: ClassicGroup) -> None:
 
 
 def _hand_out(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
-    """Tell a client the member id to join with; it is good for one session timeout."""
+    """Answer with a member id with which the client must join; it is valid for one session timeout."""
     if len(group.pending) >= _MAX_PENDING:
         joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, _UNKNOWN_MEMBER)
         return
@@ -236,8 +237,8 @@ def _hand_out(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
 def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
     """Add a member and rebalance.
 
-    It sends no heartbeats while its join is parked, and a client that gave up cannot be told from one that waits; so
-    it is given a longer, fixed time for the whole of its first rebalance.
+    It sends no heartbeats while its join is parked, so a client that gave up looks like one that waits. Therefore its
+    session has a longer, fixed timeout until its first rebalance ends.
     """
     request, context = joining.request, joining.context
     member = ClassicGroupMember(
@@ -262,22 +263,22 @@ def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
 
 
 def _rejoin(joining: _Joining, group: ClassicGroup, member: ClassicGroupMember) -> None:
-    """Decide about a member that joins again: it may be told of the current generation when it has not changed."""
+    """Decide about a member that rejoins: if it has not changed, the response may be the current generation."""
     is_leader, version = member.member_id == group.leader, joining.context.api_version
     unchanged = member.offers(joining.protocols)
     if group.state is ClassicGroupState.COMPLETING_REBALANCE and unchanged:
-        # The answer to its first join got lost.
+        # The response to its first join was lost.
         joining.draft.reply(joining.context, joined(group, member, version, with_members=is_leader))
     elif group.state is ClassicGroupState.STABLE and unchanged and not is_leader:
         joining.draft.reply(joining.context, joined(group, member, version, with_members=False))
     else:
-        # A leader joins a stable group when it wants a new assignment: the topics have changed.
+        # A leader rejoins a stable group to compute a new assignment: the topics have changed.
         joining.update(group, member)
         rebalance.begin_or_complete(joining.draft, group)
 
 
 def _replace(joining: _Joining, group: ClassicGroup, old: ClassicGroupMember, member_id: str) -> None:
-    """Let a static member that was restarted take its own place under a new member id; the old id is fenced."""
+    """Let a restarted static member replace itself under a new member id; the old id is fenced."""
     draft = joining.draft
     old_leader = group.leader
     member = group.rename_static_member(old, member_id, joining.shard.timers)
@@ -291,7 +292,7 @@ def _replace(joining: _Joining, group: ClassicGroup, old: ClassicGroupMember, me
         else:
             rebalance.begin(draft, group)
     elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
-        # The leader has been told the old member id and would assign nothing to the new one.
+        # The leader knows the old member id and would assign nothing to the new one.
         rebalance.begin(draft, group)
     else:
         rebalance.complete_if_all_joined(draft, group)
@@ -306,8 +307,8 @@ def _confirm(
 ) -> None:
     """Answer a restarted static member without a rebalance: it keeps its assignment, the new id is stored.
 
-    A leader that understands skip_assignment is told the members and to assign nothing; older ones are told the
-    leader's id of before, so that they do not take themselves for the leader.
+    A leader that knows skip_assignment gets the members and need not compute an assignment. An older leader gets the
+    previous leader id, so that it does not act as the leader.
     """
     member.join = None
     group.joined -= 1

@@ -15,16 +15,16 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
 _LEAVE_SEVERAL_SINCE = 3
-"""From this version of LeaveGroup on several members leave in one request, each with its own answer (KIP-345)."""
+"""The first version of LeaveGroup in which several members leave, each with its own result (KIP-345)."""
 
 _DESCRIBE_MISSING_SINCE = 6
-"""From this version of DescribeGroups on a missing group is an error (KIP-1043)."""
+"""The first version of DescribeGroups in which a missing group is an error (KIP-1043)."""
 
 
 def heartbeat(
     shard: ShardState, request: messages.HeartbeatRequest, context: RequestContext, now: Now
 ) -> Result:
-    """Keep a member's session alive; REBALANCE_IN_PROGRESS tells it to join again."""
+    """Keep a member's session alive; after REBALANCE_IN_PROGRESS the member rejoins."""
     error = _heartbeat(shard, request, context, now)
     return reply_with(context, messages.HeartbeatResponse(error_code=error))
 
@@ -55,7 +55,7 @@ def _heartbeat(
 def fail_heartbeat(
     request: messages.HeartbeatRequest, error: ErrorCode, api_version: int
 ) -> messages.HeartbeatResponse:
-    """Refuse a heartbeat with `error`; while the group is loading it is taken blindly, as real Kafka does."""
+    """Refuse a heartbeat with `error`; while the group is loading, accept it unchecked, as real Kafka does."""
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.NONE
     return messages.HeartbeatResponse(error_code=error)
@@ -64,7 +64,7 @@ def fail_heartbeat(
 def leave(
     shard: ShardState, request: messages.LeaveGroupRequest, context: RequestContext, now: Now
 ) -> Result:
-    """Let members leave, each answered for itself; those that stay rebalance."""
+    """Let members leave, each with its own result; the remaining members rebalance."""
     answer = messages.LeaveGroupResponse
     draft = ClassicDraft(shard, now)
     group = shard.classic_group(request.group_id)
@@ -95,7 +95,7 @@ def leave(
 def _leave(
     draft: ClassicDraft, group: ClassicGroup | None, member_id: str, group_instance_id: str | None
 ) -> ErrorCode:
-    """Remove one member. Without a member id its instance leaves, which is how an admin removes it."""
+    """Remove one member. Without a member id the instance id identifies it: an admin removes a static member so."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member_id in group.pending:
@@ -112,7 +112,7 @@ def _leave(
 def describe(
     shard: ShardState, group_id: str, api_version: int
 ) -> messages.DescribeGroupsResponse.DescribedGroup:
-    """Describe a group: its members with their client's metadata only while it is Stable."""
+    """Describe a group; metadata and assignments of members only while it is Stable."""
     answer = messages.DescribeGroupsResponse
     group = shard.readable(group_id)
     if not isinstance(group, ClassicGroup):

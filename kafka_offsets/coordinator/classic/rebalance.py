@@ -1,8 +1,8 @@
-"""Rebalances of classic groups: how they begin and end, how sessions expire, how loaded groups start.
+"""Rebalances of classic groups: their begin and end, the expiry of sessions, the start of loaded groups.
 
-A decision is a :class:`ClassicDraft`: it changes the group at once and collects the records and replies that follow
-from it. A parked request is answered by the decision that ends its wait. Timers of a phase are not cancelled: a due
-timer counts only if its group still wants it at that time. Timers of a member are removed with the member.
+A decision uses a :class:`ClassicDraft`: it changes the group at once and collects records and replies. The decision
+that ends the wait of a parked request answers it. Timers of a phase are not cancelled: a due timer is ignored if its
+group has moved or dropped the deadline. Timers of a member are removed with the member.
 Source: GroupMetadataManager of Kafka 4.3, the part for classic groups.
 """
 
@@ -28,13 +28,13 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
 _NULL_PROTOCOL_SINCE = 7
-"""From this version of JoinGroup on an absent protocol name is null rather than empty (KIP-559)."""
+"""The first version of JoinGroup in which a missing protocol name is null and not empty (KIP-559)."""
 
 _NEVER = -1
 
 
 class ClassicDraft:
-    """A decision in the making: where, when, and what it asks for so far."""
+    """A decision that is being made: its shard, its time, and its records and replies so far."""
 
     def __init__(self, shard: ShardState, now: Now) -> None:
         self.shard = shard
@@ -44,12 +44,12 @@ class ClassicDraft:
         self.undo: Callable[[], None] | None = None
 
     def reply(self, context: RequestContext, response: Any) -> ClassicDraft:
-        """Add an answer."""
+        """Add a reply."""
         self.replies.append(Reply(context, response))
         return self
 
     def result(self) -> Result:
-        """Return what has been decided."""
+        """Return the result of the decision."""
         if self.undo is None:
             return Result(tuple(self.records), tuple(self.replies))
         return Result(tuple(self.records), tuple(self.replies), self.undo)
@@ -67,9 +67,9 @@ def join_error(error: ErrorCode, member_id: str, api_version: int) -> messages.J
 def joined(
     group: ClassicGroup, member: ClassicGroupMember, api_version: int, *, with_members: bool
 ) -> messages.JoinGroupResponse:
-    """Tell a member of the current generation; its leader is told of all members and their metadata.
+    """Return the response with the current generation; the leader also gets all members and their metadata.
 
-    An empty name of a protocol is told as null where that is possible, as Kafka's JoinGroupResponse does.
+    An empty protocol name becomes null in versions that allow this, as in Kafka's JoinGroupResponse.
     """
     answer = messages.JoinGroupResponse
     protocol = group.protocol or ""
@@ -90,7 +90,7 @@ def joined(
 
 
 def synced(group: ClassicGroup, member: ClassicGroupMember) -> messages.SyncGroupResponse:
-    """Tell a member its assignment."""
+    """Return the response with a member's assignment."""
     return messages.SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )
@@ -99,7 +99,7 @@ def synced(group: ClassicGroup, member: ClassicGroupMember) -> messages.SyncGrou
 def refuse_join(
     draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember, error: ErrorCode, member_id: str
 ) -> None:
-    """Answer a member's parked join, if there is one, with an error."""
+    """Answer a member's parked join, if it has one, with an error."""
     context = member.join
     if context is not None:
         member.join = None
@@ -109,7 +109,7 @@ def refuse_join(
 
 
 def refuse_sync(draft: ClassicDraft, member: ClassicGroupMember, error: ErrorCode) -> None:
-    """Answer a member's parked sync, if there is one, with an error."""
+    """Answer a member's parked sync, if it has one, with an error."""
     context = member.sync
     if context is not None:
         member.sync = None
@@ -119,10 +119,10 @@ def refuse_sync(draft: ClassicDraft, member: ClassicGroupMember, error: ErrorCod
 def park_join(
     draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember, context: RequestContext
 ) -> None:
-    """Let a join wait for the end of the phase.
+    """Park a join until the end of the phase.
 
-    An earlier one of the same member, left behind by a client that gave up waiting, is told to try again; real Kafka
-    never answers it.
+    An earlier join of the same member, whose client gave up waiting, gets a retriable error; real Kafka never answers
+    it.
     """
     refuse_join(draft, group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     member.join = context
@@ -131,7 +131,7 @@ def park_join(
 
 
 def park_sync(draft: ClassicDraft, member: ClassicGroupMember, context: RequestContext) -> None:
-    """Let a sync wait for the leader's; an earlier one of the same member is told to try again."""
+    """Park a sync until the leader's sync; an earlier one of the same member gets a retriable error."""
     refuse_sync(draft, member, ErrorCode.REBALANCE_IN_PROGRESS)
     member.sync = context
     member.connection = context.connection
@@ -141,7 +141,7 @@ def park_sync(draft: ClassicDraft, member: ClassicGroupMember, context: RequestC
 
 
 def begin_or_complete(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """Begin a rebalance; if one is under way, end its join phase when nobody is missing."""
+    """Begin a rebalance; if one is in progress, end its join phase when no member is missing."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_if_all_joined(draft, group)
     else:
@@ -149,10 +149,10 @@ def begin_or_complete(draft: ClassicDraft, group: ClassicGroup) -> None:
 
 
 def begin(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """Begin a rebalance: whoever waits for an assignment is told to join again.
+    """Begin a rebalance: members that wait for an assignment must rejoin.
 
-    From EMPTY it waits for the initial delay, so that members which start together make one generation (KIP-134);
-    else for all members to join again, at most for the longest of their rebalance timeouts.
+    From EMPTY it waits for the initial delay, so that members which start together form one generation (KIP-134).
+    Otherwise it waits until all members have rejoined, at most for the longest of their rebalance timeouts.
     """
     if draft.shard.settings.group_rebalance_closes:
         _close_connections(draft, group)
@@ -175,7 +175,7 @@ def begin(draft: ClassicDraft, group: ClassicGroup) -> None:
 
 
 def _close_connections(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """Tell members of a rebalance by the end of their connection, but for those that a waiting request tells.
+    """Close the connections of members, which makes them rejoin; connections with a parked request stay open.
 
     Source: the design of the consumer rewrite, rebalance process, option 2.
     """
@@ -189,16 +189,16 @@ def _close_connections(draft: ClassicDraft, group: ClassicGroup) -> None:
 
 
 def complete_if_all_joined(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """End the join phase when nobody is missing; an initial rebalance waits for its delay whoever has come."""
+    """End the join phase when no member is missing; an initial rebalance always waits for its delay."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE and not group.is_initial and group.has_all_joined:
         complete_join(draft, group)
 
 
 def complete_join(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """End the join phase: make a generation of the members that have joined, and answer them.
+    """End the join phase: form a generation of the members that have joined, and answer them.
 
-    Dynamic members that have not are removed, static ones stay (their sessions decide). When members are left and
-    none of them has joined, the phase goes on. A generation without members is stored at once, others when their
+    Dynamic members that have not joined are removed; static ones stay until their session ends. If members remain and
+    none of them has joined, the phase continues. A generation without members is stored at once, others when their
     assignment is known.
     """
     group.join_due_ms = _NEVER
@@ -241,10 +241,10 @@ def _reset_assignments(draft: ClassicDraft, group: ClassicGroup, error: ErrorCod
 
 
 def store_assignments(draft: ClassicDraft, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-    """Take the leader's assignments: the group is stable, and every parked sync is answered.
+    """Apply the leader's assignments: the group becomes stable, and every parked sync is answered.
 
-    Members that the leader forgot have an empty assignment. When the record cannot be written the assignments are
-    void and a rebalance begins, unless the group has moved on; the syncs have the log's error by then.
+    A member without an assignment from the leader gets an empty one. If the record cannot be written, the assignments
+    are dropped, the syncs get the log's error, and a rebalance begins, unless the state has changed in the meantime.
     """
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
@@ -267,24 +267,24 @@ def store_assignments(draft: ClassicDraft, group: ClassicGroup, assignments: dic
         if group.state is ClassicGroupState.STABLE:
             again = ClassicDraft(draft.shard, draft.now)
             begin(again, group)
-            # In a stable group nobody is parked; whose connection should end hears of it by heartbeat.
+            # In a stable group no request is parked; members whose connection would be closed learn it by heartbeat.
             assert all(isinstance(reply.context, Closing) for reply in again.replies)
 
     draft.undo = undo
 
 
 def end_sync_wait(group: ClassicGroup, member_id: str) -> None:
-    """Note that a member has asked for its assignment; when all have, nobody is waited for."""
+    """Note that a member has sent its SyncGroup; after the last one the sync phase has no timer."""
     group.unsynced.discard(member_id)
     if not group.unsynced:
         group.sync_due_ms = _NEVER
 
 
-# Members that go
+# Leaving members
 
 
 def remove_member(draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember) -> None:
-    """Remove a member; what it has parked is answered UNKNOWN_MEMBER_ID, so that a live one joins afresh.
+    """Remove a member; its parked requests get UNKNOWN_MEMBER_ID, so that a live client joins as a new member.
 
     Real Kafka forgets a parked sync here and never answers it.
     """
@@ -297,7 +297,7 @@ def remove_member(draft: ClassicDraft, group: ClassicGroup, member: ClassicGroup
 
 
 def on_timer(shard: ShardState, timer: Timer, now: Now) -> Result:
-    """Carry out a timer that fell due, unless its group or member wants it at another time or no more."""
+    """Handle a due timer, unless its group or member has moved or dropped the deadline."""
     group = shard.groups.get(timer.group_id)
     draft = ClassicDraft(shard, now)
     if isinstance(group, ClassicGroup):
@@ -320,10 +320,10 @@ def _on_session_timer(draft: ClassicDraft, group: ClassicGroup, timer: Timer) ->
     if member is None or member.scheduled_ms != timer.due_ms:
         return
     member.scheduled_ms = _NEVER
-    if member.deadline_ms > timer.due_ms:  # heartbeats came since; what is due before its new end comes first
+    if member.deadline_ms > timer.due_ms:  # heartbeats have moved it; timers due earlier come first
         member.scheduled_ms = member.deadline_ms
         draft.shard.timers.schedule(member.deadline_ms, SESSION_TIMER, group.group_id, member.member_id)
-    elif not member.waits:  # one that waits has its session started anew by the answer
+    elif not member.waits:  # the response to a parked request restarts the session
         remove_member(draft, group, member)
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
             _complete_without(draft, group)
@@ -332,13 +332,13 @@ def _on_session_timer(draft: ClassicDraft, group: ClassicGroup, timer: Timer) ->
 
 
 def _complete_without(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """End the join phase, even of an initial rebalance, when the one that expired was the last to be waited for."""
+    """End the join phase, even of an initial rebalance, if the expired member was the last missing one."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.has_all_joined:
         complete_join(draft, group)
 
 
 def _on_join_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """End the join phase; an initial rebalance is put off while members keep coming, up to the rebalance timeout."""
+    """End the join phase; an initial rebalance is delayed while members keep joining, up to the rebalance timeout."""
     remaining_ms = group.initial_remaining_ms
     if not (group.is_initial and group.newcomers and remaining_ms):
         complete_join(draft, group)
@@ -350,7 +350,7 @@ def _on_join_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
 
 
 def _on_sync_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """Remove the members that have not asked for their assignment, and begin again without them."""
+    """Remove the members that have sent no SyncGroup, and start a rebalance without them."""
     group.sync_due_ms = _NEVER
     for member_id in sorted(group.unsynced):
         group.remove(member_id, draft.shard.timers)
@@ -361,7 +361,7 @@ def _on_sync_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
 
 
 def finish_loading(shard: ShardState, now: Now) -> list[Result]:
-    """Bring loaded classic groups to life, each member with a fresh session; those over the size limit rebalance."""
+    """Activate loaded classic groups: each member gets a fresh session; groups over the size limit rebalance."""
     results = []
     for group in shard.groups.values():
         if not isinstance(group, ClassicGroup) or group.durable is None:
@@ -377,7 +377,7 @@ def finish_loading(shard: ShardState, now: Now) -> list[Result]:
 
 
 def unload(shard: ShardState) -> Result:
-    """Give the classic groups up, when this broker no longer coordinates them: parked requests get NOT_COORDINATOR."""
+    """Drop the classic groups when this broker is no longer the coordinator: parked requests get NOT_COORDINATOR."""
     draft = ClassicDraft(shard, Now(-1, -1))
     for group in shard.groups.values():
         if not isinstance(group, ClassicGroup):
@@ -390,12 +390,12 @@ def unload(shard: ShardState) -> Result:
 
 
 def replay(shard: ShardState, group_id: str, value: messages.GroupMetadataValue | None) -> None:
-    """Note what the log says of a group; None is a tombstone.
+    """Apply a group's record; None is a tombstone.
 
-    While loading the log decides which groups there are. Afterwards the decisions have done so before their records
-    became durable: a group that is gone stays gone, one that was made anew stays. A deletion takes its group away at
-    once, so what its tombstone finds is another: one that joins have made, whose record follows, or one that came with
-    a commit from before the deletion, and goes with the offsets unless somebody is a member by now.
+    While loading, the records decide which groups exist. Afterwards decisions do so before their records become
+    durable: a deleted group stays deleted, a group created again stays. A deletion removes its group at once, so its
+    tombstone can only find another group. Either joins created it, and its record follows; or a commit decided before
+    the deletion did, and the group is removed with the offsets, unless it has a member by now.
     """
     group = shard.groups.get(group_id)
     if value is not None:
@@ -410,7 +410,7 @@ def replay(shard: ShardState, group_id: str, value: messages.GroupMetadataValue 
     group.durable = None
     if shard.is_loading or group.is_provisional:
         group.drop_timers(shard.timers)
-        if shard.offsets.has_group(group_id):  # offsets without a group would be out of everybody's reach
+        if shard.offsets.has_group(group_id):  # offsets without a group could not be read
             shard.groups[group_id] = ClassicGroup(group_id)
         else:
             del shard.groups[group_id]

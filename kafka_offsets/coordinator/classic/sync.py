@@ -15,11 +15,11 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
 _PROTOCOL_REQUIRED_SINCE = 5
-"""From this version on a member says which protocol it takes the generation to have (KIP-559)."""
+"""The first version in which a member names the protocol of the generation (KIP-559)."""
 
 
 def sync(shard: ShardState, request: messages.SyncGroupRequest, context: RequestContext, now: Now) -> Result:
-    """Answer a member its assignment, as soon as the leader has handed it in."""
+    """Answer a member with its assignment, as soon as the leader has sent it."""
     group = shard.classic_group(request.group_id)
     error = check_protocol(request, context.api_version)  # even for groups that do not exist
     if error is ErrorCode.NONE:

@@ -1,1 +1,1 @@
-"""Committed offsets: the table that holds them, the requests that change it, and their expiry."""
+"""Committed offsets: the table that holds them, the requests that read and change it, and their expiration."""

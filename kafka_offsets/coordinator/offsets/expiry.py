@@ -1,16 +1,19 @@
 """Expiration: offsets past their retention, empty groups, offsets of deleted topics.
 
-Each is a generator over one shard whose steps cost about a millisecond, however much there is to do. A step is a
-decision like that of a request; whoever takes it has it appended, and takes the next one when it has taken effect or
-was refused. What other decisions have under way is left alone: no tombstone must follow a commit that it did not see.
+Each kind is a generator over one shard. A step takes about a millisecond, however many offsets there are. A step is a
+decision like that of a request: the caller appends its records, and takes the next step when they have taken effect or
+were refused. A step skips the offsets and groups of decisions whose records are not durable yet: a tombstone must not
+follow a commit that its decision did not see.
 
-An offset expires when its own expiry has come (commits of version 2 to 4 could name one), or when it has none and
-`offsets.retention.minutes` have passed since a time that its group says (KIP-211, KIP-496). Offsets of topics that
-the group subscribes to and those that an open transaction is about to replace stay. A group that is empty and has no
-offsets left goes at once. Of a deleted topic all offsets go that were written before, those of open transactions
-included, subscribed to or not; offsets of a topic that is unknown for any other reason stay. A tombstone takes all
-offsets of its partition along, so an offset of the deleted topic that has one of the topic made anew beside it, in an
-open transaction, waits for the end of that. (Kafka deletes both.)
+An offset expires at its own expiry time (commits of version 2 to 4 could set one). Without one it expires
+`offsets.retention.minutes` after a time that its group determines (KIP-211, KIP-496). Offsets stay if the group
+subscribes to their topic, or if an open transaction is about to replace them. A group that is empty and has no offsets
+is deleted at once.
+
+When a topic is deleted, all its earlier offsets are deleted too, including those of open transactions and of
+subscribers. Offsets of a topic that is unknown for any other reason stay. A tombstone deletes all offsets of its
+partition. So if the topic has been created again, and an open transaction has an offset of the new topic for the same
+partition, the old offset waits for the end of that transaction. (Kafka deletes both.)
 
 Source: GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets and
 onPartitionsDeleted, OffsetExpirationConditionImpl of Kafka 4.3.
@@ -30,7 +33,7 @@ from kafka_offsets.coordinator.result import Record, Result
 from kafka_offsets.coordinator.state import Group, ShardState
 
 _STEP = 400
-"""What a step may cost until it ends: 1 for an offset that is looked at, 2 more when it goes, a page as a whole."""
+"""Cost limit of a step: an offset costs 1, a deleted one 3; a page is never split between two steps."""
 
 _PER_TOMBSTONE = 2
 _PER_GROUP = 1
@@ -40,7 +43,7 @@ _PER_GROUP_WITHOUT = 0.05
 
 @dataclass(frozen=True)
 class UnderWay:
-    """What records that are decided and have not taken effect yet are about: offsets, and groups in any way."""
+    """The offsets and groups of records that are decided and have not taken effect yet."""
 
     offsets: frozenset[tuple[str, str, int]] = frozenset()
     groups: frozenset[str] = frozenset()
@@ -50,7 +53,7 @@ NOTHING = UnderWay()
 
 
 class ExpiryStep(NamedTuple):
-    """One step: what it decides, and how many offsets that makes away with. Without records nothing is to be done."""
+    """One step: its decision, and how many offsets that deletes. Without records there is nothing to append."""
 
     result: Result
     offsets: int
@@ -61,7 +64,7 @@ ExpirySteps = Iterator[ExpiryStep]
 
 @dataclass
 class _ExpiryDraft:
-    """A step in the making."""
+    """Collects the records of one step."""
 
     shard: ShardState
     under_way: UnderWay
@@ -71,7 +74,7 @@ class _ExpiryDraft:
     cost: float = 0
 
     def bury(self, group_id: str, topic: str, partition: int) -> None:
-        """Make away with an offset."""
+        """Delete an offset."""
         self.records.append(stored.offset_tombstone(group_id, topic, partition))
         self.gone.add((group_id, topic, partition))
         self.cost += _PER_TOMBSTONE
@@ -90,7 +93,7 @@ class _ExpiryDraft:
 
 
 def expire(shard: ShardState, now: Now, retention_ms: int, under_way: Callable[[], UnderWay]) -> ExpirySteps:
-    """Look at every offset and group once, and let go of what has expired at `now`.
+    """Visit every offset and group once, and delete those that have expired at `now`.
 
     retention_ms  offsets.retention.minutes
     under_way     what has not taken effect when a step begins
@@ -117,7 +120,7 @@ def _counted(draft: _ExpiryDraft) -> ExpiryStep:
 
 
 def _pages(shard: ShardState, group_id: str) -> Iterator[tuple[str, int]]:
-    """Give topic and number of the pages that a group has; the table may change meanwhile."""
+    """Yield topic and number of each page of a group; the table may change in the meantime."""
     for topic in shard.offsets.topics(group_id):
         for number in shard.offsets.page_numbers(group_id, topic):
             yield topic, number
@@ -150,7 +153,7 @@ def _is_expired(group: Group, entry: OffsetAndMetadata, wall_ms: int, retention_
 
 
 def _expire_group(draft: _ExpiryDraft, group_id: str) -> None:
-    """Let a group go that nobody is a member of, and that nothing is left of behind this step."""
+    """Delete a group that has no members, and no offsets after this step."""
     shard = draft.shard
     group = shard.groups.get(group_id)
     if group is None or not group.is_empty or group_id in draft.under_way.groups:
@@ -169,14 +172,16 @@ def _expire_group(draft: _ExpiryDraft, group_id: str) -> None:
 def forget_topic(
     shard: ShardState, topic: str, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
 ) -> ExpirySteps:
-    """Let go of all offsets of a topic that has just been deleted.
+    """Delete all offsets of a topic that has just been deleted.
 
-    before     the log offset of the first record that was decided behind the deletion: it is of a topic made anew
+    before     the log offset of the first record that was decided after the deletion: from there on offsets belong to
+               a new topic of the same name
     under_way  what has not taken effect when a step begins
-    left       takes in what cannot go yet; for `forget_left`, when `waits_for` or what is under way has come to an end
+    left       receives the keys that cannot be deleted yet: call `forget_left` with them when the transactions of
+               `waits_for` have ended, or what was under way has taken effect
     """
     draft = _ExpiryDraft(shard, under_way())
-    # Those of open transactions first: a marker between two steps makes them offsets like the others.
+    # Offsets of open transactions first: a marker between two steps turns them into committed offsets.
     for offsets in list(shard.pending.values()):
         for key in list(offsets):
             if draft.cost >= _STEP:
@@ -203,7 +208,7 @@ def forget_topic(
 def forget_left(
     shard: ShardState, before: int, under_way: Callable[[], UnderWay], left: set[stored.OffsetKey]
 ) -> ExpirySteps:
-    """Look again at what `forget_topic` has left; what cannot go yet is in `left` again when the steps end."""
+    """Retry the offsets in `left` of `forget_topic`; afterwards `left` holds those that still cannot be deleted."""
     keys = list(left)
     left.clear()
     draft = _ExpiryDraft(shard, under_way())
@@ -216,17 +221,18 @@ def forget_left(
 
 
 def waits_for(shard: ShardState, left: Collection[stored.OffsetKey]) -> set[int]:
-    """Return the producers whose open transactions have offsets of these partitions."""
+    """Return the ids of producers whose open transactions have offsets of these partitions."""
     return {
         producer_id for producer_id, offsets in shard.pending.items() if any(key in offsets for key in left)
     }
 
 
 def _forget(draft: _ExpiryDraft, key: stored.OffsetKey, before: int, left: set[stored.OffsetKey]) -> None:
-    """Make away with an offset, unless it or another one that the tombstone would take along was written since.
+    """Delete an offset, unless it was written since, or its tombstone would delete another one that was.
 
-    A committed offset that was written since stands for the partition, whatever becomes of older ones: of an open
-    transaction's it is the later one. One of an open transaction may be dropped, and what it hides come back.
+    If the committed offset was written since, no older one can return: it is later than the offset of any open
+    transaction here. If only a pending offset was written since, its transaction may abort, and an older one would
+    remain.
     """
     draft.cost += 1
     shard = draft.shard

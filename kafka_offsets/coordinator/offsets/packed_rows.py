@@ -1,18 +1,18 @@
-"""Packed rows: (group, topic) pairs that have one partition each, in blocks that many groups share.
+"""Packed rows: offsets of (group, topic) pairs with one partition each, in blocks that many groups share.
 
-An object for each such pair, with a buffer of its own for one row, is 180 bytes. Here the row is all there is::
+An object with its own buffer for each such pair would take 180 bytes. Here a pair takes only its row::
 
     28 bytes as in a page of the table | kind uint16
 
-A *kind* is what pairs have in common: topic, topic id and partition. A row stands in a *block* of 64, at the place that
-the names of group and topic hash to. So whoever knows the block knows the row, without a search and without a number
-for it: the owner keeps the block where it would keep a page, and the 64 pairs of a block differ in their place. (An
-open-addressed index over all rows would save the owner's dict, some 15 bytes more an entry; but each commit would
-search it in Python, and it would be built anew for a million rows while a request waits.)
+A *kind* is what pairs have in common: topic, topic id and partition. A row is in a *block* of 64 rows; its place there
+is a hash of the names of group and topic. So the block alone determines the row, without a search and without a row
+number: the owner stores the block where it would store a page, and each of the 64 pairs of a block has another place.
+(An open-addressed index over all rows would replace the owner's dict and save some 15 bytes an entry; but each commit
+would search it in Python, and growing it would rebuild it for a million rows while a request waits.)
 
-For each place there is a list of the blocks in which it is free. Names hash evenly, so with a million rows two in a
-hundred places are free, with ten thousand twenty. Blocks are given back when the last row goes. A kind takes some 200
-bytes, so it pays where two groups or more read a topic; there are at most 65,536 of them.
+For each place there is a list of the blocks in which it is free. Names hash evenly: with a million rows 2 % of the
+places are free, with ten thousand 20 %. A block is freed with its last row. A kind takes some 200 bytes, so packing
+pays off when at least two groups read a topic; there are at most 65,536 kinds.
 """
 
 import struct
@@ -30,7 +30,7 @@ Block = bytearray
 
 
 class Kind:
-    """What many rows have in common; `rows` of them do."""
+    """Topic, topic id and partition that `rows` packed rows have in common."""
 
     __slots__ = ("number", "partition", "rows", "topic", "topic_id")
 
@@ -43,17 +43,17 @@ class Kind:
 
 
 def place_of(group: str) -> int:
-    """Return where in its block the row of a group begins that has this one topic."""
+    """Return the place in its block, in bytes, of the row of a group with a single topic."""
     return (hash(group) & PLACE_MASK) * PACKED_BYTES
 
 
 def place_among(group: str, topic: str) -> int:
-    """Return where in its block the row of a group begins that has other topics, too."""
+    """Return the place in its block, in bytes, of the row of a group with several topics."""
     return (hash(group) + hash(topic) & PLACE_MASK) * PACKED_BYTES
 
 
 class PackedRows:
-    """Rows by block and place. len() is how many there are."""
+    """Rows by block and place. len() is the number of rows."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -69,7 +69,7 @@ class PackedRows:
         return self._count
 
     def add(self, at: int, row: bytes, kind: Kind) -> Block:
-        """Store a new row at a place; return its block, which is for the caller to keep."""
+        """Store a new row at a place; return its block, which the caller keeps."""
         if not self._free:
             self._free = [[] for _ in range(_PLACES)]
         free = self._free[at // PACKED_BYTES]
@@ -87,7 +87,7 @@ class PackedRows:
         return block
 
     def remove(self, block: Block, at: int) -> Kind | None:
-        """Give up a row; return its kind when that was the last one of it, which is then gone."""
+        """Remove a row; return its kind if this was the kind's last row, which removes the kind too."""
         kind = self.kind(block, at)
         self._count -= 1
         if self._count:
@@ -98,7 +98,7 @@ class PackedRows:
         return self._release(kind)
 
     def move(self, block: Block, at: int, to: int) -> Block:
-        """Take a row to another place, in a block that is returned."""
+        """Move a row to another place; return its new block."""
         moved = self.add(to, bytes(block[at : at + KIND_AT]), self.kind(block, at))
         self.remove(block, at)
         return moved
@@ -110,24 +110,24 @@ class PackedRows:
         return self.kinds[block[at + KIND_AT] | block[at + KIND_AT + 1] << 8]
 
     def change_kind(self, block: Block, at: int, kind: Kind) -> Kind | None:
-        """Have a row be of another kind; return the one that it was of when that has no row any more and is gone."""
+        """Change the kind of a row; return the old kind if this was its last row, which removes that kind."""
         old = self.kind(block, at)
         _KIND.pack_into(block, at + KIND_AT, kind.number)
         kind.rows += 1
         return self._release(old)
 
     def find(self, topic: str, topic_id: bytes, partition: int) -> Kind | None:
-        """Return a kind that some row has, or None."""
+        """Return the existing kind, or None."""
         number = self._numbers.get((topic, topic_id, partition))
         return None if number is None else self.kinds[number]
 
     @property
     def has_all_kinds(self) -> bool:
-        """Whether there is no number for another kind."""
+        """Whether all kind numbers are in use."""
         return len(self._numbers) == MOST_KINDS
 
     def new_kind(self, topic: str, topic_id: bytes, partition: int) -> Kind:
-        """Make a kind that is not there, without rows so far; not when there are all already."""
+        """Create a kind without rows; it must not exist, and `has_all_kinds` must be false."""
         number = self._free_numbers.pop() if self._free_numbers else len(self.kinds)
         kind = Kind(number, topic, topic_id, partition)
         if number == len(self.kinds):
@@ -154,7 +154,7 @@ class PackedRows:
 
     @property
     def nbytes(self) -> int:
-        """The memory held, in bytes, object headers included, topics and ids not."""
+        """The memory in use, in bytes: with object headers, without topic names and ids."""
         held = self._blocks * (_BLOCK_BYTES + 1 + bytearray().__sizeof__())
         held += sum(blocks.__sizeof__() + 16 for blocks in self._free)
         held += sum(kind.__sizeof__() + 16 + 64 + 2 * 32 for kind in self.kinds)

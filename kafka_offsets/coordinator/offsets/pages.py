@@ -24,7 +24,7 @@ GC_HEADER_BYTES: Final = 16
 
 
 class Rare:
-    """What most entries of a page do not have. The dicts are keyed by slot; the column runs beside the rows."""
+    """Fields that most entries of a page lack. The dicts are keyed by slot; the column has an item for each row."""
 
     __slots__ = ("expires", "metadata", "topic_ids")
 
@@ -59,13 +59,13 @@ class Rare:
 
 
 class StoredPage(NamedTuple):
-    """All entries of up to 128 neighbouring partitions of one topic in one group, as they are kept; for snapshots.
+    """All entries of up to 128 neighbouring partitions of one topic in one group, in stored form; for snapshots.
 
     number     first partition >> 7
-    topic_id   of the entries that have none of their own
-    present    bit set of the partitions less the first one; None when these are the first ones without a gap
-    rows       28 bytes for each, see the head of `offset_table`
-    metadata, topic_ids  of the entries that have their own, by partition less the first one
+    topic_id   of the entries that have no own topic id
+    present    bit set of (partition - first partition); None: the first partitions, without a gap
+    rows       28 bytes for each, see table.py
+    metadata, topic_ids  of the entries that have their own, by (partition - first partition)
     expires    an expiry for each row; None when no entry has one
     """
 
@@ -83,8 +83,8 @@ class StoredPage(NamedTuple):
 class Page:
     """The entries of up to 128 neighbouring partitions of one topic in one group; never empty for long.
 
-    present  bit set of the slots that have a row; None when these are the first ones without a gap
-    others   of the page that the group points at (the topic's *head*): its other pages by number, if any
+    present  bit set of the slots that have a row; None: the first slots, without a gap
+    others   only in the page that the group points at (the topic's *head*): the other pages by number
     """
 
     __slots__ = ("number", "others", "present", "rare", "rows", "topic", "topic_id")
@@ -111,7 +111,7 @@ class Page:
     def insert(self, slot: int, row: bytes) -> int:
         """Add a slot that has no row yet; return where its row begins.
 
-        The rows are copied into a bytearray of exactly their size: growth in place would keep an eighth more.
+        The rows are copied into a bytearray of exactly their size: growing in place would reserve an eighth more.
         """
         rows = self.rows
         count = len(rows) // ROW_BYTES
@@ -126,7 +126,7 @@ class Page:
         return at
 
     def put_run(self, slot: int, rows: bytes) -> int:
-        """Store the rows of so many slots from this one on; return how many had none. Not where there are expiries."""
+        """Store consecutive rows from `slot` on; return how many are new. The page must have no expiries."""
         count, held = len(rows) // ROW_BYTES, len(self.rows) // ROW_BYTES
         present = BELOW[held] if self.present is None else self.present
         run = BELOW[count] << slot
@@ -160,7 +160,7 @@ class Page:
         return [slot for slot in range(PAGE_MASK + 1) if self.present >> slot & 1]
 
     def pages(self) -> list["Page"]:
-        """Of a head: all pages of the topic, ascending."""
+        """Only for a head: all pages of the topic, ascending."""
         if self.others is None:
             return [self]
         return sorted([self, *self.others.values()], key=lambda page: page.number)

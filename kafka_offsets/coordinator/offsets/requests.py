@@ -1,7 +1,7 @@
 """Committed offsets: commit, fetch, delete.
 
-A commit is checked topic first (does the partition exist?), then group and member, then metadata; what is wrong is
-answered per partition while the rest is committed. Reads see what is durable.
+The checks of a commit, in this order: the partition exists, group and member are valid, the metadata is not too long.
+An error concerns one partition; the others are committed. Reads see durable offsets only.
 Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGroup.validateOffsetCommit of Kafka 4.3.
 """
 
@@ -21,10 +21,10 @@ from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 _MISSING_GROUP_SINCE = 9
-"""From this version of OffsetCommit on a missing group has its own error code (KIP-848)."""
+"""The first version of OffsetCommit in which a missing group has its own error code (KIP-848)."""
 
 _TOPIC_IDS_SINCE = 10
-"""From this version on OffsetCommit and OffsetFetch name topics by id (KIP-848)."""
+"""The first version of OffsetCommit and OffsetFetch with topic ids (KIP-848)."""
 
 _NO_RETENTION = -1
 
@@ -83,7 +83,7 @@ def commit(
                 if timestamp == -1:
                     timestamp = wall_ms
                 offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-                entry = tuple.__new__(  # half the time of calling the class
+                entry = tuple.__new__(  # takes half the time of calling the class
                     OffsetAndMetadata, (offset, leader_epoch, metadata, timestamp, expires, topic_id, -1)
                 )
                 records.append(stored.offset_record(group_id, name, index, entry, prefix))
@@ -115,8 +115,8 @@ def _refuse_others(
 ) -> list[Record]:
     """Add the partitions that the member does not own to `refused`; return the records of those that it does.
 
-    TOPIC_AUTHORIZATION_FAILED: of the codes that clients know, the one that is final, is told for single partitions
-    and does not make a member join again. Source: the design of the consumer rewrite, commit offset.
+    They get TOPIC_AUTHORIZATION_FAILED: the one code that clients know as final, that applies to a single partition
+    and that does not make a member rejoin. Source: the design of the consumer rewrite, commit offset.
     """
     if isinstance(group, ConsumerGroup):
         owned = group.owned_partitions(request.member_id, shard.topics.topic_name)
@@ -139,10 +139,10 @@ def _refuse_others(
 def _commit_if(
     shard: ShardState, request: messages.OffsetCommitRequest, context: RequestContext, now: Now
 ) -> Result:
-    """Commit if each condition holds and nothing else stands against it, all partitions or none.
+    """Commit all partitions if each condition holds and there is no other error; otherwise commit none.
 
-    Conditions look at the offsets that there will be when everything decided so far has taken effect: of two commits
-    on the same condition the second is refused. See conditions.py for the fields.
+    Conditions are checked against the offsets as they will be when all decisions so far have taken effect. So of two
+    commits with the same condition the second is refused. See conditions.py for the fields.
     """
     if shard.is_loading:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -179,7 +179,7 @@ def _commit_if(
 
 
 def _latest_offset(shard: ShardState, group: str, topic: str, partition: int) -> int:
-    """Return the offset that will be committed when all that is decided has taken effect; -1 for none."""
+    """Return the offset that will be committed when all decisions so far have taken effect; -1 for none."""
     record = shard.latest_record(stored.offset_key(group, topic, partition))
     if record is None:
         entry = shard.offsets.get(group, topic, partition)
@@ -193,7 +193,7 @@ def _latest_offset(shard: ShardState, group: str, topic: str, partition: int) ->
 def _commit_response(
     shard: ShardState, request: messages.OffsetCommitRequest, refused: dict[int, ErrorCode], api_version: int
 ) -> messages.OffsetCommitResponse:
-    """Answer each partition in Kafka's order: first those that do not exist, each topic with the rest of its own.
+    """Answer each partition in Kafka's order: first the topics with missing partitions, then the others.
 
     refused  errors by identity of the partition
     Source: OffsetCommitResponse.Builder, into which the coordinator's answer is merged.
@@ -221,7 +221,7 @@ def _commit_response(
 def _resolve(
     shard: ShardState, topic: messages.OffsetCommitRequest.Topic, api_version: int
 ) -> tuple[str, bytes, int, ErrorCode]:
-    """Return a topic's name, id and number of partitions, and the error of a partition that it has not."""
+    """Return a topic's name, id and number of partitions, and the error for a partition that it does not have."""
     if api_version < _TOPIC_IDS_SINCE:
         topic_id, count = shard.topics.id_and_partition_count(topic.name)
         return topic.name, topic_id, count, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -242,8 +242,8 @@ def _check_group(shard: ShardState, request: messages.OffsetCommitRequest, api_v
             verdict if isinstance(verdict, ErrorCode) else _check_each(shard, request, verdict, api_version)
         )
     if generation < 0 or shard.is_loading:
-        # A simple group comes into being with its first offset, even for a named member. Of a group that is being
-        # loaded nobody knows the members yet; who asks then is one whose commits are taken all the same.
+        # The first offset creates a simple group, even if the request names a member. While a group is loading its
+        # members are unknown; a commit that gets here then is accepted in any case.
         return _NONE
     if api_version >= _MISSING_GROUP_SINCE:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -256,7 +256,7 @@ def _check_each(
     check: Callable[[bytes, int], ErrorCode],
     api_version: int,
 ) -> ErrorCode:
-    """Return the first error of a partition that exists; as in Kafka it stands for all of them."""
+    """Return the first error of a partition that exists; as in Kafka, all existing partitions get it."""
     longest = shard.settings.offset_metadata_max_bytes
     for topic in request.topics:
         _, topic_id, count, _ = _resolve(shard, topic, api_version)
@@ -283,9 +283,9 @@ def fetch(
     *,
     require_stable: bool,
 ) -> list[FetchedTopic]:
-    """Look up committed offsets of one group. An unknown group has none, which is no error.
+    """Return committed offsets of one group. An unknown group has none, which is no error.
 
-    topics          (name, id, partitions): the id alone counts from version 10 on; None asks for everything
+    topics          (name, id, partitions): from version 10 on only the id is used; None returns all offsets
     require_stable  answer UNSTABLE_OFFSET_COMMIT where an open transaction has committed an offset (KIP-447)
     """
     if topics is None:
@@ -311,7 +311,7 @@ def _look_up(
 
 
 def all_topics(shard: ShardState, group_id: str, api_version: int) -> list[tuple[str, bytes, list[int]]]:
-    """Return all that a group has committed offsets of, as `fetch` is asked for it: (name, id, partitions)."""
+    """Return all partitions with committed offsets of a group, in the form of `fetch`: (name, id, partitions)."""
     topics = []
     for name in shard.offsets.topics(group_id):
         topic_id, _ = shard.topics.id_and_partition_count(name)
@@ -326,7 +326,7 @@ def delete(
 ) -> Result:
     """Delete offsets of a group, unless it is subscribed to their topic (KIP-496).
 
-    What is wrong with the group is said of the group, whatever was asked for.
+    An error of the group is answered at the top level, whatever the partitions.
     """
     response = messages.OffsetDeleteResponse
     error = _check_deletion(shard, request.group_id)
@@ -368,7 +368,7 @@ def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
 def _delete(
     shard: ShardState, group_id: str, topic: str, indexes: list[int], records: list[Record]
 ) -> list[messages.OffsetDeleteResponse.Partition]:
-    """Delete offsets of one topic: add their tombstones to `records`, return the answers."""
+    """Delete offsets of one topic: add their tombstones to `records`, return the partition responses."""
     answered = messages.OffsetDeleteResponse.Partition
     if shard.groups[group_id].is_subscribed_to(topic):
         return [answered(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]

@@ -1,24 +1,24 @@
-"""Offset table: which offset did a group commit for a partition, and when? In little memory.
+"""Offset table: the committed offsets by group, topic and partition, in little memory.
 
-The table knows no protocol, no log and no time; what may be committed is decided elsewhere. A million entries are
-common, and a dict of tuples takes 490 bytes for each, so an entry is a row of 28 bytes::
+The table knows no protocol, no log and no time; it does not decide what may be committed. A million entries are
+common, and a dict of tuples takes 490 bytes for each. So an entry is a row of 28 bytes::
 
     offset int64 | leader_epoch int32 | commit_timestamp int64 | log_offset int64
 
 The rows of up to 128 neighbouring partitions of one topic in one group are one bytearray, in the order of the
-partitions: a *page*. An array for each column would say the same, but the headers of four arrays are 320 bytes, more
-than the rows of eight partitions. What most entries do not have (metadata, an expiry of their own, a topic id other
-than their neighbours') lies beside the rows and only in pages that need it.
+partitions: a *page*. (The headers of four arrays, one for each column, would take 320 bytes, more than the rows of
+eight partitions.) Fields that most entries do not have (metadata, an expiry, a topic id that differs from that of the
+page) are stored next to the rows, only in pages that need them.
 
-A page bounds what one insertion moves and what one far-off partition costs: a peer may commit any partition numbers
-in any order, and partition 2147483647 alone is as cheap as partition 0.
+A page limits how many rows one insertion moves, and what a single high partition number costs: a client may commit any
+partition numbers in any order, and partition 2147483647 is as cheap as partition 0.
 
-A page costs 180 bytes beside its rows. Where a group has one partition of a topic, and no metadata and no expiry, the
-row is *packed* with those of other groups instead: `packed_rows`. With its second partition, or a text, it moves to a
-page, and stays there.
+A page costs 180 bytes plus its rows. If a group has one partition of a topic, without metadata and expiry, its row is
+*packed* with those of other groups instead, see packed_rows.py. When the group commits a second partition, or
+metadata, the row moves to a page and stays there.
 
 `put`, `get` and `remove` take constant time. Bytes an entry: 30 with 100 partitions a topic, 59 with 8, both with all
-names included; with one partition 62, and the name of its group (benchmarks/offset_table.py).
+names included; with one partition 62, plus the name of its group (benchmarks/offset_table.py).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ _pack, _unpack_from = ROW.pack, ROW.unpack_from
 assert KIND_AT == ROW_BYTES, "a packed row begins as one of a page"
 
 _SHARED_METADATA = 64
-"""How many different texts are remembered to be shared; at most 4096 characters each by Kafka's default."""
+"""How many different metadata texts are cached to be shared; at most 4096 characters each by Kafka's default."""
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -66,9 +66,9 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch      of the last record read, int32; -1 unknown
     metadata          free text of the client
     commit_timestamp  wall time of the commit, ms
-    expire_timestamp  wall time from which the entry is void, ms; -1: the broker's retention applies
+    expire_timestamp  wall time at which the entry expires, ms; -1: the broker's retention applies
     topic_id          16 bytes, all zero when unknown
-    log_offset        where the record stands in the offsets topic; -1 not known
+    log_offset        offset of the record in the offsets topic; -1 not known
     """
 
     offset: int
@@ -81,7 +81,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class _Topic:
-    """A topic name held once for all groups, with the id last seen for it, and the number of pages that use it."""
+    """A topic name, shared by all groups, with the last id seen for it and the number of pages that use it."""
 
     __slots__ = ("name", "pages", "topic_id")
 
@@ -91,25 +91,25 @@ class _Topic:
         self.pages = 0
 
     def shared_id(self, topic_id: bytes) -> bytes:
-        """Return the one object that stands for an id: each decoded request brings its own."""
+        """Return the shared object of an id: each decoded request brings a new equal object."""
         if topic_id != self.topic_id:
             self.topic_id = topic_id
         return self.topic_id
 
 
 _Held = Page | Block
-"""The offsets of one topic in one group: the page by which the others are found, or the block of the only row."""
+"""The offsets of one topic in one group: the head page, which leads to the others, or the block of a packed row."""
 
 
 class OffsetTable:
     """Committed offsets by group, topic and partition. len() is the number of entries.
 
-    Not for use from several threads; an iterator is void from the next change on.
+    Not thread-safe; a change of the table invalidates its iterators.
     """
 
     def __init__(self) -> None:
-        # Most groups read one topic, and a dict of one costs 200 bytes: such a group points at its page, or at the
-        # block that its row is packed in.
+        # Most groups read one topic, and a dict with one item costs 200 bytes: such a group points directly at its
+        # page, or at the block with its packed row.
         self._groups: dict[str, _Held | dict[str, _Held]] = {}
         self._packed = PackedRows()
         self._kinds = self._packed.kinds
@@ -146,18 +146,18 @@ class OffsetTable:
         entry: OffsetAndMetadata,
         written_at: int | None = None,
     ) -> None:
-        """Store an entry in place of the one that was there, if any.
+        """Store an entry; this replaces an earlier one.
 
-        written_at  its log offset, when the entry was made before that was known
-        The integers must fit their types, as all that came over the wire do; struct.error or AssertionError
-        otherwise, and the table is as before.
+        written_at  its log offset, if the entry was made before that was known
+        The integers must fit their types, as those of decoded requests do. Otherwise struct.error or AssertionError
+        is raised, and the table is unchanged.
         """
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset = entry
         row = _pack(offset, leader_epoch, commit_timestamp, log_offset if written_at is None else written_at)
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
         number = partition >> _PAGE_BITS
         page = self._groups.get(group)
-        if type(page) is not Page or page.number != number or page.topic != topic:  # not the one of its group
+        if type(page) is not Page or page.number != number or page.topic != topic:  # not the head page of the group
             place = hash(group)
             if isinstance(page, dict):
                 page, place = page.get(topic), place + hash(topic)
@@ -184,7 +184,7 @@ class OffsetTable:
             self._put_rare(page, slot, at // _ROW_BYTES, entry)
 
     def remove(self, group: str, topic: str, partition: int) -> bool:
-        """Remove an entry; return whether there was one. With its last entry a topic or group is gone."""
+        """Remove an entry; return whether there was one. The last entry of a topic or group removes it too."""
         page = self._find(group, topic, partition)
         if page is None:
             return False
@@ -206,13 +206,13 @@ class OffsetTable:
     def add_page(
         self, group: str, topic: str, partitions: list[int], rows: bytes, topic_id: bytes = NO_TOPIC_ID
     ) -> None:
-        """Store entries of partitions that share a page and have none yet; several times quicker than :meth:`put`.
+        """Store the entries of a page that does not exist yet; several times faster than :meth:`put`.
 
         partitions  ascending, at least one, all with the same `partition // PAGE_PARTITIONS`
         rows        ROW_BYTES for each, in the order and byte order of the machine: offset int64, leader epoch int32,
                     commit timestamp int64, log offset int64
         topic_id    of all of them
-        Metadata and expiries are left to `put`.
+        For metadata and expiries use `put`.
         """
         number, count = partitions[0] >> _PAGE_BITS, len(partitions)
         assert partitions[-1] >> _PAGE_BITS == number and len(rows) == count * _ROW_BYTES
@@ -232,9 +232,9 @@ class OffsetTable:
     def put_rows(
         self, group: str, topic: str, partitions: Sequence[int], rows: bytes, topic_id: bytes = NO_TOPIC_ID
     ) -> None:
-        """Store entries without metadata and expiry, as :meth:`put` would one after the other.
+        """Store entries without metadata and expiry, with the same result as :meth:`put` for each.
 
-        partitions  in any order, any number of times; quickest when they are neighbours, ascending
+        partitions  in any order, repeats allowed; fastest when they are consecutive and ascending
         rows        as for :meth:`add_page`
         """
         begin, count = 0, len(partitions)
@@ -309,9 +309,9 @@ class OffsetTable:
         ]
 
     def items(self, group: str) -> Iterator[tuple[str, int, OffsetAndMetadata]]:
-        """Yield topic, partition and entry of all the group has: topics as :meth:`topics`, partitions ascending.
+        """Yield topic, partition and entry of a group: topics in the order of :meth:`topics`, partitions ascending.
 
-        The table must not change before the iterator is exhausted: collect first what is to be removed.
+        The table must not change before the iterator is exhausted: collect the items before removing any.
         """
         for head in self._heads(group):
             for page in head.pages():
@@ -322,9 +322,9 @@ class OffsetTable:
     # ---- whole pages -------------------------------------------------------------------------------------------
 
     def pages(self, group: str) -> Iterator[StoredPage]:
-        """Give copies of the pages that the group has now, each as it is when it is asked for.
+        """Yield copies of the pages that the group has now; each is copied when the iterator reaches it.
 
-        The table may change meanwhile: a page that is gone by then is given with the last row that it had.
+        The table may change in the meantime: a page that was removed is yielded with its last row.
         """
         for page in [page for head in self._heads(group) for page in head.pages()]:
             rare = page.rare
@@ -343,7 +343,7 @@ class OffsetTable:
             )
 
     def put_page(self, group: str, stored: StoredPage) -> None:
-        """Store a page that the group does not have; ValueError when it has, or when this is no page."""
+        """Store a page that the group does not have yet; raise ValueError if it has, or if the page is not valid."""
         count, odd_bytes = divmod(len(stored.rows), _ROW_BYTES)
         present = stored.present
         if odd_bytes or not 0 < count <= _PAGE_MASK + 1:
@@ -376,7 +376,7 @@ class OffsetTable:
 
     @property
     def nbytes(self) -> int:
-        """The memory held, in bytes, names and object headers included; visits every page, so not for each request."""
+        """The memory in use, in bytes, with names and object headers; too slow for each request: visits every page."""
         held = sizeof_dict(self._groups) + sizeof_dict(self._topics) + sizeof_dict(self._metadata)
         held += sum(
             name.__sizeof__() + topic.__sizeof__() + GC_HEADER_BYTES for name, topic in self._topics.items()
@@ -394,7 +394,7 @@ class OffsetTable:
     # ---- what a group holds ------------------------------------------------------------------------------------
 
     def _held(self, group: str, topic: str) -> _Held | None:
-        """Return the page by which the others of the topic are found, or the block of its only row, or None."""
+        """Return the head page of a topic, or the block of its packed row, or None."""
         holder = self._groups.get(group)
         if isinstance(holder, dict):
             return holder.get(topic)
@@ -405,7 +405,7 @@ class OffsetTable:
         return None
 
     def _held_topics(self, group: str) -> Iterable[tuple[str, _Held]]:
-        """All that a group holds, by topic, in the order of their first entries."""
+        """Return the head page or block of each topic of a group, in the order of their first entries."""
         holder = self._groups.get(group)
         if holder is None:
             return ()
@@ -417,7 +417,7 @@ class OffsetTable:
         return ((self._packed.kind(holder, place_of(group)).topic, holder),)
 
     def _find(self, group: str, topic: str, partition: int) -> _Held | None:
-        """Return the page in which the partition has its row, or the block, if either has a row for it."""
+        """Return the page or block that has the row of a partition, or None."""
         held = self._groups.get(group)
         if isinstance(held, dict):
             held = held.get(topic)
@@ -431,7 +431,7 @@ class OffsetTable:
         return None if held.others is None else held.others.get(number)
 
     def _set_head(self, group: str, topic: str, held: _Held) -> None:
-        """Have a group hold this for a topic; a block is one at the right place, see :meth:`_place`."""
+        """Set the head page or block of a topic in a group; a block has its row at :meth:`_place`."""
         holder = self._groups.get(group)
         if isinstance(holder, dict):
             holder[topic] = held
@@ -459,7 +459,7 @@ class OffsetTable:
     # ---- packed rows -------------------------------------------------------------------------------------------
 
     def _place(self, group: str, topic: str) -> int:
-        """Return where in its block the packed row of a group stands."""
+        """Return the position of a group's packed row in its block."""
         return place_among(group, topic) if isinstance(self._groups[group], dict) else place_of(group)
 
     def _is_row_of(self, block: Block, at: int, topic: str, partition: int) -> bool:
@@ -478,7 +478,7 @@ class OffsetTable:
     def _put_elsewhere(
         self, group: str, topic: str, partition: int, entry: OffsetAndMetadata, row: bytes
     ) -> Page | None:
-        """Store the row among the packed ones, or return the page that it is to be put in."""
+        """Store the row as a packed one, or return the page in which the caller must store it."""
         held = self._held(group, topic)
         is_plain = not entry.metadata and entry.expire_timestamp == -1
         if type(held) is Block:
@@ -500,7 +500,7 @@ class OffsetTable:
         return self._page(group, topic, number) or self._add_page(group, topic, number, entry.topic_id)
 
     def _pack_row(self, group: str, topic: str, partition: int, topic_id: bytes, row: bytes) -> bool:
-        """Store the first row of a topic; return whether there is room for it here."""
+        """Pack the first row of a topic; return False if there is no kind number left for it."""
         kind = self._kind(topic, topic_id, partition)
         if kind is None:
             return False
@@ -510,7 +510,7 @@ class OffsetTable:
         return True
 
     def _unpack_row(self, group: str, topic: str, block: Block) -> None:
-        """Give a packed row a page of its own."""
+        """Move a packed row to a new page."""
         page = self._page_of(group, topic, block)
         self._topics[topic].pages += 1
         gone = self._packed.remove(block, self._place(group, topic))
@@ -539,7 +539,7 @@ class OffsetTable:
         return True
 
     def _kind(self, topic: str, topic_id: bytes, partition: int) -> Kind | None:
-        """Return the kind of a row, made when it is new; None when there are too many."""
+        """Return the kind of a row, created if it is new; None when there are too many kinds."""
         packed = self._packed
         kind = packed.find(topic, topic_id, partition)
         if kind is None and not packed.has_all_kinds:
@@ -561,7 +561,7 @@ class OffsetTable:
     # ---- pages -------------------------------------------------------------------------------------------------
 
     def _head(self, group: str, topic: str) -> Page | None:
-        """Return the page by which the others of the topic are found; to be read only, a packed row is copied."""
+        """Return the head page of a topic, for reading only: of a packed row it is a copy."""
         held = self._held(group, topic)
         return held if held is None or type(held) is Page else self._page_of(group, topic, held)
 
@@ -592,7 +592,7 @@ class OffsetTable:
         return page
 
     def _remove_page(self, group: str, page: Page) -> None:
-        """Take a page out of its topic; when it was the head, another page becomes the head."""
+        """Remove a page of its topic; if it was the head, another page becomes the head."""
         head = self._head(group, page.topic)
         assert head is not None, "a page is of some topic"
         others = head.others
@@ -630,7 +630,7 @@ class OffsetTable:
             page.rare = None
 
     def _put_topic_id(self, page: Page, rare: Rare, slot: int, topic_id: bytes) -> None:
-        """Note an entry's topic id; when no entry has the old id of a topic made anew, the page takes the new one."""
+        """Store an entry's topic id; when no entry has the old id of a recreated topic, the page takes the new id."""
         if topic_id == page.topic_id:
             rare.topic_ids.pop(slot, None)
             return
@@ -640,9 +640,9 @@ class OffsetTable:
             rare.topic_ids = {other: id_ for other, id_ in rare.topic_ids.items() if id_ != topic_id}
 
     def _shared_metadata(self, metadata: str) -> str:
-        """Return the one object for equal texts, most of the time: what is remembered is bounded, not counted.
+        """Return a shared object for equal texts, most of the time: the cache is bounded.
 
-        (sys.intern would keep every text for ever in Python 3.12.)
+        (sys.intern would keep every text forever in Python 3.12.)
         """
         shared = self._metadata.setdefault(metadata, metadata)
         if len(self._metadata) > _SHARED_METADATA:
@@ -660,7 +660,7 @@ def _entry(page: Page, slot: int, at: int) -> OffsetAndMetadata:
         topic_id = rare.topic_ids.get(slot, topic_id)
         if rare.expires is not None:
             expire_timestamp = rare.expires[at // _ROW_BYTES]
-    # Half the time of calling the class.
+    # This takes half the time of calling the class.
     return tuple.__new__(
         OffsetAndMetadata,
         (offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset),

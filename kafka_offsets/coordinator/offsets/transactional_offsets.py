@@ -1,6 +1,6 @@
-"""Transactional offsets: those that are committed as part of a transaction (KIP-98, KIP-447).
+"""Transactional offsets: offsets that are committed as part of a transaction (KIP-98, KIP-447).
 
-They are records of the producer in the log of the group, and wait there for the marker of the transaction.
+They are records of the producer in the log of the group, and are pending until the marker of the transaction.
 Source: OffsetMetadataManager.commitTransactionalOffset, ClassicGroup and ConsumerGroup.validateOffsetCommit of Kafka
 4.3; KafkaApis.handleTxnOffsetCommitRequest.
 """
@@ -21,7 +21,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
 LOADING_SINCE = 2
-"""From this version on clients know COORDINATOR_LOAD_IN_PROGRESS."""
+"""The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
 
 _NO_EXPIRY = -1
 _Partition = tuple[str, int]
@@ -29,7 +29,7 @@ _Known = Mapping[str, Set[int]]
 
 
 def known_partitions(topics: TopicView, request: messages.TxnOffsetCommitRequest) -> _Known:
-    """Return the topics of a request that exist, and which of its partitions."""
+    """Return the existing topics of a request, and which of its partitions exist."""
     known: dict[str, set[int]] = {}
     for topic in request.topics:
         if count := topics.id_and_partition_count(topic.name)[1]:
@@ -45,7 +45,7 @@ def commit(
     context: RequestContext,
     now: Now,
 ) -> TransactionalResult:
-    """Commit offsets in the open transaction of a producer, of which the caller has made sure.
+    """Commit offsets in the open transaction of a producer; the caller has checked that it is open.
 
     known  the partitions that exist; the others are answered UNKNOWN_TOPIC_OR_PARTITION
     """
@@ -81,7 +81,7 @@ def commit(
 
 
 def check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest) -> ErrorCode:
-    """Say whether these may commit for the group: the members that they say to be, or nobody in particular."""
+    """Decide whether the sender may commit for the group: as the member that it names, or without a member."""
     member_id, instance_id = request.member_id, request.group_instance_id
     generation = request.generation_id
     group = shard.groups.get(request.group_id)
@@ -111,11 +111,11 @@ def answer(
     error: ErrorCode,
     refused: dict[_Partition, ErrorCode] | None = None,
 ) -> messages.TxnOffsetCommitResponse:
-    """Answer each partition: first those that do not exist, each topic with the rest of its own.
+    """Answer each partition: first the topics with missing partitions, then the others.
 
     A topic without partitions is answered if it does not exist.
 
-    known    the partitions that exist, which are answered `error` or what `refused` says; None for all
+    known    the partitions that exist, which get `error` or their error in `refused`; None for all
     Source: TxnOffsetCommitResponse.Builder, into which the coordinator's answer is merged.
     """
     response = messages.TxnOffsetCommitResponse

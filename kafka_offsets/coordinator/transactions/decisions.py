@@ -1,9 +1,9 @@
-"""Transactions: which request may begin, grow or end one, and what is written of it.
+"""Transactions: decisions about requests that begin, extend or end one, and the records that store them.
 
-A transactional id has one producer id and epoch at a time, and at most one transaction. Every decision looks at the
-last state of the id that is in the log, and returns the next one, to be written before anybody hears of it; nothing
-changes here. A transaction that ends is written twice: as prepared, upon which its markers go to all of its
-partitions, and as complete.
+A transactional id has one producer id and epoch at a time, and at most one transaction. Every decision reads the
+latest state of the id in the log and returns the next one; the caller writes it before it answers. Nothing changes
+here. The end of a transaction is written twice: first as prepared, then its markers are written to all of its
+partitions, then as complete.
 
 ::
 
@@ -11,8 +11,8 @@ partitions, and as complete.
       ^          |  `---> PREPARE_ABORT ---> COMPLETE_ABORT ---+--> ONGOING, EMPTY
       `----------------------------------------- InitProducerId'
 
-Clients of transaction version 2 (KIP-890) get a new epoch with each end of a transaction, may end one that is empty,
-and may ask again for an end whose answer was lost. Older ones keep their epoch until InitProducerId.
+Clients of transaction version 2 (KIP-890) get a new epoch at the end of each transaction, may end an empty one, and
+may retry an end whose response was lost. Older clients keep their epoch until InitProducerId.
 
 Sources: KIP-98, KIP-360 (recovery), KIP-890; TransactionCoordinator and TransactionMetadata of Kafka 4.3.
 """
@@ -27,23 +27,23 @@ from kafka_offsets.errors import ErrorCode
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 LAST_EPOCH = 32766
-"""A producer id whose epoch is this one is used up: the next epoch is 0 of another id."""
+"""A producer id with this epoch is exhausted: the next epoch is 0 of another id."""
 
 GREATEST_EPOCH = 32767
-"""The epoch of the last markers of a producer id, which no client gets."""
+"""The epoch of the last markers of a producer id; no client gets it."""
 
 TopicPartition = tuple[str, int]
 
 
 class State(IntEnum):
-    """What becomes of a transaction; the numbers are those of the log.
+    """State of a transactional id; the numbers are those in the log.
 
-    EMPTY                 the producer has its id and has not begun
-    ONGOING               has partitions; ends by EndTxn, by its time-out or by another InitProducerId
-    PREPARE_COMMIT/ABORT  decided and not to be undone: markers are being written; clients ask again
+    EMPTY                 the producer has its id and no transaction yet
+    ONGOING               has partitions; ends with EndTxn, its timeout or another InitProducerId
+    PREPARE_COMMIT/ABORT  decided for good: markers are being written; clients must retry
     COMPLETE_COMMIT/ABORT all markers are written; the next transaction may begin
-    DEAD                  the transactional id is forgotten
-    PREPARE_EPOCH_FENCE   never stands in a log
+    DEAD                  the transactional id is removed
+    PREPARE_EPOCH_FENCE   never written to a log
     """
 
     EMPTY = 0
@@ -57,7 +57,7 @@ class State(IntEnum):
 
     @property
     def title(self) -> str:
-        """The name as Kafka's administrators see it, PrepareCommit for PREPARE_COMMIT."""
+        """The name in Kafka's admin tools: PrepareCommit for PREPARE_COMMIT."""
         return self.name.title().replace("_", "")
 
 
@@ -70,10 +70,10 @@ class Transaction(NamedTuple):
     """One transactional id.
 
     previous_producer_id  the id before the last change
-    next_producer_id      taken when the markers are written; -1 unless the epochs of this one are used up
-    producer_epoch        that of the client; of a prepared transaction that of its markers
-    last_producer_epoch   the epoch before, for a client that has not heard of its new one; -1 none, and after a restart
-    partitions            of the transaction, in the order in which they came
+    next_producer_id      used after the markers are written; -1 unless the epochs of the current id are exhausted
+    producer_epoch        epoch of the client; in a prepared transaction the epoch of its markers
+    last_producer_epoch   the previous epoch, for a client that missed the new one; -1: none, or after a restart
+    partitions            of the transaction, in the order in which they were added
     start_ms, updated_ms  wall time of its first partition, -1 before, and of the last change
     client_version        of the transaction protocol: 2 since KIP-890, 0 before
     """
@@ -102,19 +102,19 @@ class Transaction(NamedTuple):
 
     @property
     def commits(self) -> bool:
-        """Whether a transaction that ends or has ended is committed."""
+        """Whether the transaction is prepared to commit, or committed."""
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 
 
 class Decision(NamedTuple):
-    """What a request is answered, and the next state of its id; None when nothing changes."""
+    """The answer to a request, and the next state of its id; None when nothing changes."""
 
     error: ErrorCode
     transaction: Transaction | None = None
 
 
 NewProducerId = Callable[[], int]
-"""Give a producer id that nobody had before."""
+"""Returns a new unique producer id."""
 
 
 def _refuse(error: ErrorCode) -> Decision:
@@ -122,7 +122,7 @@ def _refuse(error: ErrorCode) -> Decision:
 
 
 def _moved(transaction: Transaction, state: State, now: Now) -> Transaction:
-    """Return the same transaction in another state; the id of before is what the id has been until now."""
+    """Return the transaction in another state; the current producer id becomes the previous one."""
     return transaction._replace(
         state=state, updated_ms=now.wall_ms, previous_producer_id=transaction.producer_id
     )
@@ -138,11 +138,11 @@ def init_producer_id(
     new_producer_id: NewProducerId,
     now: Now,
 ) -> Decision:
-    """Give a transactional id its producer id and the next epoch, which fences whoever had the one before.
+    """Give a transactional id its producer id and the next epoch, which fences producers with an earlier one.
 
-    expected  the id and epoch that a producer believes to have when it recovers from an error (KIP-360)
-    An open transaction is aborted first: the decision then is CONCURRENT_TRANSACTIONS with a prepared transaction, and
-    the client asks again.
+    expected  the current id and epoch of a producer that recovers from an error (KIP-360)
+    An open transaction is aborted first: the answer is CONCURRENT_TRANSACTIONS, the next state a prepared transaction,
+    and the client retries.
     """
     if found is None:
         producer_id = new_producer_id()
@@ -159,19 +159,19 @@ def init_producer_id(
         fresh = fresh._replace(producer_id=new_producer_id(), producer_epoch=0, last_producer_epoch=last)
         return Decision(ErrorCode.NONE, fresh)
     if found.is_exhausted:
-        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which stumbles here
+        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which fails here
     bumped = fresh._replace(producer_epoch=found.producer_epoch + 1)
     if expected is None:
         return Decision(ErrorCode.NONE, bumped._replace(last_producer_epoch=NO_EPOCH))
     if expected[1] == found.producer_epoch or found.producer_epoch == NO_EPOCH:
         return Decision(ErrorCode.NONE, bumped._replace(last_producer_epoch=found.producer_epoch))
-    if expected[1] == found.last_producer_epoch:  # asks again for an epoch that it has not heard of
+    if expected[1] == found.last_producer_epoch:  # a retry: the response with the new epoch was lost
         return Decision(ErrorCode.NONE, fresh)
     return _refuse(ErrorCode.PRODUCER_FENCED)
 
 
 def _may_recover(found: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether the id that a client names is its own, or was until its epochs were used up."""
+    """Whether a client's producer id is the current one, or was until its epochs were exhausted."""
     return (
         found.producer_epoch == NO_EPOCH
         or producer_id == found.producer_id
@@ -180,7 +180,7 @@ def _may_recover(found: Transaction, producer_id: int, epoch: int) -> bool:
 
 
 def fence(transaction: Transaction, new_producer_id: NewProducerId, now: Now) -> Transaction:
-    """Abort an open transaction without its producer, whose epoch ends with it."""
+    """Abort an open transaction and fence its producer."""
     return _prepare(transaction, State.PREPARE_ABORT, 2, new_producer_id, now)
 
 
@@ -188,7 +188,7 @@ def fence(transaction: Transaction, new_producer_id: NewProducerId, now: Now) ->
 
 
 def _error_of(found: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
-    """Say whether this is the producer of a transactional id, and no transaction of it is ending."""
+    """Check that this is the producer of a transactional id, and that no transaction of it is ending."""
     if found is None or found.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if found.producer_epoch != epoch:
@@ -224,7 +224,7 @@ def add_partitions(
 def verify_partitions(
     found: Transaction | None, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Say of each partition whether it is in the open transaction; TRANSACTION_ABORTABLE when it is not."""
+    """Check for each partition that it is in the open transaction; TRANSACTION_ABORTABLE when it is not."""
     error = _error_of(found, producer_id, epoch)
     if error:
         return dict.fromkeys(partitions, error)
@@ -246,7 +246,7 @@ def end(
     new_producer_id: NewProducerId,
     now: Now,
 ) -> Decision:
-    """Commit or abort the open transaction of a producer; what is decided is prepared, and `complete` ends it."""
+    """Commit or abort the open transaction of a producer: the next state is prepared, and `complete` ends it."""
     if found is None:
         return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if client_version < 2:
@@ -268,7 +268,7 @@ def end(
         return _refuse(ErrorCode.NONE if found.commits == commit else ErrorCode.INVALID_TXN_STATE)
     if commit:
         return _refuse(ErrorCode.INVALID_TXN_STATE)
-    # An abort of nothing: the epoch goes on all the same, and the transaction has begun and ended now.
+    # An abort without a transaction still raises the epoch: the transaction begins and ends now.
     empty = _prepare(found, target, client_version, new_producer_id, now)
     return Decision(ErrorCode.NONE, empty._replace(start_ms=now.wall_ms))
 
@@ -282,7 +282,7 @@ def _is_valid_epoch(found: Transaction, epoch: int, asks_again: bool) -> bool:
 
 
 def _end_of_old_client(found: Transaction, producer_id: int, epoch: int, commit: bool, now: Now) -> Decision:
-    """Decide about a client that keeps its epoch: to end the same transaction twice is the same as once."""
+    """Decide about a client that keeps its epoch: ending a transaction is idempotent."""
     if found.producer_id != producer_id:
         return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if found.producer_epoch != epoch:
@@ -299,7 +299,7 @@ def _end_of_old_client(found: Transaction, producer_id: int, epoch: int, commit:
 def _prepare(
     found: Transaction, target: State, client_version: int, new_producer_id: NewProducerId, now: Now
 ) -> Transaction:
-    """Return a transaction whose end is decided, under the next epoch."""
+    """Return the prepared transaction, with the next epoch."""
     next_id = new_producer_id() if found.is_exhausted else NO_PRODUCER_ID
     return _moved(found, target, now)._replace(
         producer_epoch=min(found.producer_epoch + 1, GREATEST_EPOCH),
@@ -310,7 +310,7 @@ def _prepare(
 
 
 def complete(prepared: Transaction, now: Now) -> Transaction:
-    """Return what a prepared transaction is once all of its markers are written."""
+    """Return the state after a prepared transaction, when all of its markers are written."""
     state = State.COMPLETE_COMMIT if prepared.commits else State.COMPLETE_ABORT
     done = _moved(prepared, state, now)._replace(partitions=(), next_producer_id=NO_PRODUCER_ID)
     if prepared.client_version >= 2 and prepared.next_producer_id != NO_PRODUCER_ID:
@@ -322,7 +322,7 @@ def complete(prepared: Transaction, now: Now) -> Transaction:
 
 
 def timed_out(transactions: Mapping[str, Transaction], now: Now) -> list[str]:
-    """Return the ids whose transaction is open for longer than its producer has allowed."""
+    """Return the ids whose transaction has been open for longer than its timeout."""
     return [
         name
         for name, found in transactions.items()
@@ -331,7 +331,7 @@ def timed_out(transactions: Mapping[str, Transaction], now: Now) -> list[str]:
 
 
 def expired(transactions: Mapping[str, Transaction], expiration_ms: int, now: Now) -> list[str]:
-    """Return the ids that nobody has used for so long, and that have no open transaction."""
+    """Return the ids that have not been used for `expiration_ms` and have no open transaction."""
     return [
         name
         for name, found in transactions.items()
@@ -343,7 +343,7 @@ def expired(transactions: Mapping[str, Transaction], expiration_ms: int, now: No
 
 
 def known_states(titles: Iterable[str]) -> tuple[frozenset[State], list[str]]:
-    """Return the states of these names, and the names that are none."""
+    """Return the states with these names, and the names that are unknown."""
     named = list(titles)
     found = frozenset(_BY_TITLE[title] for title in named if title in _BY_TITLE)
     return found, [title for title in dict.fromkeys(named) if title not in _BY_TITLE]
@@ -360,7 +360,7 @@ def is_listed(
 
     states        None for any
     producer_ids  empty for any
-    duration_ms   only what was begun longer ago; negative for any
+    duration_ms   only transactions that began longer ago; negative for any
     """
     if producer_ids and found.producer_id not in producer_ids:
         return False

@@ -18,7 +18,7 @@ _KEY_TYPE = 0
 
 
 class UnknownRecord(NamedTuple):
-    """A key of a type, or a value of a version, that a later Kafka may have left: passed over, as Kafka does."""
+    """A key of a type, or a value of a version, that a later Kafka may have written: skipped, as in Kafka."""
 
     what: str
 

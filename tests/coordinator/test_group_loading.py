@@ -147,7 +147,5 @@ def test_a_timer_that_fails_says_of_which_group_it_is(
     on_timer = rebalance.on_timer
     monkeypatch.setattr(rebalance, "on_timer", fail)
     driver.advance(20_000)
-    assert [record.getMessage() for record in caplog.records] == [
-        "group broken: its session timer failed"
-    ]
+    assert [record.getMessage() for record in caplog.records] == ["group broken: its session timer failed"]
     assert driver.describe("whole").group_state == "Empty"

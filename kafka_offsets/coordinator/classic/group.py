@@ -194,7 +194,7 @@ class ClassicGroup:
         return self.state is ClassicGroupState.DEAD
 
     def committed(self) -> ClassicGroup:
-        """Return the group that readers see, which is this one: as in Kafka, decisions change a classic group at once."""
+        """Return the group that readers see, which is this one: decisions change it at once, as in Kafka."""
         return self
 
     def retention_start_ms(self, commit_timestamp: int) -> int | None:

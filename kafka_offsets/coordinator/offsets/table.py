@@ -157,7 +157,9 @@ class OffsetTable:
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
         number = partition >> _PAGE_BITS
         page = self._groups.get(group)
-        if type(page) is not Page or page.number != number or page.topic != topic:  # not the head page of the group
+        if (
+            type(page) is not Page or page.number != number or page.topic != topic
+        ):  # not the head page of the group
             place = hash(group)
             if isinstance(page, dict):
                 page, place = page.get(topic), place + hash(topic)

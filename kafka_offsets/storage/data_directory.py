@@ -3,10 +3,7 @@
     .lock                              held by the broker that uses the directory
     meta.properties                    cluster.id, node.id, version=1, as Kafka writes them
     topics                             the catalogue: names, ids, partition counts, configurations; see below
-    recovery-point-offset-checkpoint   Kafka's checkpoints, one offset for each partition: synced up to here,
-    log-start-offset-checkpoint        to be read from here on,
-    replication-offset-checkpoint      replicated up to here (the high watermark),
-    cleaner-offset-checkpoint          compacted up to here
+    *-offset-checkpoint                Kafka's checkpoints, one offset for each partition: offset_checkpoints.py
     starts                             how often it was started, from the second time on: starts.py
     scram-credentials, client-quotas   what was set for users and clients: client_settings.py
     .kafka_cleanshutdown               there only after a clean stop
@@ -26,9 +23,8 @@ Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of
 """
 
 import re
-import threading
 import uuid
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -38,11 +34,9 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage import starts
 from kafka_offsets.storage.checked_lines import VERSION, decode_lines, encode_line
 from kafka_offsets.storage.checkpoints import (
-    decode_offsets,
     decode_partition_metadata,
     decode_properties,
     decode_uuid,
-    encode_offsets,
     encode_partition_metadata,
     encode_properties,
     encode_uuid,
@@ -53,17 +47,21 @@ from kafka_offsets.storage.kept_file import KeptFile
 from kafka_offsets.storage.log.closing import close_logs
 from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.opening import PARTITION_METADATA
+from kafka_offsets.storage.log.opening import PARTITION_METADATA, has_gap_after
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX
+from kafka_offsets.storage.offset_checkpoints import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    Key,
+    OffsetCheckpoints,
+)
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
 CATALOGUE = "topics"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
-LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
-HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
-CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 _REPLACED = (
     META_PROPERTIES,
     CATALOGUE,
@@ -93,8 +91,6 @@ _NAME = rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}"
 _TOPIC_NAME = re.compile(_NAME)
 _PARTITION_DIRECTORY = re.compile(rf"({_NAME})-(0|[1-9][0-9]{{0,9}})")
 _DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
-
-Offsets = dict[tuple[str, int], int]
 
 
 class Topic(NamedTuple):
@@ -174,13 +170,10 @@ class DataDirectory:
         self.cluster_id = ""
         self._new_id = new_id
         self._adopted_configs = adopted_configs
-        self._logs: dict[tuple[str, int], Log] = {}
-        self._written: dict[str, bytes] = {}
-        self._stored: dict[str, Offsets] = {}
+        self._logs: dict[Key, Log] = {}
         self._lines: dict[str, tuple[Topic, bytes]] = {}
         self._has_refused = False
         self._closed = False
-        self._recovery_lock = threading.Lock()
         files.make_directory("")
         self._lock = files.lock(LOCK)
         try:
@@ -195,19 +188,18 @@ class DataDirectory:
             if name + TEMPORARY_SUFFIX in names:  # a crash came before the rename
                 self.files.remove(name + TEMPORARY_SUFFIX)
         self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id)
-        self._log_starts = self._read_checkpoint(LOG_START_CHECKPOINT, names)
-        self._recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT, names)
-        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT, names)
-        self._cleaned_to = self._read_cleaner_checkpoint(names)
+        self._checkpoints = OffsetCheckpoints(self.files, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
         # A recovery point says that all before it is on the disk. That the log ended there it says after a clean stop
         # only, and of a log that has a high watermark as well. One that is not opened in this run must not get that
         # meaning by the next clean stop: it may have grown since its point was written. It keeps the point, and loses
         # the high watermark.
-        self._synced = dict(self._recovery_points)
+        watermarks = self._checkpoints.high_watermarks
         if not self.stopped_cleanly:
-            self._high_watermarks.clear()
-        self._ended = {key: end for key, end in self._synced.items() if key in self._high_watermarks}
+            watermarks.clear()
+        self._ended = {
+            key: end for key, end in self._checkpoints.recovery_points.items() if key in watermarks
+        }
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
             self.files.sync_directory("")  # it must not come back after a crash that follows new records
@@ -236,11 +228,6 @@ class DataDirectory:
         if stored_node is None or stored_cluster is None:
             named = {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
             self.files.replace_atomically(META_PROPERTIES, encode_properties(stored | named))
-
-    def _read_checkpoint(self, name: str, names: Iterable[str]) -> Offsets:
-        offsets = decode_offsets(self.files.read_all(name), name) if name in names else {}
-        self._stored[name] = offsets
-        return dict(offsets)
 
     # --- topics
 
@@ -336,30 +323,11 @@ class DataDirectory:
                 self.files.rename(directory, removable[-1])
         if deleting:
             self.files.sync_directory("")
-            self._forget_offsets(deleting)
+            self._checkpoints.forget(deleting, [self._ended])
             # Written with the next change: until then the same folders are looked for once more, by topic id.
             self._catalogue = self._catalogue._replace(deleting=())
         for name in removable:
             self.files.remove_tree(name)
-
-    def _forget_offsets(self, topics: Container[str]) -> None:
-        """Take deleted topics out of the checkpoints: a new one of the name does not start or end where the old did."""
-        known = (
-            self._log_starts,
-            self._synced,
-            self._ended,
-            self._recovery_points,
-            self._high_watermarks,
-            self._cleaned_to,
-        )
-        with self._recovery_lock:
-            for offsets in known:
-                for key in [key for key in offsets if key[0] in topics]:
-                    del offsets[key]
-            for name, stored in self._stored.items():
-                kept = {key: offset for key, offset in stored.items() if key[0] not in topics}
-                if len(kept) < len(stored):
-                    self._write_checkpoint(name, kept)
 
     def _may_belong_to(self, directory: str, topic_id: bytes) -> bool:
         """Tell whether a folder is of this topic; its partition.metadata is not synced, and may be torn or missing."""
@@ -381,11 +349,15 @@ class DataDirectory:
         counts: dict[str, int] = {}
         ids: dict[str, bytes] = {}
         epochs: dict[str, int] = {}
+        unsettled: dict[Key, str] = {}
         for topic, partition, directory in partition_folders(names):
             if not self._holds_log(directory):
                 continue  # a folder of the operator's, such as backup-2024
             counts[topic] = max(counts.get(topic, 0), partition + 1)
-            if topic in self.topics and partition < self.topics[topic].partition_count:
+            is_known = topic in self.topics and partition < self.topics[topic].partition_count
+            if (topic, partition) not in self._ended and not (is_known and self._checkpoints.are_settled):
+                unsettled[topic, partition] = directory
+            if is_known:
                 continue
             with suppress(StorageError):  # as the log, which then takes them from its batches
                 epochs[topic] = max(epochs.get(topic, NO_EPOCH), starts.stored_epoch(self.files, directory))
@@ -407,6 +379,8 @@ class DataDirectory:
                 origin = starts.origin_after(self._start, epochs.get(name, NO_EPOCH))
                 known = known.begun(known.partition_count, origin)._replace(partition_count=count)
             topics[name] = known
+        if unsettled:
+            self._checkpoints.settle(unsettled, topics)
         if topics != self.topics:
             self._store_topics(topics)
 
@@ -451,6 +425,8 @@ class DataDirectory:
         self._store(self._catalogue._replace(groups=groups))
 
     def _store_topics(self, topics: Mapping[str, Topic]) -> None:
+        if not self._checkpoints.are_settled:
+            self._checkpoints.settle({}, topics)
         self._store(self._catalogue._replace(topics=topics))
 
     def _store(self, catalogue: Catalogue) -> None:
@@ -495,19 +471,26 @@ class DataDirectory:
             f"{topic}-{partition}",
             config,
             topic_id=known.topic_id,
-            log_start_offset=self._log_starts.get(key, 0),
+            log_start_offset=self._checkpoints.log_starts.get(key, 0),
             clean_end_offset=self._ended.get(key),
-            synced_offset=self._synced.get(key, 0),
+            synced_offset=self._checkpoints.recovery_points.get(key, 0),
+            verify_from=self._checkpoints.verify_from.get(key),
             keep_valid=self._keep_valid,
             is_abandoned=is_abandoned,
         )
 
         def opened() -> Log:
             try:
-                return open_log()
+                log = open_log()
+                log.store_point_with(partial(self._store_point, key, log))
+                if has_gap_after(
+                    log.segments, log.stored_point
+                ):  # as opening leaves it where it takes records out
+                    log.settle_ended()
             except StorageError:
                 self._has_refused = True
                 raise
+            return log
 
         return opened
 
@@ -545,27 +528,21 @@ class DataDirectory:
 
     def checkpoint_log_starts(self) -> None:
         """Write log-start-offset-checkpoint if it has changed: call it after records were deleted."""
-        for key, log in self._logs.items():
-            self._log_starts[key] = log.log_start_offset
+        starts = self._checkpoints.log_starts
+        starts |= {key: log.log_start_offset for key, log in self._logs.items()}
         # As Kafka: only where the first segment does not say it.
         first = {key: log.segments[0].base_offset for key, log in self._logs.items()}
-        later = {key: start for key, start in self._log_starts.items() if start > first.get(key, 0)}
-        self._write_checkpoint(LOG_START_CHECKPOINT, later)
+        later = {key: start for key, start in starts.items() if start > first.get(key, 0)}
+        self._checkpoints.write(LOG_START_CHECKPOINT, later, self.topics)
 
     def cleaned_to(self, topic: str, partition: int) -> int | None:
         """Return the offset up to which a partition has been compacted, None when it never was."""
-        return self._cleaned_to.get((topic, partition))
+        return self._checkpoints.cleaned_to.get((topic, partition))
 
     def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
         """Remember how far a partition has been compacted. Not synced: without it all is compacted once more."""
-        self._cleaned_to[topic, partition] = offset
-        self._write_checkpoint(CLEANER_CHECKPOINT, self._cleaned_to, sync=False)
-
-    def _read_cleaner_checkpoint(self, names: Iterable[str]) -> Offsets:
-        try:
-            return self._read_checkpoint(CLEANER_CHECKPOINT, names)
-        except StorageError:  # torn by a power failure: as good as absent
-            return {}
+        self._checkpoints.cleaned_to[topic, partition] = offset
+        self._checkpoints.write(CLEANER_CHECKPOINT, self._checkpoints.cleaned_to, self.topics, sync=False)
 
     def recovery_points_writer(self) -> Callable[[], None]:
         """Return what writes recovery-point-offset-checkpoint if it has changed; any thread may call it.
@@ -575,27 +552,27 @@ class DataDirectory:
         logs = dict(self._logs)
 
         def write() -> None:
-            with self._recovery_lock:  # a topic that goes takes its points out of the file, for good
-                points = dict(self._synced)
-                points |= {key: log.recovery_point for key, log in logs.items() if self._logs.get(key) is log}
-                self._write_checkpoint(RECOVERY_POINT_CHECKPOINT, points)
+            with self._checkpoints.moving(self.topics) as points:
+                moved = {key: log.recovery_point for key, log in logs.items() if self._logs.get(key) is log}
+                points |= moved
+            for key, point in moved.items():
+                logs[key].stored_point = point
 
         return write
 
+    def _store_point(self, key: Key, log: Log, point: int) -> None:
+        """Write the recovery point of one log, which may not be taken in yet. Any thread may call it."""
+        with self._checkpoints.moving(self.topics) as points:
+            if not log.closed and self._logs.get(key, log) is log:
+                points[key] = point
+
     def _checkpoint(self) -> None:
         self.checkpoint_log_starts()
-        self._recovery_points |= {key: log.recovery_point for key, log in self._logs.items()}
-        self._high_watermarks |= {key: log.high_watermark for key, log in self._logs.items()}
-        self._write_checkpoint(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
-        self._write_checkpoint(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
-
-    def _write_checkpoint(self, name: str, offsets: Offsets, *, sync: bool = True) -> None:
-        known = {key: offset for key, offset in offsets.items() if key[0] in self.topics}
-        content = encode_offsets(known)
-        if self._written.get(name) != content:
-            self.files.replace_atomically(name, content, sync=sync)
-            self._written[name] = content
-            self._stored[name] = known
+        with self._checkpoints.moving(self.topics) as points:
+            points |= {key: log.recovery_point for key, log in self._logs.items()}
+        watermarks = self._checkpoints.high_watermarks
+        watermarks |= {key: log.high_watermark for key, log in self._logs.items()}
+        self._checkpoints.write(HIGH_WATERMARK_CHECKPOINT, watermarks, self.topics)
 
     def close(self, *, sync: bool = True) -> None:
         """Close all logs, write the checkpoints and release the lock. A second call does nothing.

@@ -326,7 +326,7 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
     logs = {name: core.topics.partition(name, 0).log for name in ("age", "size", "kept", "compacted")}  # type: ignore[union-attr]
     segments = len(logs["kept"].segments)
     assert segments == 5
-    advance(core, 1100, 100)
+    advance(core, 1500, 100)
     assert (len(logs["age"].segments), logs["age"].log_start_offset) == (5, 0)
     assert 400 <= logs["size"].size < 600
     assert logs["size"].log_start_offset == logs["size"].segments[0].base_offset == 4
@@ -335,6 +335,20 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
     advance(core, 5000, 100)
     assert (len(logs["age"].segments), logs["age"].log_start_offset, logs["age"].size) == (1, 10, 0)
     assert len(logs["kept"].segments) == len(logs["compacted"].segments) == segments
+    core.close()
+
+
+def test_segments_of_deleted_records_go_with_the_next_check_whatever_the_policy() -> None:
+    core = make_core(log_retention_check_interval_ms=1000, log_cleaner_enable=False)
+    core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"})
+    partition = core.topics.partition("t", 0)
+    assert partition is not None
+    for _ in range(10):
+        partition.log.append(encode_batch([(b"k", b"v" * 30, (), 0)]))
+    partition.log.delete_records_before(5)
+    assert len(partition.log.segments) == 5, "a start after a crash could take them for lost"
+    advance(core, 1500, 100)
+    assert partition.log.segments[0].base_offset == 4
     core.close()
 
 

@@ -7,8 +7,8 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.checkpoints import decode_offsets
-from kafka_offsets.storage.data_directory import RECOVERY_POINT_CHECKPOINT
 from kafka_offsets.storage.log.log import Log
+from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
 from tests.broker.core_client import CoreClient, make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.crash_story import LateWork
@@ -22,7 +22,9 @@ def points(core: BrokerCore) -> dict[tuple[str, int], int]:
     files = core.directory.files
     if not files.exists(RECOVERY_POINT_CHECKPOINT):
         return {}
-    return decode_offsets(files.read_all(RECOVERY_POINT_CHECKPOINT), RECOVERY_POINT_CHECKPOINT)
+    found = decode_offsets(files.read_all(RECOVERY_POINT_CHECKPOINT), RECOVERY_POINT_CHECKPOINT)
+    assert found.pop(GAPS_BEFORE) == 1
+    return found
 
 
 def wait(core: BrokerCore, ms: int) -> None:

@@ -155,8 +155,8 @@ def test_a_power_failure_at_any_call_leaves_the_log_as_before_or_as_after(rng: r
     fill(log)
     before = table(log)
     log.close()
-    log = Log.open(files, "t-0", MERGED)
-    synced = log.recovery_point
+    synced = log.log_end_offset
+    log = Log.open(files, "t-0", MERGED, synced_offset=synced)
     log.summary.leave(ended_only=True)
     files.settle()
     first = len(files.operations)

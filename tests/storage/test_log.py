@@ -295,6 +295,7 @@ def test_deleted_records_take_whole_segments_with_them(files: Files) -> None:
     assert reopened(files, log).log_start_offset == 10
     log = reopened(files, log, log_start_offset=12)
     assert log.log_start_offset == 12
+    log.sync()
     log.delete_records_before(20)
     assert [segment.base_offset for segment in log.segments] == [15]
     assert log.append(batch([b"x"])) == 20

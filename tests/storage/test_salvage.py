@@ -168,7 +168,9 @@ def test_a_checksum_in_a_full_segment_is_looked_at_from_the_recovery_point_on() 
     with pytest.raises(StorageError, match="the checksum of the batch is wrong") as refused:
         Log.open(files, "t-0", CONFIG, synced_offset=1)
     assert (refused.value.path, refused.value.position) == (path, position)
-    Log.open(files, "t-0", CONFIG, synced_offset=2).close()
+    with pytest.raises(StorageError, match="the checksum of the batch is wrong"):
+        Log.open(files, "t-0", CONFIG, synced_offset=3)
+    Log.open(files, "t-0", CONFIG, synced_offset=4).close()  # where the next segment begins
 
 
 def test_a_leader_epoch_that_falls_is_told_and_its_batch_stays() -> None:

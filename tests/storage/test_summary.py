@@ -11,7 +11,7 @@ from kafka_offsets.storage.cleaner.compaction import Compaction, CompactionConfi
 from kafka_offsets.storage.files import Files, MemoryFile, MemoryFiles
 from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.opening import DurabilityHint, Name
+from kafka_offsets.storage.log.opening import DurabilityHint
 from kafka_offsets.storage.log.summary import (
     SEGMENTS_SUMMARY,
     decode_summary,
@@ -121,7 +121,7 @@ def test_after_a_crash_or_another_stop_the_segments_are_read(rng: random.Random)
         files = MemoryFiles()
         end = stopped(files, rng)
         if end_off is None:
-            assert opened(files, None).is_verified
+            assert opened(files, None, synced_offset=0).is_verified
         else:
             with pytest.raises(StorageError, match=r"when it was closed|the log goes on"):
                 opened(files, end + end_off)
@@ -225,12 +225,12 @@ def test_after_a_crash_the_segments_before_the_recovery_point_are_not_read(
 
 def test_after_a_crash_no_segment_is_believed_that_ends_behind_the_recovery_point(rng: random.Random) -> None:
     files, log = killed(rng)
-    log.sync()  # takes the `.new` from the names of the last segments
+    log.sync()
     summarized = decode_summary(files.read_all(PATH))
     assert summarized is not None
     for number, summary in enumerate(summarized):
         for synced, believed in ((summary.end_offset - 1, number), (summary.end_offset, number + 1)):
-            names = [Name(segment.base_offset) for segment in log.segments]
+            names = [segment.base_offset for segment in log.segments]
             found = summarized_segments(files, "t-0", names, DurabilityHint(None, synced), 200)
             assert list(found) == [each.base_offset for each in summarized[:believed]]
 

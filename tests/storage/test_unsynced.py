@@ -10,7 +10,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.repair.check import Checker, Kind
+from kafka_offsets.storage.repair.check import Checker, Expected, Kind
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.crash_files import LOST, WHOLE, CrashPoint, Fate, RecordingFiles, Write
 from tests.storage.faults import FaultyFiles
@@ -18,10 +18,11 @@ from tests.storage.keyed import WALL, put, table
 
 SMALL = LogConfig(segment_bytes=500)
 SEGMENTS = [0, 5, 10, 15]
+NOTHING_SYNCED = Expected()
 
 
-def path_of(base_offset: int, *, new: bool = False) -> str:
-    return f"t-0/{base_offset:020d}.log" + (".new" if new else "")
+def path_of(base_offset: int) -> str:
+    return f"t-0/{base_offset:020d}.log"
 
 
 def segment_files(files: MemoryFiles) -> list[str]:
@@ -40,7 +41,7 @@ def unsynced() -> tuple[RecordingFiles, Log]:
 def after_failure(files: RecordingFiles, fate: Fate, base_offset: int) -> RecordingFiles:
     """What a power failure leaves when all calls had happened but the last write to one segment."""
     point = CrashPoint(files.base, files.operations, len(files.operations))
-    inode = files._inodes[path_of(base_offset, new=base_offset > 0)]
+    inode = files._inodes[path_of(base_offset)]
     lost = [
         at for at, call in enumerate(point.outstanding) if isinstance(call, Write) and call.inode == inode
     ]
@@ -58,25 +59,14 @@ def test_a_roll_makes_no_call_that_waits_for_the_disk() -> None:
     assert not [call for call in files.calls if "sync" in call or "index" in call]
 
 
-def test_a_segment_has_its_name_and_its_index_once_all_before_it_is_on_the_disk() -> None:
+def test_segments_have_final_names_from_their_first_byte_and_indexes_once_they_are_synced() -> None:
     files, log = unsynced()
-    assert segment_files(files) == [path_of(base, new=base > 0) for base in SEGMENTS]
-    log.sync_ended()
     assert segment_files(files) == [path_of(base) for base in SEGMENTS]
+    log.sync_ended()
     assert log.recovery_point == 15
     assert all(files.exists(path_of(base).replace(".log", ".index")) for base in SEGMENTS[:-1])
     log.sync()
     assert log.recovery_point == 20
-    log.append(batch([b"x" * 400]))
-    log.roll()
-    assert segment_files(files)[-2:] == [path_of(20), path_of(21, new=True)]
-    log.close()
-    assert segment_files(files)[-1] == path_of(21)
-
-
-def test_a_segment_that_begins_behind_a_synced_one_has_its_name_at_once() -> None:
-    files, log = unsynced()
-    log.sync()
     log.roll()
     assert segment_files(files)[-1] == path_of(20)
 
@@ -84,7 +74,7 @@ def test_a_segment_that_begins_behind_a_synced_one_has_its_name_at_once() -> Non
 def test_the_death_of_the_process_takes_nothing_from_unsynced_segments() -> None:
     files, log = unsynced()
     expected = content(log)
-    found = Log.open(files, "t-0", SMALL)
+    found = Log.open(files, "t-0", SMALL, synced_offset=0)
     assert found.recovery is None
     assert content(found) == expected
     assert segment_files(files) == [path_of(base) for base in SEGMENTS]
@@ -94,56 +84,55 @@ def test_the_death_of_the_process_takes_nothing_from_unsynced_segments() -> None
 def test_what_follows_a_lost_end_of_an_unsynced_segment_goes(base_offset: int) -> None:
     files, log = unsynced()
     left = after_failure(files, LOST, base_offset)
-    found = Log.open(left, "t-0", SMALL)
+    found = Log.open(left, "t-0", SMALL, synced_offset=0)
     kept = found.log_end_offset
     assert base_offset < kept < base_offset + 5
     assert content(found) == content(log)[:kept]
     assert found.recovery is not None and found.recovery.dropped_bytes > 0
     assert all(int(path[4:24]) <= base_offset for path in segment_files(left))
     assert found.append(batch([b"again"])) == kept
-    assert Log.open(left, "t-0", SMALL).recovery is None
+    assert Log.open(left, "t-0", SMALL, synced_offset=0).recovery is None
 
 
 def test_what_follows_a_missing_segment_goes() -> None:
     files, log = unsynced()
     for missing in SEGMENTS:
         left = RecordingFiles(CrashPoint(files.base, files.operations, len(files.operations)).process_death())
-        left.remove(path_of(missing, new=missing > 0))
-        found = Log.open(left, "t-0", SMALL)
+        left.remove(path_of(missing))
+        found = Log.open(left, "t-0", SMALL, synced_offset=0)
         assert content(found) == content(log)[:missing]
         assert (found.recovery is None) == (missing == 15)
 
 
 def test_a_missing_end_of_what_had_been_synced_is_damage_and_nothing_is_removed() -> None:
-    files, _ = unsynced()
-    left = after_failure(files, LOST, 5)
-    before = left.list_directory("t-0")
-    with pytest.raises(StorageError, match="the log goes on at offset 10, 9 expected"):
-        Log.open(left, "t-0", SMALL, synced_offset=10)
-    assert [name for name in left.list_directory("t-0") if ".log" in name] == [
-        name for name in before if ".log" in name
-    ]
+    files, log = unsynced()
+    files.open(path_of(5)).truncate(next(log.batches(8)).position)
+    before = segment_files(files)
+    with pytest.raises(StorageError, match="the log goes on at offset 10, 8 expected"):
+        Log.open(files, "t-0", SMALL, synced_offset=9)
+    assert segment_files(files) == before
+    assert Log.open(files, "t-0", SMALL, synced_offset=8).log_end_offset == 8
 
 
 @pytest.mark.parametrize("at", [8, 20, 70, -1])
 def test_a_flip_in_the_last_batch_of_an_unsynced_segment_is_no_tear(at: int) -> None:
     files, log = unsynced()
-    data = bytearray(files.read_all(path_of(5, new=True)))
+    data = bytearray(files.read_all(path_of(5)))
     last = next(log.batches(9)).position
     data[last + at if at > 0 else at] ^= 4
-    write(files, path_of(5, new=True), data)
+    write(files, path_of(5), data)
     with pytest.raises(StorageError) as caught:
-        Log.open(files, "t-0", SMALL)
+        Log.open(files, "t-0", SMALL, synced_offset=0)
     assert caught.value.position == last
-    assert segment_files(files) == [path_of(base, new=base > 0) for base in SEGMENTS]
+    assert segment_files(files) == [path_of(base) for base in SEGMENTS]
 
 
-def test_a_gap_before_a_segment_of_the_usual_name_is_what_compaction_leaves() -> None:
+def test_a_gap_before_the_recovery_point_is_what_compaction_leaves() -> None:
     files, log = unsynced()
     last = next(log.batches(9)).position
     log.close()
     files.open(path_of(5)).truncate(last)
-    found = Log.open(files, "t-0", SMALL)
+    found = Log.open(files, "t-0", SMALL, synced_offset=10)
     assert (len(content(found)), found.log_end_offset, found.recovery) == (19, 20, None)
 
 
@@ -189,13 +178,15 @@ def test_compaction_has_on_the_disk_what_makes_an_older_record_void(rng: random.
         assert all(found[key][0] >= offset for key, (offset, _) in promised.items())
 
 
-def test_a_log_that_starts_behind_an_unsynced_segment_keeps_it_until_what_follows_has_its_name() -> None:
+def test_a_log_that_starts_behind_an_unsynced_segment_keeps_it_until_what_follows_may_have_a_gap_before_it() -> (
+    None
+):
     files, log = unsynced()
     log.delete_records_before(12)
     assert log.log_start_offset == 12
     assert [segment.base_offset for segment in log.segments] == SEGMENTS
-    assert content(Log.open(files, "t-0", SMALL, log_start_offset=12))[0][0] == 12
-    log = Log.open(files, "t-0", SMALL, log_start_offset=12)
+    assert content(Log.open(files, "t-0", SMALL, log_start_offset=12, synced_offset=0))[0][0] == 12
+    log.sync()
     fill(log, 6)
     assert log.segments[0].base_offset == 10
 
@@ -203,7 +194,7 @@ def test_a_log_that_starts_behind_an_unsynced_segment_keeps_it_until_what_follow
 def test_a_power_failure_after_a_removal_finds_the_names_that_what_remains_was_given(
     rng: random.Random,
 ) -> None:
-    # A segment that is still called `.new` without its predecessor would be taken for what a crash has left of a log.
+    # A segment after the recovery point, without its predecessor, would be taken for what a crash has left of a log.
     files, log = unsynced()
     log.sync()
     log.delete_records_before(12)
@@ -243,7 +234,6 @@ def test_a_log_rolls_reads_and_drops_segments_while_a_sync_is_under_way(tmp_path
     files.go_on.set()
     worker.join()
     assert log.recovery_point == 8
-    assert [segment.is_new for segment in log.segments] == [False, False, True, True]
     log.close()
     found = Log.open(DiskFiles(tmp_path), "t-0", SMALL, log_start_offset=12)
     assert found.log_end_offset == 20
@@ -268,8 +258,52 @@ def test_check_calls_what_a_start_would_cut_torn() -> None:
     files, _ = unsynced()
     left = after_failure(files, LOST, 5)
     found = [
-        finding for finding in Checker(left, {}).check_partition("t-0") if finding.kind is not Kind.ADVICE
+        finding
+        for finding in Checker(left, {}).check_partition("t-0", NOTHING_SYNCED)
+        if finding.kind is not Kind.ADVICE
     ]
-    assert [(finding.kind, finding.path) for finding in found] == [(Kind.TORN, path_of(10, new=True))]
-    whole = [finding.kind for finding in Checker(files, {}).check_partition("t-0")]
+    assert [(finding.kind, finding.path) for finding in found] == [(Kind.TORN, path_of(10))]
+    whole = [finding.kind for finding in Checker(files, {}).check_partition("t-0", NOTHING_SYNCED)]
     assert set(whole) <= {Kind.ADVICE}
+
+
+# -- directories of versions that named a segment `.log.new` while earlier ones were not synced
+
+
+def renamed(files: MemoryFiles, *bases: int) -> None:
+    for base in bases:
+        files.rename(path_of(base), path_of(base) + ".new")
+
+
+@pytest.mark.parametrize("new", [(15,), (10, 15), (5, 10, 15)])
+def test_segments_with_an_old_name_get_the_final_one_and_keep_their_records(new: tuple[int, ...]) -> None:
+    files, log = unsynced()
+    expected = content(log)
+    renamed(files, *new)
+    (*advice,) = Checker(files, {}).check_partition("t-0")
+    assert {finding.path for finding in advice if "old name" in finding.message} == {
+        path_of(base) + ".new" for base in new
+    }
+    found = Log.open(files, "t-0", SMALL)
+    assert (content(found), found.recovery) == (expected, None)
+    assert segment_files(files) == [path_of(base) for base in SEGMENTS]
+
+
+def test_a_gap_before_an_old_name_is_what_a_crash_has_taken_and_one_before_a_final_name_is_not() -> None:
+    files, log = unsynced()
+    expected = content(log)
+    for base in (0, 10):
+        files.open(path_of(base)).truncate(next(log.batches(base + 4)).position)
+    renamed(files, 15)
+    found = Log.open(files, "t-0", SMALL)
+    assert [offset for offset, _ in content(found)] == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    assert content(found) == [row for row in expected if row[0] in dict(content(found))]
+    assert segment_files(files) == [path_of(base) for base in SEGMENTS[:-1]]
+
+
+def test_a_segment_under_both_names_is_refused_and_nothing_is_removed() -> None:
+    files, _ = unsynced()
+    write(files, path_of(15) + ".new", b"")
+    with pytest.raises(StorageError, match=r"beside 00000000000000000015.log.new"):
+        Log.open(files, "t-0", SMALL)
+    assert files.exists(path_of(15)) and files.exists(path_of(15) + ".new")

@@ -308,6 +308,7 @@ class LogCleaner:
                     if not partition.log.closed and partition.log.failure is None:
                         policy = cleanup_policy(topic)
                         yield from _roll_old(partition.log, config, policy, wall_ms)
+                        yield from _remove_deleted(partition.log)
                         if "delete" in policy:
                             yield from _delete_old(partition, config, wall_ms)
                 except StorageError as error:
@@ -333,6 +334,14 @@ def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: i
         yield log.sync_ended
 
 
+def _remove_deleted(log: Log) -> Steps:
+    """Remove the segments before the log start, as Kafka does whatever the policy."""
+    if log.has_deleted_segments:
+        yield log.settle_ended
+        if _is_usable(log):
+            log.remove_deleted_segments()
+
+
 def _is_usable(log: Log) -> bool:
     return not log.closed and log.failure is None
 
@@ -343,8 +352,8 @@ def _delete_old(partition: Partition, config: TopicConfig, wall_ms: int) -> Step
     while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
         if len(log.segments) == 1:
             log.roll()
-        if log.segments[1].is_new:
-            yield log.sync_ended  # before that a segment may not go
+        if log.gaps_before < log.segments[1].base_offset:
+            yield log.settle_ended
             continue
         partition.expire_records_before(log.segments[1].base_offset)
         yield None

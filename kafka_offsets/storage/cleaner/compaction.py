@@ -212,14 +212,15 @@ class Compaction:
             return
 
     def _steps(self) -> Iterator[Job | None]:
-        if self.log.has_ended_unsynced and not self._dry_run:
-            # What replaces a record must be on the disk before it goes, and so must what stands before a gap.
-            yield self.log.sync_ended
-            if self.log.closed:
-                return
         offset_map = yield from self._map_keys()
         if offset_map.latest < self._first_dirty:
             return
+        log = self.log
+        if not self._dry_run and (log.has_ended_unsynced or log.gaps_before < log.segments[-1].base_offset):
+            # What replaces a record must be on the disk before it goes, and so must what stands before a gap.
+            yield log.settle_ended
+            if log.closed:
+                return
         thinner = CleanerFilter(
             offset_map,
             Horizon(self._wall_ms, self._config.delete_retention_ms),

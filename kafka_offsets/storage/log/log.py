@@ -12,7 +12,6 @@ One thread appends and reads, and never waits for the disk. `sync` may run in an
 Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-107, KIP-516.
 """
 
-import re
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,36 +22,27 @@ from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.storage.assign_offsets import place
 from kafka_offsets.storage.checkpoints import EpochEntry, decode_epochs, encode_epochs
 from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
-from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.files import Files, join
 from kafka_offsets.storage.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochRun, LeaderEpochs
 from kafka_offsets.storage.log.opening import (
     DurabilityHint,
     Loaded,
-    Name,
     load_segments,
     missing_at_end,
     restore_topic_id,
     tell_missing,
+    tidy,
 )
-from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, Recovery, Segment, walk
-from kafka_offsets.storage.log.segment_names import (
-    CLEANED_SUFFIX,
-    INDEX_SUFFIXES,
-    LOG_SUFFIX,
-    NAME_DIGITS,
-    NEW_SUFFIX,
-    SWAP_SUFFIX,
-)
-from kafka_offsets.storage.log.stored_batches import StoredBatch, batches_of, timestamps_of
+from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, Recovery, Segment
+from kafka_offsets.storage.log.segment_names import SWAP_SUFFIX, last_base_offset
+from kafka_offsets.storage.log.stored_batches import StoredBatch, batches_of
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
-from kafka_offsets.storage.log.syncing import Unsynced, name_segments, try_write_index_files
+from kafka_offsets.storage.log.syncing import Unsynced, try_write_index_files
+from kafka_offsets.storage.log.timestamp_search import max_timestamp, offset_for_timestamp
 from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
 
 if TYPE_CHECKING:
     from kafka_offsets.columns.records import RecordColumns
-
-_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)({re.escape(NEW_SUFFIX)})?")
-_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
 
 
 class LogConfig(NamedTuple):
@@ -79,6 +69,7 @@ class Log:
     topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
     config            may be replaced at any time; the next roll follows it
     files, file_lock  for the cleaner, which works on the files of sealed segments; the lock is held by removals
+    stored_point      the recovery point that a start after a crash will find: see `settle_ended`
     """
 
     def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
@@ -97,6 +88,8 @@ class Log:
         self._segments: list[Segment] = []
         self._epochs, self._has_new_epoch = LeaderEpochs(), False
         self._unsynced = Unsynced(files, directory)
+        self.stored_point = 0
+        self._store_point: Callable[[int], None] | None = None
         self._descriptors: list[Segment] = []
         self._keep_valid = False
         self._is_abandoned: Callable[[], bool] = lambda: False
@@ -115,7 +108,8 @@ class Log:
         topic_id: bytes | None = None,
         log_start_offset: int = 0,
         clean_end_offset: int | None = None,
-        synced_offset: int = 0,
+        synced_offset: int | None = None,
+        verify_from: int | None = None,
         keep_valid: bool = False,
         is_abandoned: Callable[[], bool] = lambda: False,
     ) -> "Log":
@@ -124,32 +118,43 @@ class Log:
         topic_id          written to partition.metadata, or compared with it
         log_start_offset  as remembered outside, in Kafka's log-start-offset-checkpoint
         clean_end_offset  the log end offset of a clean stop, None after any other
-        synced_offset     whatever lies before it was on the disk before the stop, clean or not
+        synced_offset     the recovery point: everything before it was on the disk before the stop, clean or not; None
+                          when that is not known: then only the last segment may be torn
+        verify_from       as in `DurabilityHint`
         keep_valid        take what is damaged out of the log, see `damages`, in place of refusing it
         is_abandoned      asked at each batch that is read; when it says so, OpeningAbandonedError
         A torn tail is cut, see `recovery`, unless the stop was clean or it lies before `synced_offset`: then nothing is
-        torn, and a log that ends elsewhere is damaged. It is in the last segment, or where its name says that what is
-        before it may not be on the disk; all segments behind it go. Index files and the leader
-        epoch checkpoint are made again. StorageError with file and position when anything else is not as it was
-        written. Every header is read, and every checksum in the last segment and, unless the stop was clean, from
-        `synced_offset` on: two seconds for 100 MiB of small batches. Of the segments that a summary tells of none is.
+        torn, and a log that ends elsewhere is damaged. All segments after a torn tail go, and all after a gap beyond
+        `synced_offset`. Index files and the leader epoch checkpoint are made again. StorageError with file and position
+        when anything else is not as it was written. Every header is read, and every checksum in the last segment and,
+        unless the stop was clean, from `synced_offset` on: two seconds for 100 MiB of small batches. Of the segments
+        that a summary tells of none is.
         """
         log = cls(files, directory, config)
         log._keep_valid, log._is_abandoned = keep_valid, is_abandoned
         try:
-            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset)
+            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset, verify_from)
         except (StorageError, OpeningAbandonedError):
             log.close(sync=False)
             raise
         return log
 
     def _open(
-        self, topic_id: bytes | None, log_start_offset: int, clean_end_offset: int | None, synced_offset: int
+        self,
+        topic_id: bytes | None,
+        log_start_offset: int,
+        clean_end_offset: int | None,
+        synced_offset: int | None,
+        verify_from: int | None,
     ) -> None:
-        promise = DurabilityHint(clean_end_offset, synced_offset)
         interval_bytes = self.config.index_interval_bytes
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
+        if synced_offset is None:
+            promise = DurabilityHint(clean_end_offset, last_base_offset(names), log_start_offset, 0)
+        else:
+            promise = DurabilityHint(clean_end_offset, synced_offset, log_start_offset, verify_from)
+            self.stored_point = synced_offset
         has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
         if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
             self.summary.forget()
@@ -161,21 +166,20 @@ class Log:
             )
         if has_swaps or self._keep_valid:
             names = self._files.list_directory(self.directory)
-        found = self._tidy(names)
+        found = tidy(self._files, self.directory, names)
         self.topic_id = restore_topic_id(self._files, self.directory, names, topic_id)
         if found:
             believed = {}
             if SEGMENTS_SUMMARY in names:
                 believed = summarized_segments(self._files, self.directory, found, promise, interval_bytes)
             self._load_segments(found, promise, believed)
-            self._name_segments()
         self.damages = in_swaps + self.damages
         self._check_end(promise, log_start_offset)
         if not self._segments:
             self._create_segment(log_start_offset)
         self._set_start(log_start_offset)
         synced = not found or clean_end_offset is not None
-        known_synced = self.log_end_offset if synced else max(self.log_start_offset, synced_offset)
+        known_synced = self.log_end_offset if synced else max(self.log_start_offset, synced_offset or 0)
         self._unsynced.recovery_point = known_synced
         behind = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
         self._unsynced.ended = behind  # a dead process left them to the system
@@ -223,25 +227,12 @@ class Log:
 
     # --- opening
 
-    def _tidy(self, names: Sequence[str]) -> list[Name]:
-        """Remove what an interrupted operation left, and return the names of the segments."""
-        found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
-        segments = sorted(
-            Name(int(match[1]), bool(match[3])) for _, match in found if match and match[2] == LOG_SUFFIX
-        )
-        known = {segment.base_offset for segment in segments}
-        for name, match in found:
-            orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in known
-            if orphan or name.endswith(_LEFTOVERS):
-                self._files.remove(join(self.directory, name))
-        return segments
-
     def verify(self) -> None:
         """Read what a summary has spared `open`; StorageError as `open` raises it."""
         if not self.is_verified:
             read = Log(self._files, self.directory, self.config)
             promise = DurabilityHint(self.log_end_offset, self.log_end_offset)
-            read._load_segments([Name(segment.base_offset) for segment in self._segments], promise)
+            read._load_segments([segment.base_offset for segment in self._segments], promise)
             read._check_end(promise, self.log_start_offset)
             ended = {segment.base_offset for segment in self._unsynced.ended}
             self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
@@ -252,7 +243,7 @@ class Log:
 
     def _load_segments(
         self,
-        names: Sequence[Name],
+        names: Sequence[int],
         promise: DurabilityHint,
         believed: Mapping[int, Segment] = MappingProxyType({}),
     ) -> None:
@@ -270,16 +261,6 @@ class Log:
         self.is_verified = not believed
         if self._segments:
             self.log_end_offset = self._segments[-1].end_offset
-
-    def _name_segments(self) -> None:
-        """Have all before the last segment on the disk, and say so by its name."""
-        new = [segment for segment in self._segments if segment.is_new]
-        if new:
-            for segment in self._segments[-1 - len(new) : -1]:
-                segment.sync()
-                segment.close()
-            self._files.sync_directory(self.directory)
-            name_segments(self._files, self.directory, new)
 
     def _check_end(self, promise: DurabilityHint, log_start_offset: int) -> None:
         """Raise StorageError unless the log ends where it must.
@@ -451,15 +432,13 @@ class Log:
             self._roll()
 
     def _roll(self) -> Segment:
-        ended, base_offset = self._segments[-1], self.log_end_offset
-        unsynced = self._unsynced
-        is_new = self.recovery_point < base_offset or unsynced.names or bool(unsynced.ended)
+        ended = self._segments[-1]
         interval_bytes = self.config.index_interval_bytes
-        active = Segment.create(self._files, self.directory, base_offset, interval_bytes, is_new=is_new)
-        unsynced.roll(self._segments, active)
+        active = Segment.create(self._files, self.directory, self.log_end_offset, interval_bytes)
+        self._unsynced.roll(self._segments, active)
         ended.forget_recent()
         self._use_ended(ended)
-        self._remove_before_start()
+        self.remove_deleted_segments()
         return active
 
     def _undo_append(self, active: Segment) -> None:
@@ -484,6 +463,29 @@ class Log:
     def sync_ended(self) -> None:
         """Return when all segments but the active one are on the disk, as `sync`; Kafka has it done after each roll."""
         self._sync(ended_only=True)
+
+    def store_point_with(self, store: Callable[[int], None]) -> None:
+        """Have the recovery point written by `store`, which any thread may call, before gaps are made before it.
+
+        Without it the caller of `open` keeps the recovery point himself.
+        """
+        self._store_point = store
+
+    def settle_ended(self) -> None:
+        """As `sync_ended`, and write the recovery point: a start after a crash takes a gap after it for lost records.
+
+        Call it before records are removed within a log, or segments at its start. Raises StorageError.
+        """
+        self.sync_ended()
+        point = self.recovery_point
+        if self._store_point is not None and self.stored_point < point:
+            self._store_point(point)
+            self.stored_point = point
+
+    @property
+    def gaps_before(self) -> int:
+        """The offset before which records may be missing: see `settle_ended`."""
+        return self.recovery_point if self._store_point is None else self.stored_point
 
     def _sync(self, *, ended_only: bool = False, sync_root: bool = True) -> None:
         if self._failure is not None:
@@ -535,8 +537,9 @@ class Log:
     def delete_records_before(self, offset: int) -> None:
         """Let the log start at `offset`, and remove the segments that end before it, the active one excepted.
 
-        One before a segment that may not follow it on the disk yet goes later: without it that one would be taken for
-        what a crash has left of a log. The caller keeps `log_start_offset` in the checkpoint of the data directory.
+        A segment stays while the next one begins after the stored recovery point, until a roll or `settle_ended` and
+        `remove_deleted_segments`: a start after a crash would take the next one for what the crash has left of a log.
+        The caller keeps `log_start_offset` in the checkpoint of the data directory.
         ValueError beyond the log end. Source: KIP-107.
         """
         if offset > self.log_end_offset:
@@ -544,18 +547,25 @@ class Log:
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
-        self._remove_before_start()
+        self.remove_deleted_segments()
         self._epochs.trim_start(offset)
         self._write_epochs()
 
-    def _remove_before_start(self) -> None:
-        def may_go(following: Segment) -> bool:
-            return following.base_offset <= self.log_start_offset and not following.is_new
+    @property
+    def has_deleted_segments(self) -> bool:
+        """Whether segments remain that end before the log start."""
+        return self._may_remove_first(self.log_start_offset)
 
-        if len(self._segments) > 1 and may_go(self._segments[1]):
+    def remove_deleted_segments(self) -> None:
+        """Remove the segments that end before the log start, as far as the stored recovery point allows."""
+        limit = min(self.log_start_offset, self.gaps_before)
+        if self._may_remove_first(limit):
             with self._file_lock:
-                while len(self._segments) > 1 and may_go(self._segments[1]):
+                while self._may_remove_first(limit):
                     self._segments.pop(0).remove()  # gone from memory first: no second try at half a removal
+
+    def _may_remove_first(self, limit: int) -> bool:
+        return len(self._segments) > 1 and self._segments[1].base_offset <= limit
 
     # --- compaction
 
@@ -657,28 +667,7 @@ class Log:
 
         Source: KIP-79.
         """
-        for segment in self._segments:
-            if segment.max_timestamp >= timestamp and segment.end_offset > self.log_start_offset:
-                found = self._search_timestamp(segment, timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
-
-    def _search_timestamp(
-        self, segment: Segment, timestamp: int, start_offset: int
-    ) -> tuple[int, int] | None:
-        file = segment.open_again()
-        try:
-            start = segment.position_of(start_offset, file)
-            position = max(start, segment.position_of_timestamp(timestamp))
-            for batch, buffer, at in walk(file, position, segment.size):
-                if batch.max_timestamp >= timestamp:
-                    for found in timestamps_of(buffer[at : at + batch.size], file, batch):
-                        if found[0] >= timestamp and found[1] >= start_offset:
-                            return found
-        finally:
-            file.close()
-        return None
+        return offset_for_timestamp(self._segments, self.log_start_offset, timestamp)
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """Return the latest timestamp and the offset of the first record that has it, or None.
@@ -686,13 +675,7 @@ class Log:
         The record may be one that DeleteRecords has deleted, as in Kafka, while its segment remains.
         Source: KIP-734; UnifiedLog.fetchOffsetByTimestamp.
         """
-        latest = max(self._segments, key=lambda segment: segment.max_timestamp)
-        if latest.max_timestamp < 0:
-            return None
-        return self._search_timestamp(latest, latest.max_timestamp, latest.base_offset) or (
-            latest.max_timestamp,
-            latest.max_timestamp_offset,  # compaction has removed the record and kept its batch
-        )
+        return max_timestamp(self._segments)
 
     def epoch_at(self, offset: int) -> int:
         """Return the leader epoch that wrote `offset`, -1 when unknown."""

@@ -1,11 +1,11 @@
 """How the segments of a log are read when it is opened, and what a crash or a failing disk has made of them.
 
-A torn tail is cut, with the segments behind it, when their names say that it may be torn; anything else that is not
-as it was written is refused, or, when it is wanted so, taken out and kept beside. Nothing here knows what a log does
-once it is open.
-Sources: LogLoader of Kafka 4.3, which cuts at the first bad batch whatever follows it.
+A torn tail beyond the recovery point is cut, with the segments after it; anything else that is not as it was written is
+refused, or, when it is wanted so, taken out and kept beside. Nothing here knows what a log does once it is open.
+Sources: LogLoader of Kafka 4.3, which cuts at the first bad batch after the recovery point whatever follows it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.checkpoints import decode_partition_metadata, encode_partition_metadata
-from kafka_offsets.storage.files import Files, join
+from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
 from kafka_offsets.storage.log.segment import (
     MAX_OFFSET,
@@ -24,30 +24,34 @@ from kafka_offsets.storage.log.segment import (
     SegmentExpectations,
     find_batch,
 )
+from kafka_offsets.storage.log.segment_names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    NAME_DIGITS,
+    NEW_SUFFIX,
+)
 from kafka_offsets.storage.repair.recover_valid import Damage, salvage
 
 PARTITION_METADATA = "partition.metadata"
 
-
-class Name(NamedTuple):
-    """What the name of a segment says.
-
-    is_new  what stands before it in the log may not be on the disk; see `syncing`
-    """
-
-    base_offset: int
-    is_new: bool = False
+_SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)({re.escape(NEW_SUFFIX)})?")
+_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
 
 
 class DurabilityHint(NamedTuple):
     """What the files beside a log say of it.
 
     clean_end_offset  the log end offset of a clean stop, None after any other
-    synced_offset     whatever lies before it was on the disk before the stop, clean or not
+    synced_offset     the recovery point: everything before it was on the disk before the stop, clean or not
+    log_start_offset  records before it are deleted
+    verify_from       batches that reach it have their checksums looked at; None for `synced_offset`
     """
 
     clean_end_offset: int | None = None
     synced_offset: int = 0
+    log_start_offset: int = 0
+    verify_from: int | None = None
 
     @property
     def known_end(self) -> int:
@@ -55,9 +59,22 @@ class DurabilityHint(NamedTuple):
         return self.synced_offset if self.clean_end_offset is None else self.clean_end_offset
 
     @property
+    def verified_to(self) -> int:
+        """Batches that end before it need not have their checksums looked at."""
+        return self.synced_offset if self.verify_from is None else self.verify_from
+
+    @property
     def limit(self) -> Limit | None:
         """Where the last segment must end: after a clean stop where it did."""
         return None if self.clean_end_offset is None else Limit(self.clean_end_offset, False)
+
+    def may_be_torn(self, following: Sequence[int]) -> bool:
+        """Tell whether a crash may have torn a segment, by the base offsets of those that follow it."""
+        return not following or following[0] > self.synced_offset
+
+    def is_lost_before(self, base_offset: int) -> bool:
+        """Tell whether a gap before a segment is what a crash has taken; other gaps are made on purpose."""
+        return base_offset > max(self.synced_offset, self.log_start_offset)
 
 
 class Loaded(NamedTuple):
@@ -72,10 +89,33 @@ class Loaded(NamedTuple):
     damages: list[Damage]
 
 
+def tidy(files: Files, directory: str, names: Sequence[str]) -> list[int]:
+    """Remove what an interrupted operation left, rename old names; return the base offsets of the segments."""
+    found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
+    segments = sorted(int(match[1]) for _, match in found if match and match[2] == LOG_SUFFIX)
+    known = set(segments)
+    for name, match in found:
+        orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in known
+        if orphan or name.endswith(_LEFTOVERS):
+            files.remove(join(directory, name))
+        elif name.endswith(LOG_SUFFIX + NEW_SUFFIX):
+            final = name.removesuffix(NEW_SUFFIX)
+            if final in names:
+                raise StorageError(f"beside {name}, which begins at the same offset", join(directory, final))
+            files.rename(join(directory, name), join(directory, final))
+    return segments
+
+
+def has_gap_after(segments: Sequence[Segment], offset: int) -> bool:
+    """Tell whether a segment that begins after `offset` does not follow the one before it, or is the first."""
+    ends = [0, *(segment.end_offset for segment in segments[:-1])]
+    return any(segment.base_offset > max(end, offset) for segment, end in zip(segments, ends, strict=True))
+
+
 def load_segments(
     files: Files,
     directory: str,
-    names: Sequence[Name],
+    names: Sequence[int],
     interval_bytes: int,
     promise: DurabilityHint,
     *,
@@ -83,27 +123,24 @@ def load_segments(
     believed: Mapping[int, Segment] = MappingProxyType({}),
     is_abandoned: Callable[[], bool] = lambda: False,
 ) -> Loaded:
-    """Read the segments of these names; see `Log.open`. Raises StorageError.
+    """Read the segments of these base offsets; see `Log.open`. Raises StorageError.
 
     believed      by base offset those that need not be read
     is_abandoned  asked at each batch; when it says so, OpeningAbandonedError
-    Of the last one without `is_new` and of those behind it some may be missing, and each may be torn. What follows a
-    gap or a tear in them is removed: it was never promised.
+    Beyond the recovery point some may be missing, and each may be torn. What follows a gap or a tear there is removed:
+    it was never promised.
     """
     loaded = Loaded([], None, [])
     is_clean = promise.clean_end_offset is not None
-    end_offset, least_epoch = 0, NO_EPOCH
-    segments = [
-        believed.get(name.base_offset)
-        or Segment(files, directory, name.base_offset, interval_bytes, is_new=name.is_new)
-        for name in names
-    ]
+    end_offset, least_epoch, was_damaged = 0, NO_EPOCH, False
+    segments = [believed.get(name) or Segment(files, directory, name, interval_bytes) for name in names]
     for index, segment in enumerate(segments):
         behind = segments[index + 1 :]
-        may_be_torn = all(later.is_new for later in behind)
+        may_be_torn = promise.may_be_torn(names[index + 1 :])
         if segment.base_offset < end_offset:
             raise StorageError(f"begins before the end of the segment before, {end_offset}", segment.path)
-        if segment.is_new and may_be_torn and (segment.base_offset > end_offset or not index):
+        has_gap = segment.base_offset > end_offset and not was_damaged
+        if has_gap and promise.is_lost_before(segment.base_offset):
             gap = _gap_before(segment, loaded, directory, promise)
             if gap is None:
                 return loaded._replace(recovery=_remove_behind_gap(files, loaded, segments[index:]))
@@ -111,7 +148,7 @@ def load_segments(
                 raise StorageError(gap.reason, gap.path, gap.position)
             loaded.damages.append(gap)
         known = SegmentExpectations(
-            verify_from=MAX_OFFSET if is_clean and not keep_valid else promise.synced_offset,
+            verify_from=MAX_OFFSET if is_clean and not keep_valid else promise.verified_to,
             synced_offset=promise.synced_offset,
             limit=Limit(behind[0].base_offset, True) if behind else promise.limit,
             least_epoch=least_epoch,
@@ -124,6 +161,7 @@ def load_segments(
             recovery = _load_what_is_valid(files, segment, may_be_torn, is_clean, known, loaded.damages)
         else:
             recovery = segment.load(last=may_be_torn, clean=is_clean, known=known)
+        was_damaged = any(damage.path == segment.path for damage in loaded.damages)
         if behind:
             segment.forget_recent()
         segment.write_index_files()
@@ -199,7 +237,7 @@ def missing_at_end(
 
     After a clean stop that is at its end of then; after any other, behind all that had been synced.
     """
-    clean_end, synced = promise
+    clean_end, synced = promise.clean_end_offset, promise.synced_offset
     known = "had been synced" if clean_end is None else "when it was closed"
     if not loaded.segments:
         expected = max(clean_end or 0, synced)

@@ -32,7 +32,7 @@ from kafka_offsets.protocol.records import (
 from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.log.index_files import encode_index, encode_time_index
 from kafka_offsets.storage.log.leader_epochs import NO_EPOCH, EpochRun
-from kafka_offsets.storage.log.segment_names import INDEX_SUFFIXES, NEW_SUFFIX, segment_name
+from kafka_offsets.storage.log.segment_names import INDEX_SUFFIXES, segment_name
 
 NO_TIMESTAMP = -1
 
@@ -323,9 +323,7 @@ class Segment:
         "directory", "end_offset", "epoch_runs", "max_timestamp", "max_timestamp_offset", "opened", "path", "size",
     )  # fmt: skip
 
-    def __init__(
-        self, files: Files, directory: str, base_offset: int, interval_bytes: int, *, is_new: bool = False
-    ) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, interval_bytes: int) -> None:
         """Describe a segment that is taken for empty until `load` has read it."""
         self._files = files
         self._interval_bytes = interval_bytes
@@ -335,7 +333,7 @@ class Segment:
         self._opening = threading.Lock()
         self.directory = directory
         self.base_offset = base_offset
-        self.path = join(directory, segment_name(base_offset)) + (NEW_SUFFIX if is_new else "")
+        self.path = join(directory, segment_name(base_offset))
         self._reset()
 
     def _reset(self) -> None:
@@ -352,11 +350,9 @@ class Segment:
         self._recent: dict[int, int] = {}
 
     @classmethod
-    def create(
-        cls, files: Files, directory: str, base_offset: int, interval_bytes: int, *, is_new: bool = False
-    ) -> "Segment":
+    def create(cls, files: Files, directory: str, base_offset: int, interval_bytes: int) -> "Segment":
         """Make the empty file of a new segment."""
-        segment = cls(files, directory, base_offset, interval_bytes, is_new=is_new)
+        segment = cls(files, directory, base_offset, interval_bytes)
         files.open(segment.path, create=True).close()
         return segment
 
@@ -408,21 +404,9 @@ class Segment:
                 raise StorageError("the file was removed", self.path)
 
     def open_again(self) -> File:
-        """Open the file once more, for the caller alone. Safe while another thread gives it its name."""
+        """Open the file once more, for the caller alone."""
         with self._opening:
             return self._files.open(self.path)
-
-    @property
-    def is_new(self) -> bool:
-        """Whether what stands before it in the log may not be on the disk; see `syncing`."""
-        return self.path.endswith(NEW_SUFFIX)
-
-    def promote(self) -> None:
-        """Take the name of a segment before which all is on the disk."""
-        with self._opening:
-            path = self.path.removesuffix(NEW_SUFFIX)
-            self._files.rename(self.path, path)
-            self.path = path
 
     def file_size(self) -> int:
         """Return the size of the file as it is found; the file is closed afterwards."""

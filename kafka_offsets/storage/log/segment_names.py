@@ -1,14 +1,16 @@
-"""Names of the files of a segment: the log and its indexes, and what they are called until they count.
+"""Names of the files of a segment: the log, its indexes, and the files that the cleaner writes.
 
     00000000000000000000.log          record batches; the name is the segment's base offset
-    00000000000000000030.log.new      what is before offset 30 may not be on the disk; see `syncing`
     00000000000000000000.log.cleaned  the cleaner is writing it
     00000000000000000000.log.swap     counts, and replaces segments; see `cleaner/swap.py`
+    00000000000000000030.log.new      in old directories, a segment whose predecessors may not be on the disk; opening
+                                      the log gives it its final name
 
-Source: LogFileUtils of Kafka 4.3; `.new` is ours.
+Source: LogFileUtils of Kafka 4.3; `.new` was ours.
 """
 
 import re
+from collections.abc import Iterable
 
 LOG_SUFFIX = ".log"
 NEW_SUFFIX = ".new"
@@ -23,11 +25,17 @@ NAME_DIGITS = 20
 _OF_SEGMENT = re.compile(
     rf"(\d{{{NAME_DIGITS}}})\.(log|index|timeindex|txnindex|snapshot)(\.cleaned|\.swap|\.deleted)?"
 )
+_LOG_FILE = re.compile(rf"\d{{{NAME_DIGITS}}}{re.escape(LOG_SUFFIX)}")
 
 
 def segment_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
     """Return the file name of a segment, or of its index."""
     return f"{base_offset:0{NAME_DIGITS}d}{suffix}"
+
+
+def last_base_offset(names: Iterable[str]) -> int:
+    """Return where the last segment begins whose log file has its final name; 0 when there is none."""
+    return max((int(name[:NAME_DIGITS]) for name in names if _LOG_FILE.fullmatch(name)), default=0)
 
 
 def base_offset_of(name: str) -> int | None:

@@ -30,7 +30,7 @@ import google_crc32c
 
 from kafka_offsets.storage.files import File, Files, join
 from kafka_offsets.storage.log.leader_epochs import EpochRun
-from kafka_offsets.storage.log.opening import DurabilityHint, Name
+from kafka_offsets.storage.log.opening import DurabilityHint
 from kafka_offsets.storage.log.segment import DamagedBatchError, IndexEntries, Segment, SegmentSummary, walk
 
 SEGMENTS_SUMMARY = "segments-summary"
@@ -141,11 +141,11 @@ def remove_summary(files: Files, directory: str) -> None:
 
 
 def summarized_segments(
-    files: Files, directory: str, names: Sequence[Name], promise: DurabilityHint, interval_bytes: int
+    files: Files, directory: str, names: Sequence[int], promise: DurabilityHint, interval_bytes: int
 ) -> dict[int, Segment]:
     """Return, by base offset, those of the segments in `directory` whose content the summary there tells for certain.
 
-    names  of all segments that there are, in order
+    names  the base offsets of all segments, in order
     """
     found = _read_summary(files, directory, names)
     if found is None:
@@ -153,31 +153,30 @@ def summarized_segments(
         return {}
     by_base = {summary.base_offset: summary for summary in found}
     believed = {}
-    for index, name in enumerate(names):
-        summary = by_base.get(name.base_offset)
+    for index, base_offset in enumerate(names):
+        summary = by_base.get(base_offset)
         behind = names[index + 1 :]
-        if summary is None or name.is_new or summary.end_offset > promise.known_end:
+        if summary is None or summary.end_offset > promise.known_end:
             continue
-        if behind and summary.end_offset > behind[0].base_offset:
+        if behind and summary.end_offset > behind[0]:
             continue
-        if promise.clean_end_offset is None and all(later.is_new for later in behind):
-            continue  # it may be torn behind what was on the disk
-        segment = Segment(files, directory, name.base_offset, interval_bytes)
+        if promise.clean_end_offset is None and promise.may_be_torn(behind):
+            continue
+        segment = Segment(files, directory, base_offset, interval_bytes)
         segment.restore(summary)
         if is_as_summarized(segment.open_again(), summary):
-            believed[name.base_offset] = segment
+            believed[base_offset] = segment
     return believed
 
 
-def _read_summary(files: Files, directory: str, names: Sequence[Name]) -> list[SegmentSummary] | None:
+def _read_summary(files: Files, directory: str, names: Sequence[int]) -> list[SegmentSummary] | None:
     """Return what the file in `directory` says; one that is larger than its segments can make it is not read.
 
     Of a batch, of HEADER_BYTES at least, there are at most one entry of 20 bytes and one run of 24.
     """
     most = _HEAD.size + _CRC.size
-    for name in names:
-        segment = Segment(files, directory, name.base_offset, 0, is_new=name.is_new)
-        most += _SEGMENT.size + segment.file_size()
+    for base_offset in names:
+        most += _SEGMENT.size + Segment(files, directory, base_offset, 0).file_size()
     file = files.open(join(directory, SEGMENTS_SUMMARY))
     try:
         return None if file.size > most else decode_summary(file.read(0, file.size))

@@ -1,22 +1,19 @@
-"""What of a log is not known to be on the disk, and how it gets there while the log grows.
+"""The part of a log that is not known to be on the disk, and how it gets there while the log grows.
 
-A segment ends without a sync: whoever appends does not wait for the disk. The one that begins is named so that a start
-can tell:
-
-    00000000000000000030.log.new    what stands before offset 30 may not be on the disk
-    00000000000000000030.log        it was, when the file got this name
-
-So after a power failure all that can be torn is the last `.log` and the `.new` behind it. Opening a log keeps of them
-what follows each other without a gap, and removes the rest; see `loading`. Before a `.log` a gap is what compaction
-leaves.
+A segment ends without a sync: an append never waits for the disk. The recovery point is the offset before which
+everything is known to be on the disk. It moves in three steps:
 
     1  the segments that have ended, then the active one, are synced
-    2  the directory is synced: a segment must not have its name before those before it have theirs
-    3  the `.new` that were there at the beginning are renamed
-    4  the directory is synced: compaction, and removals, may leave gaps before them from now on
+    2  the directory is synced, for the names of new segments
+    3  the recovery point is set, and later written to `recovery-point-offset-checkpoint`
 
-Kafka syncs the segment that has ended in the background as well (UnifiedLog.roll), and cuts what a crash has torn
-wherever it is.
+A power failure can therefore tear, or lose, any segment that reaches beyond the recovery point in the checkpoint. After
+that point opening a log keeps the segments that follow each other without a gap, and removes the others; see `opening`.
+Before it a gap is what compaction, or the removal of old segments, leaves. So both wait until the checkpoint has a
+recovery point that covers what they remove; see `Log.settle_ended`.
+
+Source: UnifiedLog.roll and LogLoader.recoverLog of Kafka 4.3. Kafka syncs an ended segment in the background as well,
+and truncates after the recovery point; it does not look for gaps.
 """
 
 import threading
@@ -67,7 +64,7 @@ class Unsynced:
                 active = segments[-1]
                 end_offset = active.base_offset if ended_only else active.end_offset
                 ended = list(self.ended)
-                if not ended and (ended_only or (self.recovery_point >= end_offset and not self.names)):
+                if not ended and self.recovery_point >= end_offset and (ended_only or not self.names):
                     return []
                 names, self.names = self.names, False
             for segment in ended:
@@ -78,20 +75,10 @@ class Unsynced:
                 self._files.sync_directory(self._directory)
                 if sync_root:
                     self._files.sync_directory("")
-            name_segments(self._files, self._directory, [*ended, active])
             self.recovery_point = max(self.recovery_point, end_offset)
             with self._rolling:
                 self.ended = [segment for segment in self.ended if segment not in ended]
             return ended
-
-
-def name_segments(files: Files, directory: str, segments: list[Segment]) -> None:
-    """Take the `.new` from the names of segments before which everything is on the disk, with its names."""
-    new = [segment for segment in segments if segment.is_new]
-    for segment in new:
-        segment.promote()
-    if new:
-        files.sync_directory(directory)
 
 
 def try_write_index_files(segment: Segment) -> None:

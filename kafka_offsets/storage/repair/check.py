@@ -11,7 +11,7 @@ What the records of a topic mean is not known here; who knows hands in a functio
 """
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -34,10 +34,7 @@ from kafka_offsets.storage.client_settings import (
 from kafka_offsets.storage.data_directory import (
     CATALOGUE,
     CLEAN_SHUTDOWN,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
     META_PROPERTIES,
-    RECOVERY_POINT_CHECKPOINT,
     Topic,
     decode_catalogue,
     decode_meta_properties,
@@ -51,7 +48,7 @@ from kafka_offsets.storage.log.leader_epochs import (
     EpochRun,
     LeaderEpochs,
 )
-from kafka_offsets.storage.log.opening import PARTITION_METADATA, Name
+from kafka_offsets.storage.log.opening import PARTITION_METADATA, DurabilityHint
 from kafka_offsets.storage.log.producer_state import SNAPSHOT_SUFFIX, snapshot_problems
 from kafka_offsets.storage.log.segment import Limit
 from kafka_offsets.storage.log.segment_names import (
@@ -62,14 +59,21 @@ from kafka_offsets.storage.log.segment_names import (
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    last_base_offset,
     segment_name,
 )
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY
+from kafka_offsets.storage.offset_checkpoints import (
+    CLEANER_CHECKPOINT,
+    GAPS_BEFORE,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from kafka_offsets.storage.repair.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
 from kafka_offsets.storage.repair.recover_valid import DAMAGED_SUFFIX, Damage, WholeBatch, scan
 from kafka_offsets.storage.starts import STARTS, decode_starts
 
-_CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
 _TRANSACTION_INDEX = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(TRANSACTION_INDEX_SUFFIX)}")
 _PRODUCERS = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(SNAPSHOT_SUFFIX)}")
@@ -126,11 +130,11 @@ class Counts:
         }
 
 
-class _Expected(NamedTuple):
+class Expected(NamedTuple):
     """What the files beside it say of a log.
 
     clean_end  its end at a clean stop; None after any other
-    synced     what lies before it was on the disk
+    synced     the recovery point: what lies before it was on the disk
     """
 
     clean_end: int | None = None
@@ -167,7 +171,7 @@ class Checker:
         yield from self._leftovers("", names)
         found: list[Finding] = []
         # Never synced, and done without: the next cleaning of a log begins at its start.
-        self._parsed(_CLEANER_CHECKPOINT, names, decode_offsets, found)
+        self._parsed(CLEANER_CHECKPOINT, names, decode_offsets, found)
         found = [finding._replace(kind=Kind.ADVICE) for finding in found]
         properties = self._parsed(META_PROPERTIES, names, decode_meta_properties, found) or {}
         self._cluster_id = properties.get("cluster.id")
@@ -186,9 +190,12 @@ class Checker:
                 continue
             if CATALOGUE in names:
                 yield from self._against_catalogue(*key, folder, topics)
-            expected = _Expected(
+            synced = points.get(key, 0)
+            if GAPS_BEFORE not in points or key[0] not in topics:
+                synced = max(synced, last_base_offset(self._files.list_directory(folder)))
+            expected = Expected(
                 points.get(key) if clean and key in watermarks else None,
-                points.get(key, 0),
+                synced,
                 starts.get(key, 0),
                 watermarks.get(key, 0),
             )
@@ -237,7 +244,9 @@ class Checker:
     def _leftovers(self, directory: str, names: Sequence[str]) -> Iterator[Finding]:
         for name in names:
             if name.endswith(LOG_SUFFIX + NEW_SUFFIX):
-                meaning = "Apache Kafka does not see this segment until a start has given it its name"
+                meaning = (
+                    "an old name of a segment: Apache Kafka does not see it until a start has renamed it"
+                )
                 yield _advice(join(directory, name), None, meaning)
             for suffix, meaning in _LEFTOVERS.items():
                 if name.endswith(suffix):
@@ -245,23 +254,24 @@ class Checker:
 
     # --- one partition
 
-    def check_partition(self, folder: str, expected: _Expected | None = None) -> Iterator[Finding]:
+    def check_partition(self, folder: str, expected: Expected | None = None) -> Iterator[Finding]:
         """Check the log in one folder. Raises StorageError when it cannot be read."""
-        expected = expected or _Expected()
         names = self._files.list_directory(folder)
+        expected = expected or Expected(synced=last_base_offset(names))
         matches = (_SEGMENT_FILE.fullmatch(name) for name in names)
-        segments = sorted(Name(int(match[1]), bool(match[2])) for match in matches if match is not None)
+        suffixes = {int(match[1]): match[2] or "" for match in matches if match is not None}
         self.counts.partitions += 1
         yield from self._leftovers(folder, names)
         found: list[Finding] = []
         swapped = self._swapped(folder, names, found)
         gone = replaced(names, *swapped)
-        kept = {segment for segment in segments if segment_name(segment.base_offset) not in gone}
-        segments = sorted({*kept, *map(Name, swapped[0].logs)})
+        kept = {base_offset for base_offset in suffixes if segment_name(base_offset) not in gone}
+        suffixes |= dict.fromkeys(swapped[0].logs, SWAP_SUFFIX)
+        segments = sorted({*kept, *swapped[0].logs})
         topic_id = self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found) or bytes(16)
         yield from found
         reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
-        reader.swapped = swapped[0].logs.keys()
+        reader.suffixes = suffixes
         yield from reader.read()
         yield from self._epochs(folder, names, reader)
         facts = Facts(
@@ -269,8 +279,8 @@ class Checker:
             folder,
             topic_id,
             self._cluster_id,
-            {segment.base_offset: reader.path(segment) for segment in segments},
-            max(expected.start, segments[0].base_offset if segments else 0),
+            {base_offset: reader.path(base_offset) for base_offset in segments},
+            max(expected.start, segments[0] if segments else 0),
             reader.end_offset,
             expected.clean_end,
         )
@@ -354,21 +364,21 @@ class _LogReader:
 
     end_offset  one more than the last offset found
     epoch_runs  the leader epochs of the batches
-    swapped     base offsets of segments that are read from a `.swap`
+    suffixes    by base offset, what follows the final name of a segment file that does not have it yet
     """
 
     def __init__(
         self,
         files: Files,
         folder: str,
-        segments: Sequence[Name],
-        expected: _Expected,
+        segments: Sequence[int],
+        expected: Expected,
         record_check: RecordCheck | None,
         counts: Counts,
     ) -> None:
-        self.end_offset = segments[0].base_offset if segments else 0
+        self.end_offset = 0
         self.epoch_runs: list[EpochRun] = []
-        self.swapped: Container[int] = ()
+        self.suffixes: Mapping[int, str] = {}
         self._files = files
         self._folder = folder
         self._segments = segments
@@ -380,17 +390,17 @@ class _LogReader:
         """Read every batch, and give what is wrong."""
         expected, complete = self._expected, True
         ended = None if expected.clean_end is None else Limit(expected.clean_end, False)
-        for index, name in enumerate(self._segments):
-            base_offset, behind = name.base_offset, self._segments[index + 1 :]
-            path = self.path(name)
+        hint = DurabilityHint(expected.clean_end, expected.synced, expected.start)
+        for index, base_offset in enumerate(self._segments):
+            behind, path = self._segments[index + 1 :], self.path(base_offset)
             if base_offset < self.end_offset:
                 yield _damage(path, None, f"begins before the end of the segment before, {self.end_offset}")
-            may_be_torn = all(later.is_new for later in behind)
-            if name.is_new and may_be_torn and (base_offset > self.end_offset or not index):
+            may_be_torn = hint.may_be_torn(behind)
+            if base_offset > self.end_offset and hint.is_lost_before(base_offset):
                 problem = f"a crash has taken what stands before offset {base_offset}"
                 yield Finding(self._end_kind(), path, None, problem)
             self.end_offset = max(self.end_offset, base_offset)
-            limit = Limit(behind[0].base_offset, True) if behind else ended
+            limit = Limit(behind[0], True) if behind else ended
             try:
                 for finding in self._segment(path, base_offset, limit, may_be_torn=may_be_torn):
                     complete = complete and finding.kind is Kind.ADVICE
@@ -422,10 +432,9 @@ class _LogReader:
                 f"the log ends at offset {self.end_offset}, {clean_end} when it was closed",
             )
 
-    def path(self, name: Name) -> str:
+    def path(self, base_offset: int) -> str:
         """Return the path of a segment."""
-        suffix = SWAP_SUFFIX if name.base_offset in self.swapped else NEW_SUFFIX if name.is_new else ""
-        return join(self._folder, segment_name(name.base_offset) + suffix)
+        return join(self._folder, segment_name(base_offset) + self.suffixes.get(base_offset, ""))
 
     def _end_kind(self) -> Kind:
         """Say what something bad is where nothing whole follows it: opening cuts it off, unless it was promised."""

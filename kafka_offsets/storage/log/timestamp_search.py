@@ -1,0 +1,44 @@
+"""Records by their timestamp: which is the first of some time, and which is the latest (KIP-79, KIP-734)."""
+
+from collections.abc import Sequence
+
+from kafka_offsets.storage.log.segment import Segment, walk
+from kafka_offsets.storage.log.stored_batches import timestamps_of
+
+
+def offset_for_timestamp(
+    segments: Sequence[Segment], log_start_offset: int, timestamp: int
+) -> tuple[int, int] | None:
+    """Return timestamp and offset of the first record with at least that timestamp, or None."""
+    for segment in segments:
+        if segment.max_timestamp >= timestamp and segment.end_offset > log_start_offset:
+            found = _search(segment, log_start_offset, timestamp)
+            if found is not None:
+                return found
+    return None
+
+
+def max_timestamp(segments: Sequence[Segment]) -> tuple[int, int] | None:
+    """Return the latest timestamp and the offset of the first record that has it, deleted or not; or None."""
+    latest = max(segments, key=lambda segment: segment.max_timestamp)
+    if latest.max_timestamp < 0:
+        return None
+    return _search(latest, latest.base_offset, latest.max_timestamp) or (
+        latest.max_timestamp,
+        latest.max_timestamp_offset,  # compaction has removed the record and kept its batch
+    )
+
+
+def _search(segment: Segment, start_offset: int, timestamp: int) -> tuple[int, int] | None:
+    file = segment.open_again()
+    try:
+        start = segment.position_of(start_offset, file)
+        position = max(start, segment.position_of_timestamp(timestamp))
+        for batch, buffer, at in walk(file, position, segment.size):
+            if batch.max_timestamp >= timestamp:
+                for found in timestamps_of(buffer[at : at + batch.size], file, batch):
+                    if found[0] >= timestamp and found[1] >= start_offset:
+                        return found
+    finally:
+        file.close()
+    return None

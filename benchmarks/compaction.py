@@ -66,7 +66,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from tests.interop import wire
+from tests.drivers import wire
 
 IN_FLIGHT, SECONDS = 16, 8
 WAYS = ("columns", "loops")

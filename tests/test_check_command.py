@@ -17,9 +17,9 @@ from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log.log import LogConfig
 from kafka_offsets.storage.log.producer_state import decode_state
-from tests.broker.core_client import CoreClient, make_core
-from tests.broker.transactional_core import Producer
 from tests.conftest import DATA, REPOSITORY
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.transactions import Producer
 from tests.storage.batches import batch
 
 SEGMENT = "__consumer_offsets-0/00000000000000000000.log"

@@ -12,8 +12,8 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from tests.broker.core_client import CoreClient, make_core
 from tests.conftest import DATA, REPOSITORY
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.keyed import table
 
 KAFKAS = DATA / "logs" / "compact-before"

@@ -9,7 +9,7 @@ import pytest
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger, printable
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 
 FORGED = "2026-11-22 12:00:00,000 ERROR the disk is gone"
 NAMES = [f"t{character}{FORGED}" for character in "\n\r\x1b\x0b\x85\u2028\u202e\x00\x7f"]

@@ -13,8 +13,8 @@ import pytest
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import API_VERSIONS_KEY, CoreClient, make_core
 from tests.conftest import DATA
+from tests.drivers.core import API_VERSIONS_KEY, CoreClient, make_core
 from tests.protocol.test_vectors import as_json
 
 ORDERS = base64.urlsafe_b64decode("2vLSgg83TfujAxqy5U8ZTA==")

@@ -8,7 +8,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, commit_request, make_core
+from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.drivers.shard import subscription
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -19,8 +19,8 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import set_base_offset
 from kafka_offsets.storage.checkpoints import encode_partition_metadata
 from kafka_offsets.storage.files import MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
 from tests.conftest import DATA
+from tests.drivers.core import CoreClient, make_core
 
 SCENARIOS = ("classic", "raw")
 PARTITIONS = 4

@@ -5,8 +5,8 @@ import pytest
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
-from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.broker.test_core import LateSync
+from tests.drivers.core import CoreClient, commit_request, make_core
 
 MISMATCH = ErrorCode.COMMITTED_OFFSET_MISMATCH
 NOT_TRIED = ErrorCode.OPERATION_NOT_ATTEMPTED

@@ -14,7 +14,7 @@ from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.server import Peer, Server
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, commit_request, make_core
+from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.storage.faults import FaultyFiles
 
 Done = Callable[[dict[Log, StorageError]], None]

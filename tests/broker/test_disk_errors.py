@@ -22,7 +22,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage import files as files_module
 from kafka_offsets.storage.files import DiskFiles
-from tests.broker.core_client import CoreClient, commit_request, make_core
+from tests.drivers.core import CoreClient, commit_request, make_core
 
 ALL = os.environ.get("KAFKA_OFFSETS_DISK_ERRORS") == "all"
 CALLS = ("open", "pwrite", "pread", "ftruncate", "fsync", "replace", "remove", "listdir", "makedirs", "fstat")

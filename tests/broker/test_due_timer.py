@@ -16,7 +16,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
-from tests.broker.core_client import CoreClient
+from tests.drivers.core import CoreClient
 
 SESSION_MS = 10_000
 

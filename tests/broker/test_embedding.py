@@ -22,8 +22,8 @@ from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.network import embedded
 from kafka_offsets.broker.network import server as server_module
 from tests.conftest import REPOSITORY
-from tests.interop import wire
-from tests.interop.wire import Connection
+from tests.drivers import wire
+from tests.drivers.wire import Connection
 
 CYCLES = 100
 STOP_LIMIT_S = 1.0

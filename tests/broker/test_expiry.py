@@ -12,10 +12,10 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, make_core
 from tests.broker.expiry_story import KAFKAS, SETTINGS, LineClient, Story, text_of
-from tests.broker.transactional_core import Producer
 from tests.differential.brokers import OwnBroker
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.transactions import Producer
 from tests.storage.faults import FaultyFiles
 
 MINUTE_MS = 60_000

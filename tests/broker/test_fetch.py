@@ -7,7 +7,7 @@ import pytest
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from tests.broker.partition_core import PartitionCore, batch, whole_batches
+from tests.drivers.partitions import PartitionCore, batch, whole_batches
 from tests.storage.faults import FaultyFiles
 
 FIRST, SECOND = batch(b"0", b"1"), batch(b"2" * 50)

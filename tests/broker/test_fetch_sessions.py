@@ -7,7 +7,7 @@ import pytest
 from kafka_offsets.broker.api import fetch_sessions
 from kafka_offsets.broker.api.fetch_sessions import EVICTION_MS
 from kafka_offsets.errors import ErrorCode
-from tests.broker.partition_core import PartitionCore, batch
+from tests.drivers.partitions import PartitionCore, batch
 
 
 def opened(core: PartitionCore, *partitions: int) -> int:

@@ -9,8 +9,8 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files, MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_expiry import after
+from tests.drivers.core import CoreClient, make_core
 
 GROUP, SET, DELETE, APPEND, SUBTRACT = 32, 0, 1, 2, 3
 SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -10,7 +10,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.batches import varint, write
 from tests.storage.faults import FaultyFiles
 

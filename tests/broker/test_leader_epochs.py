@@ -12,7 +12,7 @@ from kafka_offsets.storage.checkpoints import encode_uuid
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.starts import STARTS
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 
 WRITTEN, EMPTY, ONCE = "written", "empty", "once"
 

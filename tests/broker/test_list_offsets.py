@@ -8,7 +8,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import encode_batch
-from tests.broker.partition_core import PartitionCore, batch
+from tests.drivers.partitions import PartitionCore, batch
 from tests.storage.faults import FaultyFiles
 
 LATER = 1_000_000

@@ -6,8 +6,8 @@ import pytest
 
 from kafka_offsets.coordinator.transactions.decisions import State, Transaction
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, make_core
-from tests.broker.transactional_core import Producer
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.transactions import Producer
 
 
 def listed(client: CoreClient) -> list[Any]:

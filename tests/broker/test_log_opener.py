@@ -17,8 +17,8 @@ from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log import segment as segment_module
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.log.segment import Segment
-from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_shard_loader import LateBackground
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.batches import batch
 
 BUSY = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -22,7 +22,7 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.cleaner.compaction import Compaction, Steps
 from kafka_offsets.storage.cleaner.swap import Job
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 from tests.storage.keyed import records, table
 

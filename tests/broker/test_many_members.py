@@ -14,8 +14,8 @@ import pytest
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_pacing import step
+from tests.drivers.core import CoreClient, make_core
 
 MEMBERS = 1000
 GROUPS = 10_000

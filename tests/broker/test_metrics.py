@@ -22,10 +22,10 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.coordinator.classic.group import ClassicGroupState
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, make_core
 from tests.broker.expiry_story import SETTINGS, Story
 from tests.broker.test_expiry import QUICK, after, expired, fill, until
 from tests.conftest import REPOSITORY, GeneratedPart
+from tests.drivers.core import CoreClient, make_core
 
 METERS = ("offset-commit", "offset-expiration", "offset-deletion", "group-completed-rebalance")
 

@@ -11,8 +11,8 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, make_core
-from tests.broker.transactional_core import Producer
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.transactions import Producer
 
 GROUPS = [f"g{number}" for number in range(12)]
 PARTITIONS = 300

@@ -10,7 +10,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import read_batch_header, read_records
-from tests.broker.partition_core import PartitionCore, batch, whole_batches
+from tests.drivers.partitions import PartitionCore, batch, whole_batches
 
 VALUES = st.lists(st.binary(max_size=40), min_size=1, max_size=5)
 

@@ -7,7 +7,7 @@ from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import Files, MemoryFiles
-from tests.broker.partition_core import PartitionCore, batch
+from tests.drivers.partitions import PartitionCore, batch
 from tests.storage.faults import FaultyFiles
 
 

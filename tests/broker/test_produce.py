@@ -16,7 +16,7 @@ from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, verify_crc
 from kafka_offsets.protocol.varint import encode_varint
-from tests.broker.partition_core import KNOWN_EPOCH, PartitionCore, batch
+from tests.drivers.partitions import KNOWN_EPOCH, PartitionCore, batch
 from tests.storage.faults import FaultyFiles
 
 NOTHING = (-1, -1, -1)

@@ -14,8 +14,8 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from tests.broker.core_client import CoreClient, make_core
-from tests.broker.transactional_core import Producer, fetch
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.transactions import Producer, fetch
 from tests.storage.keyed import mark, put
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -6,7 +6,7 @@ from kafka_offsets.broker.partition import producers as module
 from kafka_offsets.broker.partition.producers import AppendedBatch, Producers, last_sequence
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.records import BatchHeader, encode_marker, read_batch_header
-from tests.broker.partition_core import batch
+from tests.drivers.partitions import batch
 
 DAY = 86_400_000
 

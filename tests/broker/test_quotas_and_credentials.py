@@ -16,7 +16,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 
 SHA_256, SHA_512 = 1, 2

@@ -13,8 +13,8 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
-from tests.broker.core_client import CoreClient, make_core
 from tests.conftest import DATA
+from tests.drivers.core import CoreClient, make_core
 
 LOGS = DATA / "logs"
 SCENARIOS = sorted(path.name for path in LOGS.iterdir() if (path / "expected.json").exists())

@@ -9,7 +9,7 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.checkpoints import decode_offsets
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.crash_story import LateWork
 from tests.storage.faults import FaultyFiles

@@ -8,7 +8,7 @@ import pytest
 from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 
 
 class Refusals:

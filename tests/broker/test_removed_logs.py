@@ -8,8 +8,8 @@ import pytest
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.storage.files import DiskFiles
-from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_log_opener import produced
+from tests.drivers.core import CoreClient, make_core
 
 REFUSED = {ErrorCode.NOT_COORDINATOR}
 

@@ -8,8 +8,8 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
-from tests.broker.partition_core import batch
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.partitions import batch
 
 LIMIT, BATCH, BATCHES = 4_000_000, 40_000, 100
 FETCH_VERSION = 11

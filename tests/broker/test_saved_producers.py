@@ -16,7 +16,7 @@ from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import PRODUCER_STATE
-from tests.broker.core_client import make_core
+from tests.drivers.core import make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.faults import FaultyFiles
 from tests.storage.keyed import mark, put

@@ -19,10 +19,10 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.broker.test_commit_options import stable, turn
 from tests.broker.test_core import LateSync
-from tests.interop.wire import Connection, offset_commit, offset_commit_errors
+from tests.drivers.core import CoreClient, commit_request, make_core
+from tests.drivers.wire import Connection, offset_commit, offset_commit_errors
 from tests.storage.batches import write
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

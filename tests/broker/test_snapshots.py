@@ -20,7 +20,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import Crash, FaultyFiles
 
 PATH = f"{OFFSETS_TOPIC}-0/{SNAPSHOT_FILE}"

@@ -15,7 +15,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression, compress
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records
 from kafka_offsets.protocol.varint import encode_varint
-from tests.broker.partition_core import KNOWN_EPOCH, PartitionCore, batch, whole_batches
+from tests.drivers.partitions import KNOWN_EPOCH, PartitionCore, batch, whole_batches
 
 CODECS = [codec for codec in Compression if codec]
 MIB = 1 << 20
@@ -176,7 +176,7 @@ def test_of_many_wrong_records_the_first_hundred_are_named_and_all_are_counted(c
 GROWTH = """
 import sys
 from pathlib import Path
-from tests.broker.partition_core import PartitionCore
+from tests.drivers.partitions import PartitionCore
 def peak():  # of this program; ru_maxrss counts in what it was forked from
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmHWM"].split()[0])

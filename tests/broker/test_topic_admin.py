@@ -12,7 +12,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 
 TOPIC, BROKER = 2, 4
 SET = 0

@@ -10,7 +10,7 @@ from kafka_offsets.coordinator.consumer import topic_resolution
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.patterns import TopicPattern
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 
 PATTERN = "(.{0,100}a){50}"
 STEP_MS = 5

@@ -12,8 +12,8 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, make_core
-from tests.broker.transactional_core import OLD, Producer, fetch, read
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.transactions import OLD, Producer, fetch, read
 
 TOPIC, IN = "t", "in"
 STATE_TOPIC = "__transaction_state"

@@ -15,8 +15,8 @@ from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts, encode_response
 from kafka_offsets.storage.files import MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
-from tests.broker.partition_core import PartitionCore, batch, whole_batches
+from tests.drivers.core import CoreClient, make_core
+from tests.drivers.partitions import PartitionCore, batch, whole_batches
 
 
 class Peer(asyncio.Protocol):

@@ -10,10 +10,10 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import Files, MemoryFiles
 from kafka_offsets.testing import Cluster
-from tests.broker.core_client import CoreClient, make_core
 from tests.broker.test_commit_options import GroupMember, assignment, stable, turn
 from tests.broker.test_expiry import after, delete_topic, expired
 from tests.broker.test_snapshots import kept
+from tests.drivers.core import CoreClient, make_core
 
 __all__ = [
     "CoreClient",

@@ -19,7 +19,6 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.testing import Cluster
-from tests.broker.core_client import commit_request
 from tests.broker.test_core import LateSync
 from tests.broker.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
 from tests.claims.claimed import (
@@ -34,6 +33,7 @@ from tests.claims.claimed import (
     stable,
     turn,
 )
+from tests.drivers.core import commit_request
 
 
 def test_a_commit_is_a_record_keyed_by_group_topic_and_partition() -> None:

@@ -11,7 +11,6 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
-from tests.broker.core_client import commit_request
 from tests.claims.claimed import (
     CoreClient,
     GroupMember,
@@ -25,6 +24,7 @@ from tests.claims.claimed import (
     stable,
     turn,
 )
+from tests.drivers.core import commit_request
 
 MINUTE_MS = 60_000
 CONFIG = {"offsets_retention_minutes": 1, "offsets_retention_check_interval_ms": 2**62}

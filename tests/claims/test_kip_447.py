@@ -11,8 +11,8 @@ import pytest
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from tests.broker.transactional_core import OLD, Producer
 from tests.claims.claimed import CoreClient, after, broker, killed, stable, turn
+from tests.drivers.transactions import OLD, Producer
 
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 GONE = ErrorCode.UNKNOWN_MEMBER_ID

@@ -9,8 +9,8 @@ import pytest
 from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from tests.broker.transactional_core import Producer
 from tests.claims.claimed import CoreClient, broker
+from tests.drivers.transactions import Producer
 
 Group = messages.OffsetFetchRequest.Group
 

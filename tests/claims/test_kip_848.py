@@ -11,8 +11,8 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import commit_request
 from tests.claims.claimed import CoreClient, after, broker, describe, expired, killed, offsets_topic, stable
+from tests.drivers.core import commit_request
 
 Heartbeat = messages.ConsumerGroupHeartbeatRequest
 MINUTE_MS = 60_000

@@ -21,10 +21,10 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.testing import Cluster
-from tests.broker.core_client import commit_request
 from tests.broker.test_snapshots import kept
 from tests.claims.claimed import CoreClient, ask_node, broker, compacted, killed, offsets_topic
 from tests.conftest import REPOSITORY
+from tests.drivers.core import commit_request
 
 LOG = "__consumer_offsets-0/00000000000000000000.log"
 MISMATCH = ErrorCode.COMMITTED_OFFSET_MISMATCH

@@ -15,8 +15,8 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.errors import ConnectionLostError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
-from tests.broker.core_client import CoreClient
 from tests.broker.test_commit_options import stable
+from tests.drivers.core import CoreClient
 
 
 @pytest.fixture

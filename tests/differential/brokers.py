@@ -4,11 +4,10 @@ import socket
 import time
 from typing import Protocol
 
-from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore, Connection
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.errors import ProtocolError
 from kafka_offsets.storage.files import MemoryFiles
+from tests.drivers import wire
+from tests.drivers.core import CoreClient, make_core
 
 PATIENCE_MS = 15_000
 """An answer that takes longer is none."""
@@ -49,31 +48,22 @@ class OwnLine:
 
     def __init__(self, broker: "OwnBroker") -> None:
         self.broker = broker
-        self.connection: Connection = broker.core.connect("test:1", "/127.0.0.1")
-        self.received = bytearray()
+        self.client = CoreClient(broker.core)
 
     def send(self, frame: bytes) -> None:
-        if self.connection.closing:
+        if self.client.connection.closing:
             return
-        try:
-            self.broker.core.receive(self.connection, frame)
-        except ProtocolError as error:
-            self.broker.core.answers.refuse(self.connection, error)
+        self.client.send_bytes(frame)
         self.broker.pause(0)
 
     def receive(self, patience_ms: int = PATIENCE_MS) -> bytes | None:
         end_ms = self.broker.clock.now().mono_ms + patience_ms
-        while True:
-            self.received += self.broker.core.drain(self.connection)
-            size = int.from_bytes(self.received[:4], "big")
-            if len(self.received) >= 4 + size > 4:
-                frame = bytes(self.received[4 : 4 + size])
-                del self.received[: 4 + size]
-                return frame
-            if self.connection.closing:
+        while (frame := self.client.take_frame()) is None:
+            if self.client.connection.closing:
                 return None
             if not self.broker.advance(end_ms):
                 raise NoAnswerError
+        return frame
 
 
 class OwnBroker:
@@ -84,7 +74,7 @@ class OwnBroker:
     ) -> None:
         self.clock = clock or ManualClock()
         self.files = files or MemoryFiles()
-        self.core = BrokerCore(Config.load(STARTED_WITH | settings, profile="kafka"), self.files, self.clock)
+        self.core = make_core(self.files, clock=self.clock, profile="kafka", **STARTED_WITH | settings)
         self.core.context.port = 9092
 
     def connect(self) -> OwnLine:
@@ -116,8 +106,8 @@ class RemoteLine:
     """A connection to a broker on a socket."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, 10)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection = wire.Connection(f"{address[0]}:{address[1]}", 10)
+        self.socket = self.connection.socket
 
     def send(self, frame: bytes) -> None:
         try:
@@ -129,21 +119,11 @@ class RemoteLine:
         self.socket.settimeout(patience_ms / 1000)
         try:
             self.socket.recv(1, socket.MSG_PEEK)  # silence is no answer; half an answer is an error
-            size = self._read(4)
-            return size and self._read(int.from_bytes(size, "big"))
+            return self.connection.receive()
         except TimeoutError:
             raise NoAnswerError from None
-        except ConnectionError:
+        except (ConnectionError, wire.WireError):
             return None
-
-    def _read(self, size: int) -> bytes:
-        parts = b""
-        while len(parts) < size:
-            part = self.socket.recv(size - len(parts))
-            if not part:
-                return b""
-            parts += part
-        return parts
 
 
 class RemoteBroker:

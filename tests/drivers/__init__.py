@@ -1,1 +1,8 @@
-"""Drivers of tests, one a level: a shard without a log, a broker without sockets, a broker on a socket."""
+"""Drivers of tests, one a level.
+
+shard         a shard without a broker: decisions, a log in memory, time
+core          a broker without sockets: frames in, frames out, turns and time
+wire          any broker on a socket: frames written by hand
+transactions  a transactional producer and a reader, on `core`
+partitions    the parts of a broker that the handlers of partitions use, without connections
+"""

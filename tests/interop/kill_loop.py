@@ -22,7 +22,8 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 
-from tests.interop import broker_process, compacting_broker, wire
+from tests.drivers import wire
+from tests.interop import broker_process, compacting_broker
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.replays import Offsets, replay_before_and_after
 from tests.interop.waiting import until

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop import wire
+from tests.drivers import wire
 from tests.interop.broker_process import OVERRIDE, REPOSITORY, BrokerProcess
 from tests.interop.frames import BadFrame, bad_frames, mutate, sized, valid_frames
 from tests.interop.fuzzer import Fuzzer

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import pytest
 
-from tests.interop import story, wire
+from tests.drivers import wire
+from tests.interop import story
 from tests.interop.names import Names
 from tests.interop.story import Member
 from tests.interop.test_confluent_kafka import ConfluentKafka

@@ -15,7 +15,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 
-from tests.interop import kafka_peer, story, wire
+from tests.drivers import wire
+from tests.interop import kafka_peer, story
 from tests.interop.broker_process import OVERRIDE, BrokerProcess
 from tests.interop.waiting import until
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.protocol import messages
-from tests.interop import wire
+from tests.drivers import wire
 from tests.interop.broker_process import OVERRIDE, BrokerProcess
 from tests.interop.waiting import until
 from tests.storage.batches import batch

@@ -12,7 +12,7 @@ import pytest
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
-from tests.interop import wire
+from tests.drivers import wire
 from tests.interop.broker_process import COMMAND, OVERRIDE, REPOSITORY, BrokerProcess
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(OVERRIDE), reason="the lock of our own process")]

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import pytest
 
-from tests.interop import wire
+from tests.drivers import wire
 from tests.interop.broker_process import OVERRIDE, BrokerProcess
 from tests.interop.waiting import until
 

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tests.interop import wire
+from tests.drivers import wire
 
 PAUSE_S = 0.002
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from kafka_offsets import Broker
-from tests.interop.wire import OFFSET_COMMIT, OFFSET_FETCH, Connection, WireError, array, frame, text
+from tests.drivers.wire import OFFSET_COMMIT, OFFSET_FETCH, Connection, WireError, array, frame, text
 from tests.properties.registers import NEVER, NOTHING, Operation, is_linearizable
 
 CLIENTS = 16

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kafka_offsets import Broker, CommitRefusedError, ErrorCode
 from kafka_offsets.protocol.records import batch_spans, read_batch_header, read_records
 from tests.conftest import IN_CI, LONG
-from tests.interop.wire import Connection, array, offset_commit, offset_commit_errors, text
+from tests.drivers.wire import Connection, array, offset_commit, offset_commit_errors, text
 from tests.simulation.observed import read_key
 
 EXAMPLES, STEPS = (2000, 100) if LONG else (200, 50)

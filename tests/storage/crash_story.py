@@ -35,7 +35,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, commit_request
+from tests.drivers.core import CoreClient, commit_request
 from tests.storage.batches import batch, content
 from tests.storage.crash_files import RecordingFiles
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import Files, MemoryFiles
-from tests.broker.core_client import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core
 from tests.storage.batches import write
 
 GROUPS = tuple(f"group-{number}" for number in range(5))

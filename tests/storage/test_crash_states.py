@@ -13,8 +13,8 @@ from kafka_offsets.protocol.records import encode_batch, read_records
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.segment import DamagedBatchError, Recovery, Segment
-from tests.broker.core_client import CoreClient, commit_request, make_core
 from tests.conftest import SEED
+from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.storage.batches import batch, content
 from tests.storage.crash_files import (
     LOST,

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.segment import Recovery
-from tests.broker.core_client import CoreClient
+from tests.drivers.core import CoreClient
 from tests.slices import DoneSlices
 from tests.storage.batches import write
 from tests.storage.stores import (

@@ -13,8 +13,8 @@ from kafka_offsets.commands import inspect as command
 from kafka_offsets.inspect.capture import timeline
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker, record_produced, recording
-from tests.interop import wire
-from tests.interop.wire import Connection
+from tests.drivers import wire
+from tests.drivers.wire import Connection
 
 
 @pytest.fixture

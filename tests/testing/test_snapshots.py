@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 
 from kafka_offsets.testing import Broker, group_empty, group_stable
 from kafka_offsets.testing.clock import ManualClock
-from tests.interop.wire import Connection
+from tests.drivers.wire import Connection
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Frames written by hand with struct, independent of the project's codecs: what a judge may rely on.
+"""The driver of the socket level: frames written by hand with struct, independent of the project's codecs.
 
 Only old, inflexible versions are used, whose layout fits in a line of comment each.
 """

@@ -5,7 +5,7 @@ from typing import Any
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch, read_records
-from tests.broker.core_client import CoreClient
+from tests.drivers.core import CoreClient
 
 NOW_MS = 1_700_000_000_000
 OLD, NEW = 3, 5

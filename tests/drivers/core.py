@@ -1,4 +1,7 @@
-"""A client that speaks to a BrokerCore in bytes: real frames, no sockets, time and turns in the test's hands."""
+"""The driver of the core level: a BrokerCore and clients that speak to it in bytes, without sockets.
+
+Time and turns are in the test's hands.
+"""
 
 import itertools
 import struct
@@ -68,14 +71,17 @@ class CoreClient:
 
     def take(self) -> list[Any]:
         """Return the answers that have come, decoded, in their order."""
+        return [self._decode(frame) for frame in iter(self.take_frame, None)]
+
+    def take_frame(self) -> bytes | None:
+        """Return the next frame that has come, without its size, or None."""
         self.received += self.core.drain(self.connection)
-        answers = []
-        while len(self.received) >= 4:
-            size = int.from_bytes(self.received[:4], "big")
-            frame = bytes(self.received[4 : 4 + size])
-            del self.received[: 4 + size]
-            answers.append(self._decode(frame))
-        return answers
+        size = int.from_bytes(self.received[:4], "big")
+        if len(self.received) < 4 + size or not size:
+            return None
+        frame = bytes(self.received[4 : 4 + size])
+        del self.received[: 4 + size]
+        return frame
 
     def _decode(self, frame: bytes) -> Any:
         number, name, version = self.expected.pop(0)

@@ -154,7 +154,7 @@ walks: $(VENV)/test.stamp
 
 ## Plays tests/differential on a real Kafka and records its answers in tests/stories. Needs Java 17 and Maven.
 differential: $(VENV)/test.stamp
-	$(BIN)/python -m tests.differential.record $(DIFFERENTIAL_ARGS)
+	$(BIN)/python -m tests.stories.record $(DIFFERENTIAL_ARGS)
 
 ## The pages of docs/ as HTML in build/docs, with the API from the docstrings. A broken link is an error.
 docs: $(VENV)/docs.stamp

@@ -1,5 +1,6 @@
 """Asks Kafka's own assignors and maps what they do with a table of groups, and keeps it for the tests.
 
+`python -m tests.stories.record assignors` does it.
 java -cp "$KAFKA_PEER_HOME/libs/*" is Kafka 4.3.1 as benchmarks/peers/kafka.sh keeps it.
 """
 
@@ -72,7 +73,8 @@ def orders(rng: random.Random) -> list[str]:
     return lines
 
 
-def main() -> None:
+def record() -> None:
+    """Ask all questions, and keep the answers."""
     rng = random.Random(20260)
     questions = [*groups(rng), *orders(rng)]
     done = subprocess.run(
@@ -87,7 +89,3 @@ def main() -> None:
     text = "".join(f"{question}\n{answer}\n" for question, answer in zip(questions, answers, strict=True))
     ANSWERS.write_bytes(gzip.compress(text.encode(), mtime=0))
     print(f"{len(questions)} answers, {ANSWERS.stat().st_size} bytes")
-
-
-if __name__ == "__main__":
-    main()

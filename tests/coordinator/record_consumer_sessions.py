@@ -1,30 +1,220 @@
-"""Record how a real broker answers sessions of consumer groups (KIP-848), for test_consumer_captures.py.
+"""Record sessions of consumer groups (KIP-848) whose answers depend on ids that a broker makes.
 
-    python -m tests.coordinator.record_consumer_sessions 127.0.0.1:9092 normal|interval > FILE.jsonl
-
-The broker needs offsets.topic.num.partitions=4, auto.create.topics.enable=false, group.min.session.timeout.ms=100,
-group.max.size=3, group.initial.rebalance.delay.ms=0, group.consumer.max.size=6, group.consumer.session.timeout.ms=1500,
-group.consumer.min.session.timeout.ms=100, group.consumer.heartbeat.interval.ms=700 and
-group.consumer.min.heartbeat.interval.ms=100; besides group.consumer.assignment.interval.ms=0 for the sessions `normal`.
-The lines are as record_group_sessions.py writes them.
+What an assignor gives to whom depends on topic ids and on member ids, so that these sessions are no text in
+tests/stories: test_consumer_captures.py replays the frames with the ids of the recording. All others are situations
+of tests/differential/situations/consumer_sessions.py. `python -m tests.stories.record consumer_capture` records them.
+A line is a frame: ms since the start, connection, direction, key, version, correlation id, hex.
 """
 
-import sys
+import json
+import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.protocol import messages
-from tests.coordinator import record_group_sessions as sessions
-from tests.coordinator.record_group_sessions import Client, Peer, Recorder
 
-sessions.KEYS |= {
+TOPIC = "orders"
+RANGE = bytes.fromhex("0001 00000001 0006") + b"orders" + bytes.fromhex("ffffffff 00000000")
+KEYS = {
+    "CreateTopics": 19,
+    "FindCoordinator": 10,
+    "OffsetCommit": 8,
+    "OffsetFetch": 9,
+    "OffsetDelete": 47,
+    "JoinGroup": 11,
+    "SyncGroup": 14,
+    "Heartbeat": 12,
+    "LeaveGroup": 13,
+    "DescribeGroups": 15,
+    "ListGroups": 16,
+    "DeleteGroups": 42,
     "ConsumerGroupHeartbeat": 68,
     "ConsumerGroupDescribe": 69,
-    "OffsetFetch": 9,
     "CreatePartitions": 37,
     "DeleteTopics": 20,
 }
+
+
+class Recorder:
+    """All connections to one broker, and the lines so far."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.address = (host, int(port))
+        self.started = time.monotonic()
+        self.connections = 0
+
+    def line(self, conn: int, **fields: Any) -> None:
+        ms = round((time.monotonic() - self.started) * 1000, 1)
+        print(json.dumps({"ms": ms, "conn": conn, **fields}), flush=True)
+
+    def connect(self, client_id: str = "c") -> "Peer":
+        self.connections += 1
+        return Peer(self, self.connections, client_id)
+
+
+class Peer:
+    """One connection; `sent` names what has not been answered."""
+
+    def __init__(self, recorder: Recorder, conn: int, client_id: str) -> None:
+        self.recorder = recorder
+        self.conn = conn
+        self.client_id = client_id
+        self.socket = socket.create_connection(recorder.address, 30)
+        self.correlation_id = 0
+        self.sent: dict[int, tuple[type[messages.MessageValue], int]] = {}
+
+    def send(self, request: messages.MessageValue, version: int) -> None:
+        self.correlation_id += 1
+        name = type(request).__name__.removesuffix("Request")
+        key = KEYS[name]
+        flexible = version in request.SCHEMA.flexible
+        client = self.client_id.encode()
+        frame = struct.pack(">hhih", key, version, self.correlation_id, len(client)) + client
+        frame += (b"\0" if flexible else b"") + messages.encode(request, version)
+        self.sent[self.correlation_id] = (messages.find(f"{name}Response"), version)
+        self.recorder.line(
+            self.conn,
+            dir="request",
+            apiKey=key,
+            apiVersion=version,
+            correlationId=self.correlation_id,
+            hex=frame.hex(),
+        )
+        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        time.sleep(0.02)  # what is sent next, on whichever connection, arrives next
+
+    def receive(self, timeout_s: float = 30) -> Any:
+        self.socket.settimeout(timeout_s)
+        (size,) = struct.unpack(">i", self._read(4))
+        frame = self._read(size)
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        cls, version = self.sent.pop(correlation_id)
+        flexible = version in cls.SCHEMA.flexible
+        self.recorder.line(
+            self.conn,
+            dir="response",
+            apiKey=KEYS[cls.__name__.removesuffix("Response")],
+            apiVersion=version,
+            correlationId=correlation_id,
+            hex=frame.hex(),
+        )
+        return messages.decode(cls, frame, version, 5 if flexible else 4)[0]
+
+    def is_silent(self, for_s: float = 0.3) -> bool:
+        self.socket.settimeout(for_s)
+        try:
+            return not self.socket.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            return True
+
+    def _read(self, size: int) -> bytes:
+        parts = b""
+        while len(parts) < size:
+            part = self.socket.recv(size - len(parts))
+            assert part, "the broker closed the connection"
+            parts += part
+        return parts
+
+    def ask(self, request: messages.MessageValue, version: int) -> Any:
+        self.send(request, version)
+        return self.receive()
+
+
+class Client(Peer):
+    """A member as a client sees itself."""
+
+    group = ""
+    member_id = ""
+    instance: str | None = None
+    generation = -1
+    protocol: str | None = None
+    rebalance_ms = 20000
+    session_ms = 20000
+    protocols: tuple[tuple[str, bytes], ...] = (("range", RANGE), ("roundrobin", RANGE))
+    protocol_type = "consumer"
+
+    def join(self, version: int = 9, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self, name, value)
+        protocols = [messages.JoinGroupRequest.Protocol(name, data) for name, data in self.protocols]
+        request = messages.JoinGroupRequest(
+            self.group,
+            self.session_ms,
+            self.rebalance_ms,
+            self.member_id,
+            self.instance,
+            self.protocol_type,
+            protocols,
+        )
+        if version < 5:
+            request.group_instance_id = None
+        self.send(request, version)
+
+    def joined(self) -> Any:
+        answer = self.receive()
+        if answer.error_code in (0, 79):
+            self.member_id = answer.member_id
+            self.generation = answer.generation_id
+            self.protocol = answer.protocol_name
+        return answer
+
+    def enter(self, version: int = 9, **changes: Any) -> None:
+        """Send joins until one is parked."""
+        self.join(version, **changes)
+        if version >= 4 and not self.member_id and self.instance is None:
+            assert self.joined().error_code == 79
+            self.join(version)
+
+    def sync(self, version: int = 5, members: dict[str, bytes] | None = None, **fields: Any) -> None:
+        given = [messages.SyncGroupRequest.Assignment(m, a) for m, a in (members or {}).items()]
+        values: dict[str, Any] = {
+            "generation_id": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance,
+            "protocol_type": self.protocol_type if version >= 5 else None,
+            "protocol_name": self.protocol if version >= 5 else None,
+            **fields,
+        }
+        self.send(messages.SyncGroupRequest(self.group, assignments=given, **values), version)
+
+    def beat(self, version: int = 4, **fields: Any) -> int:
+        values: dict[str, Any] = {
+            "generation_id": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance,
+            **fields,
+        }
+        return self.ask(messages.HeartbeatRequest(self.group, **values), version).error_code
+
+    def commit(self, version: int = 9, offset: int = 1, **fields: Any) -> int:
+        request = messages.OffsetCommitRequest
+        values: dict[str, Any] = {
+            "generation_id_or_member_epoch": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance,
+            **fields,
+        }
+        topics = [request.Topic(TOPIC, partitions=[request.Partition(0, offset, committed_metadata="")])]
+        answer = self.ask(request(self.group, topics=topics, **values), version)
+        return answer.topics[0].partitions[0].error_code
+
+    def leave(self, version: int = 5, members: list[tuple[str, str | None]] | None = None) -> Any:
+        identity = messages.LeaveGroupRequest.MemberIdentity
+        if version < 3:
+            return self.ask(messages.LeaveGroupRequest(self.group, self.member_id), version)
+        given = [(self.member_id, self.instance)] if members is None else members
+        return self.ask(
+            messages.LeaveGroupRequest(self.group, members=[identity(*m) for m in given]), version
+        )
+
+
+def delete(peer: Peer, *groups: str) -> Any:
+    return peer.ask(messages.DeleteGroupsRequest(list(groups)), 2).results
+
+
 Heartbeat = messages.ConsumerGroupHeartbeatRequest
 TOPICS = {"orders": 4, "clicks": 3, "pages": 7, "wide": 40}
 
@@ -139,46 +329,6 @@ def grow(peer: Peer, topic: str, count: int) -> None:
 Make = Callable[..., Member]
 
 
-def session_refusals(make: Make) -> None:
-    """Requests that are wrong in themselves, in both versions."""
-    a = make("a")
-    for version in (0, 1):
-        a.group = f"refusals-{version}"
-        a.join("orders", version=version, member_id="")
-        a.epoch = 0
-        wrong: list[dict[str, Any]] = [
-            {"member_id": " "},
-            {"rebalance_timeout_ms": -1},
-            {"topic_partitions": None},
-            {"topic_partitions": {bytes(16): [0]}},
-            {"subscribed_topic_names": None},
-            {"instance_id": ""},
-            {"instance_id": " "},
-            {"rack_id": ""},
-            {"server_assignor": "nope"},
-            {"server_assignor": ""},
-            {"member_epoch": -2},
-            {"member_epoch": -3},
-            {"member_epoch": -1},
-            {"member_epoch": -1, "member_id": ""},
-            {"member_epoch": 3, "member_id": ""},
-            {"member_epoch": 3},
-            {"member_epoch": -2, "instance_id": "nobody"},
-        ]
-        for fields in wrong:
-            a.join("orders", version=version, **{"member_id": "m", **fields})
-        group, a.group = a.group, ""
-        a.join("orders", version=version, member_id="m")
-        a.group = " "
-        a.join("orders", version=version, member_id="m")
-        a.group = "never-was"
-        for epoch in (-2, -1, 0, 1):
-            fields = {"member_id": "m", "member_epoch": epoch, "instance_id": "i", "topic_partitions": None}
-            a.beat(version, **fields)
-        a.group = group
-        a.describe("", "never-was", group, version=version, operations=True)
-
-
 def session_two(make: Make) -> None:
     """Two members share topics, step by step."""
     a, b = make("a"), make("b")
@@ -240,97 +390,6 @@ def session_two(make: Make) -> None:
     b.describe()
     list_groups(a, ("empty",))
     describe_classic(a, a.group)
-
-
-def session_commits(make: Make) -> None:
-    """What members may commit and fetch, with which epochs."""
-    a, b, c = make("a"), make("b"), make("c")
-    a.member_id, b.member_id = "m-1", "m-2"
-    a.commit(generation_id_or_member_epoch=-1, member_id="")
-    a.join("orders")
-    a.commit()
-    b.join("orders")
-    a.commit()
-    a.beat()
-    a.confirm()
-    b.confirm()
-    for member in (a, b):
-        for epoch in (-2, -1, 0, 1, 2, 3, 4):
-            for partition in (0, 1, 2, 3):
-                member.commit(partition, generation_id_or_member_epoch=epoch)
-    a.commit(9)
-    a.commit(version=8)
-    a.commit(version=8, member_id="x")
-    a.commit(generation_id_or_member_epoch=-1, member_id="")
-    a.commit(group_instance_id="i")
-    for epoch in (-1, 0, 2, 3, 4):
-        a.fetch(member_epoch=epoch)
-    a.fetch(member_id=None, member_epoch=-1)
-    a.fetch(member_id=None, member_epoch=3)
-    a.fetch(member_id="", member_epoch=-1)
-    a.fetch(member_id="x", member_epoch=3)
-    a.fetch(8)
-    c.group = a.group
-    delete = messages.OffsetDeleteRequest
-    for topic in ("orders", "clicks"):
-        c.ask(delete(a.group, [delete.Topic(topic, [delete.Partition(0), delete.Partition(1)])]), 0)
-    sessions.delete(c, a.group)
-    a.leave()
-    b.leave()
-    a.commit(generation_id_or_member_epoch=-1, member_id="")
-    a.commit()
-    a.fetch()
-    a.fetch(member_id=None, member_epoch=-1)
-    c.ask(delete(a.group, [delete.Topic("orders", [delete.Partition(0)])]), 0)
-    sessions.delete(c, a.group, "never-was")
-    a.describe()
-
-
-def session_static(make: Make) -> None:
-    """Static members that leave and come back."""
-    a, b, c = make("a"), make("b"), make("c")
-    a.member_id, b.member_id, c.member_id = "m-a", "m-b", "m-c"
-    a.instance = b.instance = "one"
-    c.instance = "two"
-    a.join("orders")
-    c.join("orders")
-    settle(a, c)
-    b.join("orders")  # in use
-    b.epoch = 2
-    b.beat()  # fenced
-    b.leave(-2)
-    a.describe()
-    a.leave(-2)
-    c.describe()
-    c.confirm()
-    a.beat()
-    a.epoch = 3
-    b.epoch = 0
-    b.join("orders")
-    b.describe()
-    settle(b, c)
-    a.confirm()
-    b.leave(-2)
-    b.join("orders", "clicks")  # the same member id
-    settle(b, c)
-    b.describe()
-    b.leave(-2)
-    a.member_id = "m-d"
-    a.join("clicks", instance_id="one")
-    settle(a, c)
-    c.describe()
-    c.commit(group_instance_id="one")
-    a.leave(-1)
-    a.join("orders")
-    settle(a, c)
-    a.beat(instance_id="three")
-    a.beat(instance_id=None)
-    a.beat(instance_id="two")
-    a.leave()
-    c.leave(-2)
-    c.describe()
-    time.sleep(2)  # it has not come back
-    c.describe()
 
 
 def session_timeouts(make: Make) -> None:
@@ -396,29 +455,6 @@ def session_assignors(make: Make) -> None:
     a.describe()
 
 
-def session_full(make: Make) -> None:
-    """A group that has no room."""
-    members = []
-    for index in range(7):
-        member = make(f"m{index}")
-        member.member_id = f"member-{index}"
-        member.join("wide")
-        members.append(member)
-    members[0].beat()
-    members[0].join("wide")
-    members[6].beat(
-        0,
-        member_id="",
-        member_epoch=0,
-        rebalance_timeout_ms=1,
-        subscribed_topic_names=[],
-        topic_partitions=[],
-    )
-    members[6].beat(member_epoch=1)
-    for member in members[:6]:
-        member.leave()
-
-
 def session_topics(make: Make) -> None:
     """Topics that come, grow and go."""
     a, b, look = make("a"), make("b"), make("look")
@@ -445,93 +481,6 @@ def session_topics(make: Make) -> None:
     drop(look, "later", "grows", "other")
     settle(a, b)
     look.describe()
-
-
-def session_regex(make: Make) -> None:
-    """Regular expressions: found behind the answer, refreshed when topics come."""
-    a, b, c = make("a"), make("b"), make("c")
-    a.member_id, b.member_id, c.member_id = "m-a", "m-b", "m-c"
-    for bad in ("(", "a**", "[z-a]", "\\", "(?=x)", "x{1001}", "*"):
-        a.join(subscribed_topic_names=None, subscribed_topic_regex=bad)
-    began = time.monotonic()
-    a.join(subscribed_topic_names=None, subscribed_topic_regex="cli.*|or[a-e]+rs")
-    time.sleep(0.3)
-    a.describe()
-    a.confirm()
-    a.describe()
-    b.join(subscribed_topic_names=["pages"], subscribed_topic_regex="cli.*|or[a-e]+rs")
-    time.sleep(0.3)
-    settle(a, b)
-    a.describe()
-    c.join(subscribed_topic_names=None, subscribed_topic_regex="")
-    settle(a, b, c)
-    c.describe()
-    c.beat(subscribed_topic_regex="pag.s")  # another expression, within the pause
-    time.sleep(0.3)
-    settle(a, b, c)
-    c.describe()
-    b.beat(subscribed_topic_regex="")
-    settle(a, b, c)
-    c.describe()
-    create(a, clippings=2)
-    settle(a, b, c)
-    c.describe()
-    while time.monotonic() - began < 9.2:  # well before the pause of 10 s ends
-        time.sleep(0.5)
-        for member in (a, b, c):
-            member.confirm()
-    time.sleep(1.1)
-    a.confirm()
-    time.sleep(0.15)  # what was found has taken effect
-    settle(b, c, a)
-    c.describe()
-    drop(a, "clippings")
-    settle(a, b, c)
-    c.describe()
-    a.beat(subscribed_topic_regex="(")
-    a.leave()
-    settle(b, c)
-    c.describe()
-    c.leave()
-    b.leave()
-    b.describe()
-    sessions.delete(b, b.group)
-
-
-def session_empty(make: Make) -> None:
-    """Empty groups of one kind give way to members of the other."""
-    a = make("a")
-    old = sessions.Client(a.recorder, 900, "old")
-    old.group, a.member_id = a.group, "m-a"
-    old.commit(generation_id_or_member_epoch=-1)
-    a.join("orders")  # over a simple group
-    a.describe()
-    a.commit()
-    old.join(protocol_type="connect")
-    old.joined()
-    a.leave()
-    old.join(member_id="not-here")
-    old.joined()
-    old.member_id = ""
-    old.join()
-    old.joined()
-    a.describe()
-    list_groups(a)
-    describe_classic(a, a.group)
-    old.join(protocol_type="consumer")
-    old.joined()
-    old.sync(members={old.member_id: b""})
-    old.receive()
-    describe_classic(a, a.group)
-    old.leave()
-    a.epoch = 0
-    a.join("orders")
-    a.describe()
-    a.fetch()
-    a.leave()
-    old.commit(generation_id_or_member_epoch=-1, member_id="")
-    sessions.delete(a, a.group)
-    list_groups(a)
 
 
 def assignment(*partitions: int, topic: str = "orders") -> bytes:
@@ -652,59 +601,6 @@ def session_upgrade(make: Make) -> None:
     b.leave()
 
 
-def session_static_upgrade(make: Make) -> None:
-    """Static members that come back with the other protocol."""
-    a, b = make("a"), make("b")
-    x, y = (Client(a.recorder, 920 + at, name) for at, name in enumerate("xy"))
-    x.group = y.group = a.group
-    x.instance, y.instance = "one", "two"
-    x.protocols = y.protocols = (("range", owning()),)
-    x.enter()
-    x.joined()
-    x.sync(members={x.member_id: assignment(0, 1, 2, 3)})
-    x.receive()
-    y.enter()
-    x.join()
-    x.joined()
-    y.joined()
-    y.sync()
-    x.sync(members={x.member_id: assignment(0, 1), y.member_id: assignment(2, 3)})
-    x.receive()
-    y.receive()
-    a.member_id, a.instance = "m-a", "one"
-    a.join("orders")  # in the place of x
-    a.describe()
-    x.beat()
-    settle(a)
-    y.beat()
-    y.join(protocols=(("range", owning(2, 3)),))
-    y.joined()
-    y.sync()
-    y.receive()
-    b.member_id, b.instance = "m-b", "two"
-    b.join("orders")  # in the place of y
-    settle(a, b)
-    b.describe()
-    y.member_id = ""
-    y.join(protocols=(("range", owning()),))  # back again
-    y.joined()
-    b.describe()
-    b.confirm()
-    y.sync()
-    y.receive()
-    settle(a)
-    x.member_id = ""
-    x.join(protocols=(("range", owning()),))  # the last one
-    x.joined()
-    a.describe()
-    describe_classic(a, a.group)
-    y.beat()
-    x.beat()
-    x.sync(members={x.member_id: assignment(0, 1), y.member_id: assignment(2, 3)})
-    x.receive()
-    describe_classic(a, a.group)
-
-
 def session_no_upgrade(make: Make) -> None:
     """Classic groups that cannot become consumer groups."""
     a = make("a")
@@ -776,31 +672,8 @@ def session_classic_timeouts(make: Make) -> None:
     a.describe()
 
 
-def session_interval(make: Make) -> None:
-    """A new assignment waits for its time."""
-    a, b, c = make("a"), make("b"), make("c")
-    a.member_id, b.member_id, c.member_id = "m-a", "m-b", "m-c"
-    a.join("orders")
-    b.join("orders")
-    a.describe()
-    a.confirm()
-    c.join("orders", "clicks")
-    a.describe()
-    time.sleep(1.2)
-    a.beat()
-    a.describe()
-    settle(a, b, c)
-    a.describe()
-    c.leave()
-    a.describe()
-    settle(a, b)
-    time.sleep(1.1)
-    settle(a, b)
-    a.describe()
-
-
-def main() -> None:
-    address, which = sys.argv[1:]
+def record(address: str) -> None:
+    """Play the sessions with a broker; print the frames."""
     recorder = Recorder(address)
     first = Member(recorder, 999, "setup")
     for topic, count in TOPICS.items():
@@ -809,8 +682,6 @@ def main() -> None:
     time.sleep(3)
     found = [(name, each) for name, each in globals().items() if name.startswith("session_")]
     for name, session in found:
-        if (name == "session_interval") != (which == "interval"):
-            continue
 
         def make(client_id: str, group: str = "", name: str = name) -> Member:
             recorder.connections += 1
@@ -820,7 +691,3 @@ def main() -> None:
             return member
 
         session(make)
-
-
-if __name__ == "__main__":
-    main()

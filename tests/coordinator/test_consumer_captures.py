@@ -1,6 +1,5 @@
 """What a real broker answered consumer groups is what we answer: recorded sessions replayed against a shard."""
 
-import dataclasses
 import gzip
 import json
 from collections.abc import Callable, Iterator
@@ -312,11 +311,6 @@ def test_every_version_of_the_consumer_group_apis_is_answered_as_by_kafka() -> N
 
 def test_sessions_of_consumer_groups_are_answered_as_by_kafka() -> None:
     assert not replayed(CAPTURES / "consumer-sessions.jsonl.gz", RECORDING).answers
-
-
-def test_a_new_assignment_waits_as_long_as_kafkas() -> None:
-    settings = dataclasses.replace(RECORDING, consumer_assignment_interval_ms=1000)
-    assert not replayed(CAPTURES / "consumer-sessions-interval.jsonl.gz", settings).answers
 
 
 def test_each_key_has_the_values_that_kafka_gave_it() -> None:

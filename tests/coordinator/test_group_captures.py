@@ -206,17 +206,6 @@ def test_every_version_of_every_group_api_is_answered_as_by_kafka() -> None:
     assert not replayed("raw-classic").answers
 
 
-def test_sessions_of_several_members_are_answered_as_by_kafka() -> None:
-    broker = replayed("group-sessions", max_size=3, min_session_ms=100)
-    # A member left while its sync was parked: Kafka never answers that sync, we do.
-    assert [answer.error_code for answer in broker.answers.values()] == [ErrorCode.UNKNOWN_MEMBER_ID]
-    assert isinstance(next(iter(broker.answers.values())), messages.SyncGroupResponse)
-
-
-def test_initial_delays_end_when_kafkas_did() -> None:
-    assert not replayed("group-sessions-delayed", delay_ms=500, max_size=3, min_session_ms=100).answers
-
-
 def test_the_records_are_those_that_kafka_wrote() -> None:
     theirs: dict[str, list[Any]] = {}
     for record in lines(CAPTURES / "raw-classic-records.jsonl.gz"):

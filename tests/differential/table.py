@@ -20,6 +20,7 @@ PARTS = (
     "static_members",
     "rebalances",
     "timeouts",
+    "group_sessions",
     "descriptions",
     "listings",
     "group_deletes",
@@ -37,11 +38,24 @@ PARTS = (
     "expiry",
     "consumer_groups",
     "consumer_instances",
+    "consumer_sessions",
     "transactions",
     "transaction_partitions",
     "transactional_offsets",
 )
 """The modules of tests/differential/situations, in the order of the table."""
+
+SMALL_CONSUMER_GROUPS = {
+    "group.min.session.timeout.ms": "100",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "4",
+    "group.max.size": "3",
+    "group.consumer.max.size": "6",
+    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "700",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+}
 
 SETTINGS = {
     "default": {
@@ -54,6 +68,14 @@ SETTINGS = {
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
     },
+    "sessions": {
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+        "group.max.size": "3",
+    },
+    "consumers": SMALL_CONSUMER_GROUPS | {"group.consumer.assignment.interval.ms": "0"},
+    "interval": SMALL_CONSUMER_GROUPS,
     "creating": {
         "offsets.topic.num.partitions": "4",
         "num.partitions": "3",

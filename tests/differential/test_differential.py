@@ -13,15 +13,21 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.protocol import messages
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Client, Play
-from tests.differential.record import comparable, difference, has_silence, play, prepare
 from tests.differential.stories import STORIES, file_of, stored
 from tests.differential.table import PARTS, SETTINGS, Situation, situations
+from tests.stories.record import comparable, difference, has_silence, play, prepare
 
 DIFFERENCES = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 CONSUMER_GROUP_HEARTBEAT = 68
 
 DIFFERENT = {
     "OffsetDelete: a subscription to more topics than it has bytes": "claims more topics than it has bytes",
+    "members that join again, unchanged and changed, in each state of the group": (
+        "if a member is removed while its request waits, the request never gets a response"
+    ),
+    "GROUP_MAX_SIZE_REACHED: a group of three members at most": (
+        "after a member is refused because the group is full, the others wait for the rebalance timeout"
+    ),
     "JoinGroup that names a protocol twice": "a join that names a protocol twice",
     "Fetch with limits smaller than a batch (v4)": "fills a limit up with the beginning of a batch",
     "Fetch with limits smaller than a batch (v11)": "fills a limit up with the beginning of a batch",

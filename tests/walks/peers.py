@@ -11,7 +11,7 @@ from typing import Any
 from kafka_offsets.clock import ManualClock
 from tests.differential.brokers import OwnBroker, RemoteBroker
 from tests.differential.play import TOPICS, Client, Play
-from tests.differential.record import KAFKA, await_coordinators, prepare
+from tests.stories.record import KAFKA, await_coordinators, prepare
 
 SETTINGS = {
     "group.min.session.timeout.ms": "100",

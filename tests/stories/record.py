@@ -1,21 +1,26 @@
-"""Play the table with a broker on a socket: record what Kafka answers, or count where another agrees with it.
+"""The recorder of stories: plays situations with a real Kafka and writes its answers, or counts where another agrees.
 
-    python -m tests.differential.record [--port 19492] [--only TEXT]    # `make differential`; Java 17 and Maven
-    python -m tests.differential.record --compare HOST:PORT             # any broker, say kfake
+    python -m tests.stories.record [AREA] [--port 19492] [--only TEXT]   # `make differential`; Java 17 and Maven
+    python -m tests.stories.record --compare HOST:PORT                   # any broker, say kfake
 
-Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one, and
-writes its answers to tests/stories, in the form that stories.py describes. With `--only`, the other situations stay as
-they are; `--only admin` records tests/broker/admin_situations.py,
-`--only expiry_by_time` tests/broker/expiry_story.py. Nothing else writes these files.
+Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one. An AREA is a
+file of tests/stories without its ending, for example `commits`; of `admin_default` and `admin_refusing` both are
+recorded. `consumer_capture` records frames for tests/coordinator/test_consumer_captures.py, `assignors` the answers of
+Kafka's assignors for test_assignors.py; these two are not text. Without an AREA, all files of tests/stories are
+recorded. With `--only`, situations without this in their name stay as they are. Nothing else writes these files, but
+for offsets_shard.txt, which has answers of ours.
 """
 
 import argparse
+import contextlib
+import gzip
+import io
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +30,7 @@ from tests.broker import expiry_story
 from tests.broker.admin_exchange import exchanged
 from tests.broker.admin_situations import SCENARIOS
 from tests.broker.admin_situations import SETTINGS as SCENARIO_SETTINGS
+from tests.coordinator import record_assignor_answers, record_consumer_sessions
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.stories import STORIES, file_of, stored
@@ -32,6 +38,7 @@ from tests.differential.table import PARTS, SETTINGS, Situation, situations
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
+CONSUMER_CAPTURE = ROOT / "tests" / "data" / "captures" / "consumer-sessions.jsonl.gz"
 SLOW_S = 4.0
 
 
@@ -93,12 +100,15 @@ def play_remote(host: str, port: int, situation: Situation) -> list[Event]:
             print(f"{situation.name}: {taken:.1f} s", file=sys.stderr, flush=True)
 
 
-def record(port: int, only: str) -> None:
-    """Record the table, or those situations whose part or name has `only` in it."""
+def record(port: int, area: str, only: str) -> None:
+    """Record the table, or the situations of one area or with `only` in their names."""
     table = situations()
-    answers = {name: events for name, events in stored().items() if name in table} if only else {}
+    is_partial = area or only
+    answers = {name: events for name, events in stored().items() if name in table} if is_partial else {}
     for setting in SETTINGS:
-        chosen = [s for s in table.values() if s.setting == setting and only in f"{s.part} {s.name}"]
+        chosen = [
+            s for s in table.values() if s.setting == setting and area in ("", s.part) and only in s.name
+        ]
         if not chosen:
             continue
         with kafka(SETTINGS[setting], port):
@@ -138,6 +148,24 @@ def record_expiry(port: int) -> None:
         )
         expiry_story.KAFKAS.write_text(expiry_story.text_of(story.tell()), encoding="utf-8")
         broker.close()
+
+
+def record_consumer_capture(port: int) -> None:
+    """Record the sessions of record_consumer_sessions.py, which takes two minutes."""
+    frames = io.StringIO()
+    with kafka(SETTINGS["consumers"], port), contextlib.redirect_stdout(frames):
+        record_consumer_sessions.record(f"127.0.0.1:{port}")
+    CONSUMER_CAPTURE.write_bytes(gzip.compress(frames.getvalue().encode(), mtime=0))
+
+
+OTHER_AREAS: dict[str, Callable[[int], None]] = {
+    "admin_default": record_administration,
+    "admin_refusing": record_administration,
+    "expiry_by_time": record_expiry,
+    "consumer_capture": record_consumer_capture,
+    "assignors": lambda port: record_assignor_answers.record(),
+}
+"""What is not of the table."""
 
 
 def compare(address: str, shown: bool) -> None:
@@ -212,7 +240,11 @@ def main() -> None:
     parser.add_argument(
         "--port", type=int, default=19492, help="of the Kafka that is started, and the next one"
     )
-    parser.add_argument("--only", default="", help="record the situations with this in their name or part")
+    areas = sorted({*PARTS, *OTHER_AREAS})
+    parser.add_argument(
+        "area", nargs="?", default="", choices=["", *areas], metavar="AREA", help="of which file"
+    )
+    parser.add_argument("--only", default="", help="record the situations with this in their names")
     parser.add_argument(
         "--compare", metavar="HOST:PORT", help="start nothing, count where this broker agrees"
     )
@@ -220,11 +252,12 @@ def main() -> None:
     given = parser.parse_args()
     if given.compare:
         compare(given.compare, not given.quiet)
+    elif given.area in OTHER_AREAS:
+        OTHER_AREAS[given.area](given.port)
     else:
-        record(given.port, given.only)
-        if given.only in ("", "admin"):
+        record(given.port, given.area, given.only)
+        if not given.area and not given.only:
             record_administration(given.port)
-        if given.only in ("", "expiry_by_time"):
             record_expiry(given.port)
 
 

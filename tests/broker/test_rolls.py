@@ -8,7 +8,7 @@ from kafka_offsets.broker.workers import sync_all
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.log.log import Log
-from tests.broker.core_client import CoreClient, commit_request, make_core
+from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.storage.crash_story import LateWork
 from tests.storage.faults import FaultyFiles
 

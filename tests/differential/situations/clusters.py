@@ -25,7 +25,7 @@ def none(w: Play, version: int) -> None:
     w.client("a").ask("Metadata", version, topics=[])
 
 
-@situation("topics are asked for by id", (10, 11, 12, 13))
+@situation("Metadata of topics by id", (10, 11, 12, 13))
 def by_id(w: Play, version: int) -> None:
     a = w.client("a")
     a.ask("Metadata", version, topics=[{"name": None, "topic_id": "orders"}])
@@ -52,7 +52,7 @@ def grown(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("topics with an invalid name are described")
+@situation("DescribeTopicPartitions of topics with an invalid name")
 def described_oddly(w: Play) -> None:
     a = w.client("a")
 
@@ -67,7 +67,7 @@ def described_oddly(w: Play) -> None:
     describe("orders", "a b", "pages", cursor={"topic_name": "a b", "partition_index": 0})
 
 
-@situation("topics with an invalid name are asked for", (1, 8, 10, 12, 13))
+@situation("Metadata of topics with an invalid name", (1, 8, 10, 12, 13))
 def asked_for_oddly(w: Play, version: int) -> None:
     a = w.client("a")
     for names in (["a b"], [""], ["orders", "", ".."]):

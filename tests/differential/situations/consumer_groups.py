@@ -122,10 +122,10 @@ def enter_wrong(sentence: str, fields: dict[str, Any]) -> None:
 
 
 for _what, _fields in WRONG.items():
-    enter_wrong(f"a consumer enters {_what}", _fields)
+    enter_wrong(f"ConsumerGroupHeartbeat to join {_what}", _fields)
 
 
-@situation("a consumer enters a live group, wrongly", setting="modern")
+@situation("a consumer joins a group with invalid requests", setting="modern")
 def wrong_in_a_group(w: Play) -> None:
     a, b = w.clients("ab")
     enter(a)
@@ -160,7 +160,7 @@ def empty_lists(w: Play, version: int) -> None:
     describe(a)
 
 
-@situation("a member with an empty list of topics that enters again", setting="modern")
+@situation("a member with an empty list of topics that joins again", setting="modern")
 def empty_again(w: Play) -> None:
     a = w.client("a", instance="one")
     enter(a, subscribed_topic_names=[])
@@ -184,7 +184,7 @@ def empty_and_pattern(w: Play) -> None:
     describe(b)
 
 
-@situation("unknown topics are subscribed to, and assigned once they are there", setting="modern")
+@situation("unknown topics of a subscription are assigned once they exist", setting="modern")
 def unknown_topics(w: Play) -> None:
     a = w.client("a")
     enter(a, subscribed_topic_names=[w.slug, "orders"])
@@ -240,7 +240,7 @@ def empty_pattern(w: Play) -> None:
     describe(a)
 
 
-@situation("a consumer of an unknown group", BOTH_VERSIONS, "modern")
+@situation("ConsumerGroupHeartbeat of a member of an unknown group", BOTH_VERSIONS, "modern")
 def unknown_group(w: Play, version: int) -> None:
     a = w.client("a", member_id="nobody", generation=5)
     beat(a, version)
@@ -249,7 +249,7 @@ def unknown_group(w: Play, version: int) -> None:
     describe(a)
 
 
-@situation("an unknown consumer of a group", BOTH_VERSIONS, "modern")
+@situation("ConsumerGroupHeartbeat of an unknown member of a group", BOTH_VERSIONS, "modern")
 def unknown_member(w: Play, version: int) -> None:
     a, b = w.client("a"), w.client("b", member_id="nobody", generation=1)
     enter(a)
@@ -289,7 +289,7 @@ def previous_epoch(w: Play) -> None:
     beat(a, member_epoch=before - 1, topic_partitions=owned(ALL_ORDERS))
 
 
-@situation("a member that sends everything is told everything", setting="modern")
+@situation("a full heartbeat gets a full answer", setting="modern")
 def full(w: Play) -> None:
     a = w.client("a")
     enter(a)
@@ -300,7 +300,7 @@ def full(w: Play) -> None:
     beat(a, subscribed_topic_names=["orders"])
 
 
-@situation("a member that enters again with epoch 0", setting="modern")
+@situation("a member that joins again with member epoch 0", setting="modern")
 def enter_again(w: Play) -> None:
     a = w.client("a")
     enter(a)
@@ -346,7 +346,7 @@ def leaves(w: Play) -> None:
     describe(a)
 
 
-@situation("the last consumer leaves", BOTH_VERSIONS, "modern")
+@situation("the last consumer leaves the group", BOTH_VERSIONS, "modern")
 def empty(w: Play, version: int) -> None:
     a = w.client("a")
     enter(a)
@@ -364,7 +364,7 @@ def empty(w: Play, version: int) -> None:
     describe(a)
 
 
-@situation("a consumer that is silent is removed", setting="modern")
+@situation("a consumer whose session times out is removed", setting="modern")
 def session(w: Play) -> None:
     a, b = w.clients("ab")
     enter(a)
@@ -391,7 +391,7 @@ def revocation(w: Play) -> None:
     own(b, answer)
 
 
-@situation("group.consumer.max.size: a consumer enters a full group", setting="modern")
+@situation("group.consumer.max.size: a consumer joins a full group", setting="modern")
 def full_group(w: Play) -> None:
     for client in w.clients("abcd"):
         enter(client)
@@ -408,7 +408,7 @@ def static_in_use(w: Play) -> None:
     describe(a)
 
 
-@situation("a static consumer goes for a while and comes back", setting="modern")
+@situation("a static consumer leaves temporarily (member epoch -2) and returns", setting="modern")
 def static_returns(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b", instance="one")
     own(a, enter(a))
@@ -425,7 +425,7 @@ def static_returns(w: Play) -> None:
     describe(a)
 
 
-@situation("a static consumer goes for a while and does not come back", setting="modern")
+@situation("a static consumer leaves temporarily (member epoch -2) and does not return", setting="modern")
 def static_does_not_return(w: Play) -> None:
     a, b = w.client("a", instance="one"), w.client("b")
     own(a, enter(a))
@@ -529,7 +529,7 @@ def listed(w: Play, version: int) -> None:
     b.list_groups(version)
 
 
-@situation("ConsumerGroupDescribe of what is no consumer group", BOTH_VERSIONS, "modern")
+@situation("ConsumerGroupDescribe of groups that are not consumer groups", BOTH_VERSIONS, "modern")
 def describe_others(w: Play, version: int) -> None:
     a, b = w.client("a", group=w.group + " classic"), w.client("b", group=w.group + " simple")
     w.stable(a)
@@ -615,7 +615,7 @@ def simple_becomes_modern(w: Play) -> None:
     a.fetch(everything=True)
 
 
-@situation("a consumer enters a live group of classic members", setting="modern")
+@situation("a consumer joins a group of classic members", setting="modern")
 def upgrade(w: Play) -> None:
     a, b = w.client("a", rebalance_ms=5000), w.client("b")
     w.stable(a)
@@ -650,7 +650,7 @@ def unreadable_upgrade(w: Play) -> None:
     a.beat()
 
 
-@situation("classic members enter a live consumer group, if their protocols fit", setting="modern")
+@situation("classic members join a consumer group, if their protocols fit", setting="modern")
 def mixed(w: Play) -> None:
     a, b = w.clients("ab")
     enter(a)
@@ -668,7 +668,7 @@ def mixed(w: Play) -> None:
     describe(a)
 
 
-@situation("a group goes back to classic when its last consumer leaves", setting="modern")
+@situation("a consumer group becomes a classic group when its last consumer leaves", setting="modern")
 def downgrade(w: Play) -> None:
     a, b = w.clients("ab")
     w.stable(a)

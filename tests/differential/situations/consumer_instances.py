@@ -37,7 +37,7 @@ def instance_appears(w: Play) -> None:
     describe(a)
 
 
-@situation("a static consumer has another group instance id from its next start", setting="modern")
+@situation("a static consumer restarts with another group instance id", setting="modern")
 def instance_changed(w: Play) -> None:
     a = w.client("a", instance="one")
     own(a, enter(a))

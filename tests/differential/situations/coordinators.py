@@ -58,7 +58,7 @@ def api_versions_too_new(w: Play, version: int) -> None:
     a.ask("ApiVersions", 4, client_software_name="table", client_software_version="1")
 
 
-@situation("requests on one connection are answered in their order")
+@situation("requests on one connection are answered in order")
 def pipelined(w: Play) -> None:
     a = w.client("a")
     a.nobody_commits(("orders", 0, 1))

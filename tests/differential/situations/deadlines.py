@@ -24,7 +24,7 @@ def new(name: str, count: int = 1, factor: int = 1) -> dict[str, Any]:
     }
 
 
-@situation("topics are to be created at once", (2, 4, 7))
+@situation("CreateTopics with a timeout of 0 or less", (2, 4, 7))
 def created_at_once(w: Play, version: int) -> None:
     a = w.client("a")
 
@@ -48,7 +48,7 @@ def created_at_once(w: Play, version: int) -> None:
     create(internal)
 
 
-@situation("topics are to be deleted at once", (1, 5))
+@situation("DeleteTopics with a timeout of 0 or less", (1, 5))
 def deleted_at_once(w: Play, version: int) -> None:
     a = w.client("a")
     for number, timeout_ms in enumerate(NO_TIME):
@@ -60,7 +60,7 @@ def deleted_at_once(w: Play, version: int) -> None:
         a.ask("DeleteTopics", version, topic_names=names, timeout_ms=0)
 
 
-@situation("topics are to be deleted by their id at once")
+@situation("DeleteTopics by topic id with a timeout of 0 or less")
 def deleted_by_id_at_once(w: Play) -> None:
     a, name = w.client("a"), w.topic(1)
 
@@ -78,7 +78,7 @@ def deleted_by_id_at_once(w: Play) -> None:
     delete({"name": None, "topic_id": "nothing"}, by_id, by_id)
 
 
-@situation("partitions are to be created at once", (0, 2, 3))
+@situation("CreatePartitions with a timeout of 0 or less", (0, 2, 3))
 def grown_at_once(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
 
@@ -98,7 +98,7 @@ def grown_at_once(w: Play, version: int) -> None:
     grow(0)
 
 
-@situation("leaders are to be elected at once", (0, 1, 2))
+@situation("ElectLeaders with a timeout of 0 or less", (0, 1, 2))
 def elected_at_once(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     wanted = [{"topic": name, "partitions": [0, 1]}, {"topic": "nothing", "partitions": [0]}]
@@ -109,7 +109,7 @@ def elected_at_once(w: Play, version: int) -> None:
                 a.ask("ElectLeaders", version, **fields)
 
 
-@situation("partitions are to be moved at once", (0, 1))
+@situation("AlterPartitionReassignments with a timeout of 0 or less", (0, 1))
 def moved_at_once(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     for timeout_ms in NO_TIME:
@@ -121,7 +121,7 @@ def moved_at_once(w: Play, version: int) -> None:
         a.ask("ListPartitionReassignments", 0, topics=None, timeout_ms=timeout_ms)
 
 
-@situation("records are to be written and deleted at once")
+@situation("Produce and DeleteRecords with a timeout of 0 or less")
 def written_at_once(w: Play) -> None:
     a, name = w.client("a"), w.topic(2)
     for end_offset, timeout_ms in enumerate(NO_TIME, 1):

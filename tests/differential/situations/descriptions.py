@@ -21,7 +21,7 @@ def none(w: Play, version: int) -> None:
     w.client("a").ask("DescribeGroups", version, groups=[])
 
 
-@situation("the empty group id is described", (0, 6))
+@situation("DescribeGroups of the empty group id", (0, 6))
 def empty_id(w: Play, version: int) -> None:
     w.client("a").describe("", version=version)
 
@@ -71,7 +71,7 @@ def pending(w: Play, version: int) -> None:
     a.describe(version=version)
 
 
-@situation("a deleted group is described", (0, 5, 6))
+@situation("DescribeGroups of a deleted group", (0, 5, 6))
 def deleted(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(("orders", 0, 1))

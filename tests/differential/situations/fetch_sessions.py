@@ -76,7 +76,7 @@ def news(w: Play, version: int) -> None:
     s.ask(6)
 
 
-@situation("a fetch session forgets and takes in partitions", VERSIONS)
+@situation("a fetch session drops and adds partitions", VERSIONS)
 def forgets(w: Play, version: int) -> None:
     name = w.topic(3)
     s, b = Session(w.client("a"), name, version), w.client("b")
@@ -258,7 +258,7 @@ def opens_late(w: Play, version: int) -> None:
     s.ask(1)
 
 
-@situation("a fetch session goes on while a request waits", (7, 18))
+@situation("a fetch session continues while a request waits", (7, 18))
 def overtaken(w: Play, version: int) -> None:
     name = w.topic(2)
     s, b = Session(w.client("a"), name, version), w.client("b")

@@ -101,7 +101,7 @@ def unknown(w: Play) -> None:
     describe(a)
 
 
-@situation("lists are asked of a group's numbers")
+@situation("IncrementalAlterConfigs of a group: APPEND and SUBTRACT of numbers")
 def lists(w: Play) -> None:
     a = w.client("a")
     change(a, (SESSION, APPEND, "50000"))

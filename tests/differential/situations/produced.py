@@ -102,7 +102,7 @@ def uncompressed(w: Play, version: int) -> None:
     fetch(a, name, (0, 0))
 
 
-@situation("zstd in an old request", (3, 6, 7))
+@situation("Produce of zstd in versions 3 to 7", (3, 6, 7))
 def old_zstd(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(1)
     produce(a, name, made("x" * 100, compression=Compression.ZSTD), version)
@@ -154,7 +154,7 @@ def acknowledged(w: Play, version: int) -> None:
     fetch(a, name, (0, 0))
 
 
-@situation("internal topics are not written by clients", (9, 13))
+@situation("Produce to an internal topic", (9, 13))
 def internal(w: Play, version: int) -> None:
     w.learn("__consumer_offsets")
     produce(w.client("a"), "__consumer_offsets", batch("one"), version)
@@ -203,7 +203,7 @@ def sequenced_twice(w: Play, version: int) -> None:
     fetch(a, name, (0, 0))
 
 
-@situation("one batch for several partitions and topics", (9, 13))
+@situation("Produce of a batch for several partitions and topics", (9, 13))
 def produced_widely(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(3)
     topics = [
@@ -215,7 +215,7 @@ def produced_widely(w: Play, version: int) -> None:
     fetch(a, name, (0, 0), (1, 0), (2, 0))
 
 
-@situation("batches that fail a whole Produce, and those that do not", (9, 13))
+@situation("invalid batches that fail a whole Produce, and others", (9, 13))
 def failing_all(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(3)
     good = batch("good")

@@ -73,12 +73,12 @@ def fetched(w: Play, version: int) -> None:
     fetch(a, name, (7, 0), (0, 2), version=version)
 
 
-@situation("fetching from an unknown topic", (4, 12, 13, 18))
+@situation("Fetch from an unknown topic", (4, 12, 13, 18))
 def fetch_unknown(w: Play, version: int) -> None:
     fetch(w.client("a"), "nothing", (0, 0), (1, 0), version=version)
 
 
-@situation("producing to an unknown topic or partition", (3, 9, 12, 13))
+@situation("Produce to an unknown topic or partition", (3, 9, 12, 13))
 def produce_unknown(w: Play, version: int) -> None:
     a = w.client("a")
     produce(a, "nothing", batch("one"), version)
@@ -175,7 +175,7 @@ def twice(w: Play) -> None:
     offsets_at(w.client("a"), "orders", (0, LATEST), (0, EARLIEST), (1, LATEST))
 
 
-@situation("a consumer reads what it was assigned and goes on where it stopped")
+@situation("a consumer reads its partitions and continues at its committed offsets")
 def consumer(w: Play) -> None:
     name = w.topic(1)
     a = w.client("a")
@@ -192,7 +192,7 @@ def consumer(w: Play) -> None:
     fetch(a, name, (0, 2))
 
 
-@situation("leader epochs and where they end", (2, 3, 4))
+@situation("OffsetForLeaderEpoch: leader epochs and their end offsets", (2, 3, 4))
 def epochs(w: Play, version: int) -> None:
     a, name = w.client("a"), w.topic(2)
     produce(a, name, batch("one", "two"))

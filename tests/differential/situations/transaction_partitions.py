@@ -120,7 +120,7 @@ def refused_later(w: Play, version: int) -> None:
     a.read(topic)
 
 
-@transactional("two producers in one Produce", (9, 12))
+@transactional("Produce with batches of two producers", (9, 12))
 def two_producers(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w, 3)
     b = Producer(w, "b", w.slug + "-other")

@@ -141,7 +141,7 @@ def first_epochs(w: Play, version: int) -> None:
     a.describe()
 
 
-@transactional("a transactional id must not be empty and its time-out in bounds", (0, 5))
+@transactional("InitProducerId with an empty transactional id or a timeout out of bounds", (0, 5))
 def bad_ids(w: Play, version: int) -> None:
     a = Producer(w)
     a.init(version, transactional_id="")
@@ -424,7 +424,7 @@ def ended_by_others(w: Play, version: int) -> None:
     a.describe()
 
 
-@transactional("the outcome of an ended transaction is asked with other epochs", (OLD, NEW))
+@transactional("EndTxn of an ended transaction with other epochs", (OLD, NEW))
 def ended_other_epochs(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)
     a.init()
@@ -490,7 +490,7 @@ def several_aborted(w: Play) -> None:
         a.read(topic, offset)
 
 
-@transactional("timestamps are looked for among committed records", (2, 5, 7))
+@transactional("ListOffsets by timestamp among committed records", (2, 5, 7))
 def timestamps(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)
     a.init()
@@ -529,7 +529,7 @@ def deleted_open(w: Play) -> None:
 # -- time
 
 
-@transactional("a transaction that takes too long is aborted", (OLD, NEW))
+@transactional("a transaction that exceeds its timeout is aborted", (OLD, NEW))
 def timed_out(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)
     a.init(transaction_timeout_ms=400)
@@ -552,7 +552,7 @@ def timed_out(w: Play, version: int) -> None:
 # -- administrators
 
 
-@transactional("transactions are described")
+@transactional("transactions as DescribeTransactions shows them")
 def described(w: Play) -> None:
     a, topic = Producer(w), own_topic(w, 2)
     a.describe("", w.slug + "-no")
@@ -601,7 +601,7 @@ def listed_by_duration(w: Play, version: int) -> None:
     a.list(version, duration_filter=100, state_filters=["Ongoing"])
 
 
-@transactional("transactions are listed by a pattern")
+@transactional("ListTransactions by a pattern")
 def listed_by_pattern(w: Play) -> None:
     a = Producer(w)
     b = Producer(w, "b", w.slug + ":b b")
@@ -611,7 +611,7 @@ def listed_by_pattern(w: Play) -> None:
         a.list(transactional_id_pattern=pattern)
 
 
-@transactional("the producers of a partition are described")
+@transactional("DescribeProducers of a partition")
 def producers(w: Play) -> None:
     a, topic = Producer(w), own_topic(w, 2)
     a.producers(topic, 0, 1, 9)

@@ -1,12 +1,12 @@
 """Assignors for consumer groups (KIP-848): uniform and range.
 
-`uniform` spreads all partitions of all topics evenly and moves as few as it can; `range` gives each member one run of
-each topic, so that topics of equal partition counts go together, and moves what it must. An assignor is a plain
-function of the members with what they shall have now, and of the topics.
+`uniform` spreads all partitions of all topics evenly and moves as few as possible. `range` gives each member one run of
+consecutive partitions of each topic, so that equal partition numbers of two topics go to the same member. An assignor
+is a plain function of the members, with their target assignments so far, and of the topics.
 
-Where ties are broken by order, Kafka's order is that of Java's hash maps, and so is it here, see java_order.py. So the
-same members get the same partitions from either, but for which ones above 15 a member gives up: in Kafka that depends
-on what it had before.
+Ties are broken by the order of Java's hash maps, as in Kafka, see java_order.py. So members get the same partitions
+here and in Kafka, with one exception: which partitions above 15 a member gives up depends in Kafka on its earlier
+assignments.
 Source: UniformAssignor with its two builders, RangeAssignor and TargetAssignmentBuilder of Kafka 4.3.
 """
 
@@ -19,14 +19,14 @@ from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_or
 from kafka_offsets.coordinator.consumer.records import Target
 
 _MOST_ROUNDS = 16
-"""How often the topics of members with different subscriptions are gone through to balance them."""
+"""Maximum number of passes over the topics to balance members with different subscriptions."""
 
 
 class Subscriber(NamedTuple):
-    """A member as assignors see it.
+    """Input of an assignor: one member.
 
-    topic_ids  existing topics that it subscribes to, in the order in which Kafka goes through them
-    target     what it shall have so far
+    topic_ids  existing topics that it subscribes to, in Kafka's iteration order
+    target     its target assignment so far
     """
 
     instance_id: str | None
@@ -35,9 +35,9 @@ class Subscriber(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """What an assignor decides on.
+    """Input of an assignor: the group.
 
-    members         by member id, in the order in which Kafka goes through them
+    members         by member id, in Kafka's iteration order
     is_homogeneous  whether all subscribe to the same topics
     partitions      topic id -> how many partitions it has
     """
@@ -48,14 +48,14 @@ class GroupSpec(NamedTuple):
 
 
 Assignor = Callable[[GroupSpec], dict[str, Target]]
-"""Returns what each member shall have; one that is left out shall have nothing."""
+"""Returns the target assignment by member id; a missing member gets no partitions."""
 
 
 # ---- range ----------------------------------------------------------------------------------------------------
 
 
 def assign_range(spec: GroupSpec) -> dict[str, Target]:
-    """Give each member one run of each topic, the first ones one partition more; static members come first."""
+    """Give each member one run of each topic; the first members get the extra partitions, static ones come first."""
     order = sorted(spec.members, key=lambda member_id: _range_order(member_id, spec.members[member_id]))
     subscribers: dict[bytes, int] = {}
     for member_id in order:
@@ -80,7 +80,7 @@ def _range_order(member_id: str, member: Subscriber) -> tuple[bool, bytes]:
 
 
 def _run(partition_count: int, members: int, place: int) -> tuple[int, int]:
-    """Return first and end of the run of the member at `place` among those that subscribe to a topic."""
+    """Return the start and end of the run for the member at `place` among a topic's subscribers."""
     quota, extra = divmod(partition_count, members)
     start = place * quota + min(place, extra)
     return start, start + quota + (place < extra)
@@ -94,7 +94,7 @@ def _partition_order(partitions: Iterable[int]) -> list[int]:
 
 
 def assign_uniform(spec: GroupSpec) -> dict[str, Target]:
-    """Spread partitions evenly, each member keeping as many as it may of what it shall have so far."""
+    """Spread partitions evenly; each member keeps as much of its target so far as its share allows."""
     if not spec.members:
         return {}
     return _assign_alike(spec) if spec.is_homogeneous else _Balance(spec).assign()
@@ -124,7 +124,7 @@ def _assign_alike(spec: GroupSpec) -> dict[str, Target]:
         may_have_extra = extras > 0
         kept, left = _keep(member, taken, quota + may_have_extra, free)
         if left and may_have_extra and len(spec.members) - index > extras:
-            left -= 1  # the extra one goes to a member behind that has it already, perhaps
+            left -= 1  # a later member may already have the extra partition
             may_have_extra = False
         if left:
             unfilled.append((member_id, left))
@@ -144,7 +144,7 @@ def _assign_alike(spec: GroupSpec) -> dict[str, Target]:
 def _add(
     assigned: Mapping[bytes, Collection[int]], more: list[tuple[bytes, int]]
 ) -> dict[bytes, Collection[int]]:
-    """Return what a member keeps with more partitions, the topics in the order that Kafka's map of them has."""
+    """Return the kept partitions of a member plus the added ones, the topics in the order of Kafka's map."""
     kept = {topic_id: set(partitions) for topic_id, partitions in assigned.items()}
     order = OrderedByHash(topic_id_hash, len(kept))
     for topic_id in kept:
@@ -160,8 +160,8 @@ def _add(
 def _keep(
     member: Subscriber, topic_ids: Container[bytes], quota: int, free: list[tuple[bytes, int]]
 ) -> tuple[Mapping[bytes, Collection[int]], int]:
-    """Return what a member keeps and how many more it may have; what it gives up goes to `free`."""
-    if len(member.target) == 1:  # nearly always: big groups read one topic
+    """Return the partitions that a member keeps, and how many more it may get; the others are added to `free`."""
+    if len(member.target) == 1:  # the usual case: big groups read one topic
         ((topic_id, only),) = member.target.items()
         if topic_id in topic_ids and len(only) <= quota:
             return member.target, quota - len(only)
@@ -187,13 +187,14 @@ def _frozen(assigned: Mapping[bytes, Iterable[int]]) -> Target:
 
 
 class _Balance:
-    """The spreading of partitions over members with different subscriptions.
+    """Spreads partitions over members with different subscriptions.
 
-    Topic by topic, those with most partitions for each subscriber first, free partitions go to the subscribers that
-    have least; then partitions move from those that have most to those that have least, until a round changes nothing.
+    First it gives free partitions to the subscribers with the lowest load, topic by topic, beginning with the topic
+    that has most partitions per subscriber. Then it moves partitions from the highest to the lowest load, until a
+    pass changes nothing.
 
-    owners       topic id -> by partition, the index of the member that shall have it, -1 for none
-    loads        by index, how many partitions a member shall have
+    owners       topic id -> by partition, the index of the member that gets it, -1 for none
+    loads        by index, how many partitions the member gets
     subscribers  topic id -> indexes of members, ascending
     """
 
@@ -208,7 +209,7 @@ class _Balance:
         self.owners = {topic_id: [-1] * spec.partitions[topic_id] for topic_id in self.subscribers}
 
     def assign(self) -> dict[str, Target]:
-        """Return what each member shall have."""
+        """Return the target assignment of each member."""
         if not self.subscribers:
             return {}
         for index, member in enumerate(self.spec.members.values()):
@@ -249,12 +250,12 @@ class _Balance:
         for _ in range(_MOST_ROUNDS):
             for index, topic_id in enumerate(topics):
                 if index == last_changed:
-                    return  # once round without a change
+                    return  # a full pass without a change
                 if self._balance_topic(topic_id) or last_changed == -1:
                     last_changed = index
 
     def _balance_topic(self, topic_id: bytes) -> bool:
-        """Move partitions of a topic among its subscribers; return whether any was."""
+        """Move partitions of a topic among its subscribers; return whether any was moved."""
         ranks = _Ranks(self.loads, self.subscribers[topic_id])
         if ranks.imbalance <= 1:
             return False
@@ -287,10 +288,10 @@ class _Balance:
 
 
 class _Ranks:
-    """The subscribers of one topic by load, with the range of those that have least and the one of those with most.
+    """The subscribers of one topic, ordered by load, with a range of the lowest and a range of the highest loads.
 
-    Members within a range take turns, from the left among those with least, from the right among those with most; when
-    all had theirs, the level of the range changes by one and members at the new level join it.
+    Members of a range take turns: from the left in the low range, from the right in the high range. After each member
+    had its turn, the level of the range changes by one, and members at the new level join it.
     """
 
     def __init__(self, loads: list[int], members: list[int]) -> None:
@@ -312,7 +313,7 @@ class _Ranks:
         return self._high_level - self._low_level <= 1
 
     def next_least(self) -> int:
-        """Return the member that is to get the next partition."""
+        """Return the member that gets the next partition."""
         if self._low_next >= self._low_end:
             self._low_level += 1
             while self._low_end < len(self._order) and self._load_at(self._low_end) == self._low_level:
@@ -322,7 +323,7 @@ class _Ranks:
         return self._order[self._low_next - 1]
 
     def next_most(self) -> int | None:
-        """Return the member that is to give one up, None when nobody is left."""
+        """Return the member that gives up a partition, None when no member is left."""
         if self._high_next < self._high_start:
             if self._high_end <= self._high_start and self._high_start > 0:
                 self._high_level = self._load_at(self._high_start - 1)
@@ -337,7 +338,7 @@ class _Ranks:
         return self._order[self._high_next + 1]
 
     def exclude_most(self) -> None:
-        """Take the member that `next_most` returned last out of its range: it has nothing to give up."""
+        """Remove the member that `next_most` returned last from its range: it cannot give up any partition."""
         order, at, last = self._order, self._high_next + 1, self._high_end - 1
         order[at], order[last] = order[last], order[at]
         self._high_end = last
@@ -347,4 +348,4 @@ class _Ranks:
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}
-"""The assignors by the name that a member or `group.consumer.assignors` chooses them by."""
+"""Assignors by their names in heartbeats and in `group.consumer.assignors`."""

@@ -1,9 +1,9 @@
 """Classic members of consumer groups: their JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-While a group is upgraded, such a member goes on as it did: it joins, syncs and sends heartbeats, and hears
-REBALANCE_IN_PROGRESS when it is its turn to take the next step; but nobody waits for the others, and the coordinator
-assigns.
-Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and its kin of Kafka 4.3.
+During the upgrade of a group such a member works as before: it joins, syncs and sends heartbeats, and gets
+REBALANCE_IN_PROGRESS when it must take its next step. But no member waits for others, and the coordinator computes
+the assignment.
+Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and similar methods of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CONSUMER = "consumer"
 
 
 class _OwnedTopic(NamedTuple):
-    """Partitions that a member says it has."""
+    """Partitions that a member reports as owned."""
 
     topic_id: bytes
     partitions: list[int]
@@ -52,7 +52,7 @@ def join(
     context: RequestContext,
     now: Now,
 ) -> Result:
-    """Let a member join with the classic protocol; the answer is there at once."""
+    """Let a member join with the classic protocol; the response is sent without waiting for other members."""
     error = check_request(shard, request, context)
     if error is not ErrorCode.NONE:
         return reply_with(context, join_error(error, request.member_id, context.api_version))
@@ -99,7 +99,7 @@ def _join(
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:
-    """Whether one of these protocols is spoken by all members that speak the classic one."""
+    """Whether all members that use the classic protocol support one of these protocols."""
     if protocol_type != _CONSUMER:
         return False
     return any(group.classic_protocols[name] == group.classic_members for name, _ in protocols)
@@ -183,7 +183,7 @@ def _downgrade(
     *,
     changed: bool,
 ) -> Result:
-    """Let a static member that speaks the classic protocol now take the place of the last one that did not."""
+    """Downgrade the group: a static member with the classic protocol replaces the last consumer-protocol member."""
     group = draft.group
     rebalances = group.target_epoch.epoch < epoch
     if not rebalances:
@@ -205,7 +205,7 @@ def sync(
     context: RequestContext,
     now: Now,
 ) -> Result:
-    """Answer a member what it has; what it says of others does not count."""
+    """Answer a member with its assignment; assignments in its request are ignored."""
     error = check_protocol(request, context.api_version)
     if error is not ErrorCode.NONE:
         return reply_with(context, messages.SyncGroupResponse(error_code=error))
@@ -235,7 +235,7 @@ def heartbeat(
     request: messages.HeartbeatRequest,
     now: Now,
 ) -> ErrorCode:
-    """Keep a member's session alive; REBALANCE_IN_PROGRESS tells it to join again, to take its next step."""
+    """Keep a member's session alive; after REBALANCE_IN_PROGRESS it rejoins, which is its next step."""
     try:
         member, classic = _check(group, request.member_id, request.group_instance_id, request.generation_id)
     except RefusalError as refusal:
@@ -269,7 +269,7 @@ def _check(
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether somebody has not given up yet what the member shall have."""
+    """Whether another member still owns a partition of this member's target assignment."""
     assigned = member.current.assigned
     return any(
         partition not in assigned.get(topic_id, {}) and group.is_held(topic_id, partition)
@@ -279,7 +279,7 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool
 
 
 def _await_join(shard: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Now) -> None:
-    """Give a member its rebalance timeout to join again, unless that runs already."""
+    """Start the rebalance timeout in which a member must rejoin, unless it is running."""
     if (CLASSIC_JOIN_TIMER, member.member_id) not in group.deadlines:
         timeout_ms = member.subscription.rebalance_timeout_ms
         group.schedule(CLASSIC_JOIN_TIMER, member.member_id, shard.timers, now, timeout_ms)
@@ -292,7 +292,7 @@ def leave(
     context: RequestContext,
     now: Now,
 ) -> Result:
-    """Let members leave, each answered for itself, whichever protocol they speak."""
+    """Let members of either protocol leave, each with its own result."""
     answer = messages.LeaveGroupResponse
     draft = ConsumerDraft(shard, group, now)
     leaving: dict[str, ConsumerGroupMember] = {}
@@ -317,7 +317,7 @@ def leave(
 def _leaving(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> ConsumerGroupMember | ErrorCode:
-    """Return who is meant. Without a member id its instance is, which is how an admin removes it."""
+    """Return the member that leaves. An admin removes a static member by its instance id, without a member id."""
     if instance_id is None:
         return group.member(member_id) or ErrorCode.UNKNOWN_MEMBER_ID
     member = group.static_member(instance_id)

@@ -1,8 +1,8 @@
-"""Draft of a decision about a consumer group: what changes, step by step, and which records it writes.
+"""Draft of a decision about a consumer group: its changes, step by step, and their records.
 
-A step looks at the group as it was before the decision, and at the member as it is becoming. Nothing changes until
-`result`, which puts everything into the group at once, as a classic group changes at once, and can take it back: a
-decision that ends in a :class:`RefusalError` has left no trace.
+A step reads the group as it was before the decision, and the new state of the member. Nothing changes until `result`,
+which applies everything to the group at once, and returns how to revert it. So a decision that ends in a
+:class:`RefusalError` has changed nothing.
 Source: GroupMetadataManager of Kafka 4.3, the part for consumer groups.
 """
 
@@ -47,14 +47,14 @@ from kafka_offsets.protocol.java_hash import string_hash
 
 _LARGE_GROUP = 256
 _MEMBERS_A_MS = 8
-"""A group of so many members waits between two assignments, a millisecond for each 8, whatever the configuration: an
-assignment looks at all members, and one for each that joins would take time in the square of their number."""
+"""A group with at least this many members has a pause between two assignments, 1 ms for each 8 members, whatever the
+configuration: an assignment visits all members, so one for each joining member would take quadratic time."""
 
 _hash_of = lru_cache(maxsize=1 << 16)(string_hash)
 
 
 class RefusalError(Exception):
-    """The answer is an error: its code, and its message, where the API has room for one."""
+    """The answer is an error: its code, and its message for APIs that have a field for it."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class RefusalError(Exception):
 
 
 class Change(NamedTuple):
-    """Another value for one key of the group; None deletes it."""
+    """A new value for one key of the group; None deletes the key."""
 
     type: int
     name: str
@@ -71,19 +71,19 @@ class Change(NamedTuple):
 
 
 class RegexChange(NamedTuple):
-    """What became of the regular expression of a member."""
+    """How the regular expression of a member has changed."""
 
     changed: bool = False
     resolved: bool = False
 
 
 class ConsumerDraft:
-    """A decision in the making.
+    """A decision that is being made.
 
-    group     as it was; a new one is not in the shard yet
-    records   of other kinds, in front
+    group     as it was before; a new group is not in the shard yet
+    records   of other kinds; they are written first
     changes   in order
-    afterwards  what is to be done with timers once the decision stands
+    afterwards  calls that adjust timers after the decision is applied
     """
 
     def __init__(self, shard: ShardState, group: ConsumerGroup, now: Now) -> None:
@@ -97,18 +97,18 @@ class ConsumerDraft:
         self.undone: list[Callable[[], None]] = []
 
     def write(self, type_: int, name: str, value: Any) -> None:
-        """Give a key another value."""
+        """Set the value of a key."""
         self.changes.append(Change(type_, name, value))
 
     def reply(self, context: RequestContext, response: Any) -> ConsumerDraft:
-        """Add an answer."""
+        """Add a reply."""
         self.replies.append(Reply(context, response))
         return self
 
-    # ---- who asks ------------------------------------------------------------------------------------------------
+    # ---- the member ----------------------------------------------------------------------------------------------
 
     def dynamic_member(self, member_id: str, *, create: bool) -> ConsumerGroupMember:
-        """Return a member, or the one that it is going to be."""
+        """Return a member; with `create` a new one if it does not exist."""
         member = self.group.member(member_id)
         if member is not None:
             return member
@@ -117,12 +117,12 @@ class ConsumerDraft:
         return ConsumerGroupMember(member_id, Subscription(), NEW)
 
     def unknown_member(self, member_id: str) -> RefusalError:
-        """Return what somebody hears that is no member."""
+        """Return the error for a member id that is not in the group."""
         message = f"Member {member_id} is not a member of group {self.group.group_id}."
         return RefusalError(ErrorCode.UNKNOWN_MEMBER_ID, message)
 
     def known_static_member(self, member_id: str, instance_id: str) -> ConsumerGroupMember:
-        """Return the member of an instance id, which must have this member id."""
+        """Return the member of an instance id; raise unless it has this member id."""
         member = self.group.static_member(instance_id)
         if member is None:
             raise RefusalError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -137,9 +137,9 @@ class ConsumerDraft:
     def joining_static_member(
         self, member_id: str, instance_id: str, *, is_classic: bool
     ) -> ConsumerGroupMember:
-        """Return the member that joins as an instance, in the place of the one that was the instance before.
+        """Return the member that joins with an instance id and replaces the previous member of that instance.
 
-        One that speaks the consumer protocol must have left first; so must not one that speaks the classic protocol.
+        A previous member with the consumer protocol must have left first; one with the classic protocol need not.
         """
         old = self.group.static_member(instance_id)
         if old is None:
@@ -166,17 +166,17 @@ class ConsumerDraft:
         for type_ in (records.CURRENT, records.TARGET, records.MEMBER):
             self.write(type_, member_id, None)
 
-    # ---- what a member says of itself ----------------------------------------------------------------------------
+    # ---- subscriptions -------------------------------------------------------------------------------------------
 
     def update_subscription(self, old: ConsumerGroupMember, new: ConsumerGroupMember) -> bool:
-        """Write what a member says of itself, if that is new; return whether it subscribes to other names."""
+        """Write a member's subscription, if it has changed; return whether its topic names have changed."""
         if new.subscription == old.subscription:
             return False
         self.write(records.MEMBER, new.member_id, new.subscription)
         return new.subscription.topics != old.subscription.topics
 
     def update_regex(self, old: ConsumerGroupMember, new: ConsumerGroupMember) -> RegexChange:
-        """Follow a change of a member's regular expression, and see to it that expressions are resolved."""
+        """Apply a change of a member's regular expression, and schedule the resolution of expressions."""
         group = self.group
         before, after = old.subscription.regex, new.subscription.regex
         change = RegexChange()
@@ -195,7 +195,7 @@ class ConsumerDraft:
         return change
 
     def _resolve_later(self, before: str | None, after: str | None, is_unresolved: bool) -> None:
-        """Have all expressions resolved behind this decision, if some are not or topics have come."""
+        """Resolve all expressions after this decision, if one is not resolved or there are new topics."""
         group, wall_ms = self.group, self.now.wall_ms
         last = next(iter(group.regexes.values()), None)
         settings = self.shard.settings
@@ -229,9 +229,9 @@ class ConsumerDraft:
     def update_epoch(
         self, old: ConsumerGroupMember, new: ConsumerGroupMember, *, changed: bool
     ) -> tuple[int, bool]:
-        """Count the group on when its members or topics changed; return its epoch and whether all subscribe alike.
+        """Raise the group epoch if members or topics changed; return it, and whether all members subscribe to the same.
 
-        changed  whether it is to be counted on in any case
+        changed  raise the epoch in any case
         """
         group = self.group
         before, after = old.subscription.regex or None, new.subscription.regex or None
@@ -261,7 +261,7 @@ class ConsumerDraft:
         return epoch, is_homogeneous(regex_members, topics, len(group) + is_new)
 
     def _count_on(self, topics: Iterable[str], *, changed: bool) -> int:
-        """Return the group's epoch, the next one if something `changed` or topics did."""
+        """Return the group epoch: the next one if something `changed` or topics have changed."""
         group, epoch = self.group, self.group.epoch
         hash_ = self.metadata_hash(topics)
         if changed or hash_ != group.group_epoch.metadata_hash:
@@ -282,7 +282,7 @@ class ConsumerDraft:
         self.afterwards.append(note)
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        """Return the hash of those topics that exist."""
+        """Return the metadata hash of the topics that exist."""
         found = ((name, *self.shard.topics.id_and_partition_count(name)) for name in topics)
         return group_hash((name, topic_hash(name, id_, count)) for name, id_, count in found if count)
 
@@ -291,7 +291,7 @@ class ConsumerDraft:
     def update_target(
         self, epoch: int, old: ConsumerGroupMember, new: ConsumerGroupMember, *, alike: bool
     ) -> tuple[int, Target]:
-        """Make the target assignment of an epoch, unless there is one or the last was just made; return the member's.
+        """Compute the target assignment of an epoch, unless it exists or the last is too recent; return the member's.
 
         alike  whether all members subscribe to the same topics
         """
@@ -313,20 +313,20 @@ class ConsumerDraft:
             target = assigned.get(member_id, {})
             before = group.targets.get(member_id)
             if takes_place and member_id == new.member_id:
-                before = None  # what was written for it in this decision is the one's whose place it takes
+                before = None  # this decision has written the target of the replaced member for it
             if before is not target and before != target:
                 self.write(records.TARGET, member_id, target)
         self.write(records.TARGET_EPOCH, "", TargetEpoch(epoch, self.now.wall_ms))
         return epoch, assigned.get(new.member_id, {})
 
     def _assignment_interval_ms(self) -> int:
-        """Return the least time between two assignments of the group."""
+        """Return the minimum time between two assignments of the group."""
         configured_ms = self.shard.settings_of(self.group.group_id).consumer_assignment_interval_ms
         size = len(self.group)
         return max(configured_ms, size // _MEMBERS_A_MS) if size >= _LARGE_GROUP else configured_ms
 
     def _spec(self, new: ConsumerGroupMember, replaced: ConsumerGroupMember | None, alike: bool) -> GroupSpec:
-        """Return the members as assignors see them, `new` among them."""
+        """Return the input of the assignors, with `new` among the members."""
         group = self.group
         subscriptions = dict(group.subscriptions)
         order = timeline_order(subscriptions, _hash_of)
@@ -351,7 +351,7 @@ class ConsumerDraft:
         return GroupSpec(members, alike, partitions)
 
     def _topic_ids(self, subscription: Subscription, partitions: dict[bytes, int]) -> tuple[bytes, ...]:
-        """Return the ids of the existing topics that a member subscribes to; note their numbers of partitions."""
+        """Return the ids of existing topics that a member subscribes to; add their partition counts to `partitions`."""
         sets = [_java_set(subscription.topics)]
         resolved = self.group.regexes.get(subscription.regex or "")
         if resolved is not None and resolved.topics:
@@ -374,7 +374,7 @@ class ConsumerDraft:
         *,
         subscription_changed: bool,
     ) -> ConsumerGroupMember:
-        """Let a member take its next step towards the target; return it as it is then."""
+        """Let a member take its next step towards the target; return its new state."""
         if not subscription_changed and member.is_reconciled_to(target_epoch):
             return member
         subscription = member.subscription
@@ -415,7 +415,7 @@ class ConsumerDraft:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def result(self) -> Result:
-        """Put everything into effect; return what is to be written and answered, and how it is taken back."""
+        """Apply all changes; return records, replies and the function that reverts the changes."""
         shard, group = self.shard, self.group
         written = list(self.records)
         before: list[tuple[Change, Record]] = []
@@ -449,9 +449,9 @@ class ConsumerDraft:
 def restore(
     shard: ShardState, group: ConsumerGroup, previous: ClassicGroup | ConsumerGroup | None, now: Now
 ) -> None:
-    """Let a group go on from where it was before a decision that could not be written.
+    """Restore a group after a decision that could not be written.
 
-    previous  what stood in its place then; `group` when it was there
+    previous  the group with this id before the decision; `group` itself if it existed
     """
     group.seen_version = group.resolved_version = None
     if previous is group:
@@ -474,7 +474,7 @@ def restore(
 
 
 def check_regex(expression: str) -> None:
-    """Refuse a regular expression that is none."""
+    """Refuse an invalid regular expression."""
     try:
         TopicPattern(expression)
     except PatternError as error:
@@ -494,7 +494,7 @@ def _forget_regex(group: ConsumerGroup, expression: str, topics: dict[str, Topic
 def topics_without(
     group: ConsumerGroup, members: Collection[ConsumerGroupMember], expressions: Iterable[str]
 ) -> dict[str, TopicCount]:
-    """Return who subscribes to which topic when these members and expressions are gone."""
+    """Return the subscription counts by topic without these members and expressions."""
     topics = dict(group.topics)
     for member in members:
         for topic in member.subscription.topics:

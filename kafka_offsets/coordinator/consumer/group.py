@@ -1,8 +1,8 @@
-"""Consumer group (KIP-848): its members, its epochs, its assignments, and what follows from them.
+"""Consumer group (KIP-848): its members, epochs, assignments, and the counts derived from them.
 
-A group is the last value of each of its records. `put` gives a key another value, at once when that is decided and, to
-take a decision back, the value of before; everything else here is counted along. What of it the log says already is
-kept beside it, in bytes. Who decides what is written in heartbeat.py and migration.py.
+A group is the last value of each of its records. `put` sets the value of a key as soon as that is decided, or sets the
+previous value to revert a decision; it also updates everything derived. The values that are durable in the log are
+kept separately, as bytes. heartbeat.py and migration.py decide what is written.
 Source: ConsumerGroup and ModernGroup of Kafka 4.3.
 """
 
@@ -36,43 +36,43 @@ from kafka_offsets.protocol.java_hash import string_hash
 
 SESSION_TIMER, REBALANCE_TIMER = "consumer session", "consumer rebalance"
 CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER = "consumer join", "consumer sync"
-"""Kinds of timers of a member: until when it must be heard of, and until when it must have given partitions up; of one
-that speaks the classic protocol besides: until when it must have joined again, and have asked for its assignment."""
+"""Kinds of timers of a member: the end of its session, and the deadline for giving up partitions. A member with the
+classic protocol has two more: the deadlines for rejoining and for its SyncGroup."""
 
 REGEX_TIMER = "consumer regex"
-"""The kind of the timer of a group whose regular expressions are to be resolved."""
+"""The kind of the timer that resolves the regular expressions of a group."""
 
 MEMBER_TIMERS = (SESSION_TIMER, REBALANCE_TIMER, CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER)
 
 LEFT_EPOCH, LEFT_STATIC_EPOCH = -1, -2
-"""Member epochs of one that leaves for good, and of a static one that will be back."""
+"""Member epochs of a member that leaves for good, and of a static member that leaves temporarily."""
 
 NEW = Current(0, -1, MemberState.STABLE, {}, {})
-"""What a member has before its first answer."""
+"""The assignment of a member before its first response."""
 
 _MEMBER_EPOCH_SINCE = 9
-"""Members that speak the consumer protocol commit with this version of OffsetCommit or a later one."""
+"""The first version of OffsetCommit that a member with the consumer protocol may use."""
 
 _NO_TARGET: Target = {}
 
 
 class ConsumerGroupState(Enum):
-    """What a group is doing, by the name that ConsumerGroupDescribe shows."""
+    """State of a group, by the name that ConsumerGroupDescribe shows."""
 
     EMPTY = "Empty"
     """No members."""
 
     ASSIGNING = "Assigning"
-    """Its members or topics changed, and the target assignment has not followed yet."""
+    """Its members or topics have changed, and the new target assignment is not computed yet."""
 
     RECONCILING = "Reconciling"
-    """Some member does not have yet what it shall have."""
+    """Some member does not have its target assignment yet."""
 
     STABLE = "Stable"
-    """Every member has what it shall have."""
+    """Every member has its target assignment."""
 
     DEAD = "Dead"
-    """This broker does not coordinate the group any more."""
+    """This broker is no longer the coordinator."""
 
 
 class ConsumerGroupMember(NamedTuple):
@@ -84,16 +84,16 @@ class ConsumerGroupMember(NamedTuple):
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol."""
+        """Whether it uses the classic protocol."""
         return self.subscription.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has what it shall have in `epoch`."""
+        """Whether it has its target assignment of `epoch`."""
         return self.current.state is MemberState.STABLE and self.current.epoch == epoch
 
 
 class TopicCount(NamedTuple):
-    """How many members subscribe to a topic by its name, and how many expressions of members match it."""
+    """How many members subscribe to a topic by name, and how many of the members' expressions match it."""
 
     by_name: int = 0
     by_regex: int = 0
@@ -101,7 +101,7 @@ class TopicCount(NamedTuple):
 
 @dataclass(slots=True)
 class Session:
-    """When a member's session ends, in monotonic time, and when its timer falls due; see `ClassicGroupMember`."""
+    """When a member's session ends, in monotonic time, and when its timer is due; see `ClassicGroupMember`."""
 
     deadline_ms: int
     scheduled_ms: int
@@ -111,24 +111,24 @@ class ConsumerGroup:
     """A consumer group.
 
     epochs           of the group and of its target assignment
-    subscriptions    member id -> what it said of itself, in the order of joining: these are the members
-    currents         member id -> what it has; a member without an entry is NEW
-    targets          member id -> what it shall have
+    subscriptions    member id -> its subscription and metadata, in the order of joining: these are the members
+    currents         member id -> its current assignment; a member without an entry is NEW
+    targets          member id -> its target assignment
     regexes          resolved regular expressions
     has_old_metadata whether the log has a PARTITION_METADATA of a broker before 4.1
-    written          key -> value in bytes, of all of that
-    durable          the same as far as the log says it
+    written          key -> value in bytes, of all the above as decided
+    durable          key -> value in bytes, as durable in the log
     static_members   instance id -> member id
-    topics           topic name -> who subscribes to it
+    topics           topic name -> how many members and expressions subscribe to it
     regex_members    expression -> how many members subscribe to it
     assignors        assignor -> how many members chose it
-    classic_members  how many members speak the classic protocol, and classic_protocols: with which protocols
-    holders          topic id -> partition -> how many members have it or are still to give it up
+    classic_members  how many members use the classic protocol, and classic_protocols: their protocols
+    holders          topic id -> partition -> how many members have it or have not yet given it up
     seen_version     `TopicView.version` at which the metadata hash was computed; None: not yet
     resolved_version `TopicView.created_version` at which the expressions were resolved; None: not yet
-    is_resolving     whether expressions are about to be resolved
-    resolution       how far that has come; None before it begins
-    is_dead          whether this broker coordinates the group no more
+    is_resolving     whether the resolution of expressions is scheduled or in progress
+    resolution       its progress; None before it begins
+    is_dead          whether this broker is no longer the coordinator
     sessions         member id -> its session
     """
 
@@ -159,24 +159,24 @@ class ConsumerGroup:
         self.deadlines: dict[tuple[str, str], tuple[int, int]] = {}
         self._state: ConsumerGroupState | None = None
 
-    # ---- what is known -------------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------------
 
     protocol_type = "consumer"
     type_name = "consumer"
-    """Its type, as ListGroups shows it."""
+    """The group type, as ListGroups shows it."""
 
     @property
     def epoch(self) -> int:
-        """How often the group changed."""
+        """The group epoch."""
         return self.group_epoch.epoch
 
     @property
     def member_ids(self) -> Iterable[str]:
-        """Its members, in the order of joining."""
+        """The ids of its members, in the order of joining."""
         return self.subscriptions.keys()
 
     def __len__(self) -> int:
-        """Return how many members it has."""
+        """Return the number of members."""
         return len(self.subscriptions)
 
     def member(self, member_id: str) -> ConsumerGroupMember | None:
@@ -202,7 +202,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """What the group is doing; costs a walk over the members after each change."""
+        """The state of the group; visits all members after each change."""
         if self._state is None:
             self._state = self._find_state()
         return self._state
@@ -220,7 +220,7 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING
 
     def is_held(self, topic_id: bytes, partition: int) -> bool:
-        """Whether some member has a partition, or has not said yet that it gave it up."""
+        """Whether some member has a partition, or has not yet confirmed that it gave it up."""
         held = self.holders.get(topic_id)
         return held is not None and held[partition] > 0
 
@@ -229,14 +229,14 @@ class ConsumerGroup:
         return topic in self.topics
 
     def preferred_assignor(self) -> str | None:
-        """Return the assignor that most members chose, None when none did; ties are broken as Kafka's map does."""
+        """Return the assignor that most members chose, None without a choice; ties are broken by Kafka's map order."""
         return _most(self.assignors, timeline_order(list(self.assignors)))
 
     def next_assignor(self, leaving: str | None, coming: str | None) -> str | None:
-        """Return what most members choose once one that chose `retiring` chooses `coming`.
+        """Return the preferred assignor after a member has changed its choice from `leaving` to `coming`.
 
-        Ties are broken as in the copy of its map that Kafka counts in: that has few buckets, in which a new name comes
-        first. Source: ConsumerGroup.computePreferredServerAssignor of Kafka 4.3.1.
+        Ties are broken by the order of the map copy in which Kafka counts: it has few buckets, and a new name comes
+        first in its bucket. Source: ConsumerGroup.computePreferredServerAssignor of Kafka 4.3.1.
         """
         counts = Counter(self.assignors)
         order = OrderedByHash.copy(timeline_order(list(counts)), string_hash)
@@ -253,7 +253,7 @@ class ConsumerGroup:
     # ---- changes -------------------------------------------------------------------------------------------------
 
     def put(self, type_: int, name: str, value: Any) -> Any:
-        """Give a key another value, None for none; return the value that it had."""
+        """Set the value of a key, None to delete it; return the previous value."""
         self._state = None
         old: Any
         match type_:
@@ -318,24 +318,24 @@ class ConsumerGroup:
                 if not held:
                     del self.holders[topic_id]
 
-    # ---- what the log says ---------------------------------------------------------------------------------------
+    # ---- durable state -------------------------------------------------------------------------------------------
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Note what the log says of one key."""
+        """Apply a durable record of one key."""
         if value is None:
             self.durable.pop(key, None)
         else:
             self.durable[key] = value
 
     def note_written(self, record: Record) -> None:
-        """Note what a decision wrote, or what was there before."""
+        """Store the value that a decision wrote, or the previous one after a revert."""
         if record.value is None:
             self.written.pop(record.key, None)
         else:
             self.written[record.key] = record.value
 
     def restore(self) -> None:
-        """Become what the log says; the group must be new. ProtocolError when a value does not parse."""
+        """Set the state from the durable values; the group must be new. Raises ProtocolError for a bad value."""
         for key_bytes, value in self.durable.items():
             key = parse_key(key_bytes)
             self.put(key.type, key.name, records.parse_value(key.type, value))
@@ -343,16 +343,16 @@ class ConsumerGroup:
 
     @property
     def is_known(self) -> bool:
-        """Whether the log says that there is such a group."""
+        """Whether the group exists in the log."""
         return bool(self.durable)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the log says all that was decided."""
+        """Whether every decision is durable."""
         return self.written == self.durable
 
     def committed(self) -> ConsumerGroup:
-        """Return the group as far as the log says it: readers see nothing that may still be taken back."""
+        """Return the durable state of the group: readers must not see decisions that may still be reverted."""
         if self.is_settled:
             return self
         group = ConsumerGroup(self.group_id)
@@ -361,15 +361,15 @@ class ConsumerGroup:
         group.is_dead = self.is_dead
         return group
 
-    # ---- who may commit, fetch and delete offsets ----------------------------------------------------------------
+    # ---- checks of commits, fetches and deletions of offsets -----------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is a member, so that the group may be deleted, or give way to a member of the other kind."""
+        """Whether the group has no members, so that it may be deleted, or replaced by a group of the other kind."""
         return self.state is ConsumerGroupState.EMPTY
 
     def retention_start_ms(self, commit_timestamp: int) -> int | None:
-        """Say from when on the retention of an offset counts: since its commit, if nobody subscribes to its topic."""
+        """Return when the retention of an offset starts: at its commit, unless a member subscribes to its topic."""
         return commit_timestamp
 
     def tombstones(self) -> list[Record]:
@@ -386,7 +386,7 @@ class ConsumerGroup:
     def owned_partitions(
         self, member_id: str, name_of: Callable[[bytes], str | None]
     ) -> Mapping[str, Collection[int]] | None:
-        """Return the partitions that a member has or is still to give up, by topic; None when it is no member."""
+        """Return the partitions that a member has or has not yet given up, by topic; None when it is not a member."""
         member = self.member(member_id)
         if member is None:
             return None
@@ -398,15 +398,15 @@ class ConsumerGroup:
 
     @property
     def is_provisional(self) -> bool:
-        """Whether nobody would miss the group: it has a record, so somebody would."""
+        """Always False: a consumer group has a record."""
         return False
 
     def check_commit(
         self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
     ) -> ErrorCode | Callable[[bytes, int], ErrorCode]:
-        """Say whether these may commit offsets; with an older epoch, a function that says it of each partition.
+        """Check whether a sender may commit offsets; for an older epoch return a function that checks each partition.
 
-        A member may use an older epoch for partitions that it has since then or longer (KIP-1251).
+        A member may use an older epoch for partitions that it has had since that epoch or longer (KIP-1251).
         """
         if generation < 0 and not self.subscriptions:
             return ErrorCode.NONE
@@ -431,8 +431,8 @@ class ConsumerGroup:
         return check
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Say whether a member may fetch offsets; without a member id everybody may."""
-        if member_id is None:  # with an epoch all the same real Kafka trips over it
+        """Check whether a member may fetch offsets; a request without a member id always may."""
+        if member_id is None:  # real Kafka fails if there is an epoch without a member id
             return ErrorCode.NONE if member_epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
         member = self.committed().member(member_id)
         if member is None:
@@ -442,16 +442,16 @@ class ConsumerGroup:
         return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
     def check_offset_deletion(self) -> ErrorCode:
-        """Say whether offsets may be deleted: those of topics that nobody subscribes to, always."""
+        """Check whether offsets may be deleted: always, if no member subscribes to their topic."""
         return ErrorCode.GROUP_ID_NOT_FOUND if self.is_dead else ErrorCode.NONE
 
     def on_commit(self, member_id: str, now: Now, timers: Timers) -> None:
-        """Do not take a commit for a sign of life: only heartbeats are."""
+        """Do nothing: only heartbeats extend a session, commits do not."""
 
     # ---- timers --------------------------------------------------------------------------------------------------
 
     def arm(self, member_id: str, timers: Timers, now: Now, timeout_ms: int) -> None:
-        """Start a member's session anew."""
+        """Restart a member's session."""
         deadline_ms = now.mono_ms + timeout_ms
         session = self.sessions.get(member_id)
         if session is not None and session.scheduled_ms <= deadline_ms:
@@ -463,28 +463,28 @@ class ConsumerGroup:
     def schedule(
         self, kind: str, member_id: str, timers: Timers, now: Now, timeout_ms: int, epoch: int = 0
     ) -> None:
-        """Let a timer of a member fall due after `timeout_ms`.
+        """Schedule a timer of a member, due after `timeout_ms`.
 
-        epoch  of the member, which the timer is for
+        epoch  the member epoch for which the timer is valid
         """
         due_ms = now.mono_ms + timeout_ms
         self.deadlines[kind, member_id] = due_ms, epoch
         timers.schedule(due_ms, kind, self.group_id, member_id)
 
     def cancel(self, kind: str, member_id: str, timers: Timers) -> None:
-        """Let a timer of a member never fall due."""
+        """Cancel a timer of a member."""
         if self.deadlines.pop((kind, member_id), None) is not None:
             timers.cancel(kind, self.group_id, member_id)
 
     def cancel_all(self, member_id: str, timers: Timers) -> None:
-        """Let go of everything that waits for a member."""
+        """Cancel all timers of a member."""
         if self.sessions.pop(member_id, None) is not None:
             timers.cancel(SESSION_TIMER, self.group_id, member_id)
         for kind in MEMBER_TIMERS:
             self.cancel(kind, member_id, timers)
 
     def give_up(self) -> None:
-        """Note that this broker coordinates the group no more."""
+        """Drop the group, because this broker is no longer its coordinator."""
         self.is_dead = True
         self._state = None
         self.resolution = None
@@ -492,25 +492,25 @@ class ConsumerGroup:
         self.deadlines.clear()
 
     def drop_timers(self, timers: Timers) -> None:
-        """Let go of all that the group waits for."""
+        """Cancel all timers of the group."""
         for member_id in {*self.sessions, *(member_id for _, member_id in self.deadlines)}:
             self.cancel_all(member_id, timers)
         self.cancel_resolution(timers)
 
     def cancel_resolution(self, timers: Timers) -> None:
-        """Resolve no expressions until a heartbeat asks for it again."""
+        """Cancel the resolution of expressions until a heartbeat needs it again."""
         timers.cancel(REGEX_TIMER, self.group_id)
         self.is_resolving = False
         self.resolution = None
 
 
 def parse_key(key: bytes) -> ConsumerKey:
-    """Read the key of one of a group's records."""
+    """Parse the key of one of a group's records."""
     return records.parse_key(int.from_bytes(key[:2]), key)
 
 
 def count_topic(topics: dict[str, TopicCount], topic: str, *, by_name: int = 0, by_regex: int = 0) -> None:
-    """Count subscriptions to a topic; one that nobody subscribes to is not kept."""
+    """Add to the subscription counts of a topic; a topic without subscriptions is removed."""
     old = topics.get(topic, TopicCount())
     new = TopicCount(old.by_name + by_name, old.by_regex + by_regex)
     if new.by_name <= 0 and new.by_regex <= 0:
@@ -520,7 +520,7 @@ def count_topic(topics: dict[str, TopicCount], topic: str, *, by_name: int = 0, 
 
 
 def is_homogeneous(regex_members: Mapping[str, int], topics: Mapping[str, TopicCount], members: int) -> bool:
-    """Whether all members subscribe to the same: to the same names, or all to one expression and to no name."""
+    """Whether all members subscribe to the same names, or all to one expression and to no name."""
     if not regex_members:
         return all(count.by_name == members for count in topics.values())
     if next(iter(regex_members.values())) != members:

@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat (KIP-848): members join, report what they own, get their assignment, and leave.
 
-Each heartbeat is one decision: who asks, what it subscribes to, whether the group counts on, whether there is a new
-target assignment, and the member's next step towards it. What follows later, such as the end of a session or the topics
-that a regular expression matches, are decisions of timers.
+Each heartbeat is one decision with these steps: find the member, update its subscription, raise the group epoch,
+compute a target assignment, and take the member's next step towards it. Timers make the later decisions, such as the
+end of a session or the topics that a regular expression matches.
 Source: GroupMetadataManager.consumerGroupHeartbeat and below, GroupCoordinatorService
 .throwIfConsumerGroupHeartbeatRequestIsInvalid of Kafka 4.3.
 """
@@ -45,10 +45,10 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import string_hash
 
 _OWN_MEMBER_ID_SINCE = 1
-"""From this version on members choose their own member ids (KIP-1082)."""
+"""The first version in which members choose their own member ids (KIP-1082)."""
 
 _MAX_STRING_BYTES = 32767
-"""What a string of a record's key holds."""
+"""The maximum length of a string in a record's key."""
 
 _MESSAGES = {
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
@@ -61,7 +61,7 @@ _MESSAGES = {
 def heartbeat(
     shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
 ) -> Result:
-    """Take a heartbeat of a member: it joins, goes on, or leaves."""
+    """Handle a heartbeat: the member joins, stays or leaves."""
     others: list[Reply] = []
     try:
         _check_request(shard, request, context.api_version)
@@ -113,7 +113,7 @@ def _check_request(
         )
     keys = request.group_id, request.member_id, request.subscribed_topic_regex or ""
     if any(len(key) * 4 > _MAX_STRING_BYTES and len(key.encode()) > _MAX_STRING_BYTES for key in keys):
-        # Real Kafka fails when it writes the key of the record.
+        # Real Kafka fails later, when it writes the key of the record.
         raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, _MESSAGES[ErrorCode.UNKNOWN_SERVER_ERROR])
 
 
@@ -132,7 +132,7 @@ def _beat(
     now: Now,
     others: list[Reply],
 ) -> Result:
-    """Decide about a member that joins or stays; `others` takes the answers that leave even if it is refused."""
+    """Decide about a member that joins or stays; `others` collects replies that are sent even if it is refused."""
     joins = request.member_epoch == 0
     if joins:
         draft = migration.group_for_joining(shard, request.group_id, now, others)
@@ -165,12 +165,12 @@ def _beat(
 
 
 def new_member_id(shard: ShardState) -> str:
-    """Return an id for a member that brings none: a UUID without a name in front."""
+    """Return a member id for a request without one: a UUID without a prefix."""
     return shard.new_member_id("").removeprefix("-")
 
 
 def _draft(shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, now: Now) -> ConsumerDraft:
-    """Begin a decision on a group that must be there."""
+    """Begin a decision on a group that must exist."""
     group = shard.groups.get(request.group_id)
     if group is None:
         raise RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
@@ -180,7 +180,7 @@ def _draft(shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, n
 
 
 def check_room(shard: ShardState, group: ConsumerGroup, member_id: str) -> None:
-    """Refuse one that is no member when the group is full."""
+    """Refuse a new member when the group is full."""
     most = shard.settings.consumer_max_size
     if len(group) >= most and member_id not in group.subscriptions:
         message = f"The consumer group has reached its maximum capacity of {most} members."
@@ -201,7 +201,7 @@ def _find_member(
 
 
 def _check_epoch(current: Current, epoch: int, owned: Owned) -> None:
-    """Refuse an epoch that is not the member's, but for the last one: the answer with the new one may be lost."""
+    """Refuse a wrong member epoch; the previous one is valid, because the response with the new one may be lost."""
     if epoch in (0, current.epoch):
         return
     if epoch < current.epoch and epoch == current.previous_epoch and _is_subset(owned, current.assigned):
@@ -226,7 +226,7 @@ def _is_subset(owned: Owned, assigned: Assignment) -> bool:
 def _subscription(
     old: Subscription, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Subscription:
-    """Return what the member says of itself now; what it leaves out is as before."""
+    """Return the member's new subscription; fields that the request omits are unchanged."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     return replace(
         old,
@@ -243,7 +243,7 @@ def _subscription(
 
 
 def _wants_assignment(request: messages.ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member joins, or says everything again, as after an error."""
+    """Whether the member joins, or sends all fields again, as after an error."""
     return request.member_epoch == 0 or (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -265,7 +265,7 @@ def _answered(assigned: Assignment) -> messages.ConsumerGroupHeartbeatResponse.A
 def _leave(
     shard: ShardState, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now
 ) -> Result:
-    """Let a member go: for good, or, a static one, until it comes back or its session ends."""
+    """Let a member leave: for good, or, if it is static, until it returns or its session ends."""
     group = shard.groups.get(request.group_id)
     if group is None:
         raise RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
@@ -279,7 +279,7 @@ def _leave(
     member = draft.known_static_member(request.member_id, request.instance_id)
     if request.member_epoch != LEFT_STATIC_EPOCH:
         return migration.remove_members(shard, draft, [member])
-    # Whoever comes back as this instance has had its partitions from the beginning.
+    # A member that returns as this instance counts as the owner of the partitions from the beginning.
     assigned = {
         topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.current.assigned.items()
     }
@@ -292,14 +292,14 @@ def _leave(
 
 
 def on_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
-    """Carry out a timer that fell due, unless it is wanted at another time or no more."""
+    """Handle a due timer, unless its deadline has moved or been dropped."""
     if timer.kind == REGEX_TIMER:
         group.resolution = Resolution(group.regex_members, shard.topics.names(), shard.topics.created_version)
         return resolve(shard, group, now)
     if timer.kind == SESSION_TIMER:
         return _on_session_timer(shard, group, timer, now)
     if timer.kind not in (REBALANCE_TIMER, CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER):
-        return Result()  # of the classic group that it was
+        return Result()  # a timer of the classic group before the upgrade
     due_ms, epoch = group.deadlines.get((timer.kind, timer.member_id), (-1, 0))
     if due_ms != timer.due_ms:
         return Result()
@@ -314,9 +314,7 @@ def _on_session_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now
     session = group.sessions.get(timer.member_id)
     if session is None or session.scheduled_ms != timer.due_ms:
         return Result()
-    if (
-        session.deadline_ms > timer.due_ms
-    ):  # heartbeats came since; what is due before its new end comes first
+    if session.deadline_ms > timer.due_ms:  # heartbeats have moved it; timers due earlier come first
         session.scheduled_ms = session.deadline_ms
         shard.timers.schedule(session.deadline_ms, SESSION_TIMER, group.group_id, timer.member_id)
         return Result()
@@ -328,12 +326,12 @@ def _on_session_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now
 
 
 def resolve(shard: ShardState, group: ConsumerGroup, now: Now) -> Result:
-    """Take a step in finding the topics that the group's regular expressions match.
+    """Take one step in resolving the group's regular expressions.
 
-    After the last one the group counts on if those have changed.
+    After the last step the group epoch is raised if the matching topics have changed.
     """
     resolution = group.resolution
-    if resolution is None:  # a change that could not be written took it back
+    if resolution is None:  # a decision that could not be written cancelled it
         return Result()
     group.is_resolving, group.resolution = False, None
     if not resolution.advance():
@@ -349,7 +347,7 @@ def _note_resolved(shard: ShardState, group: ConsumerGroup, resolution: Resoluti
     changed = False
     for expression, found in resolution.found.items():
         if expression not in group.regex_members:
-            continue  # its last member left meanwhile
+            continue  # its last member has left in the meantime
         known = group.regexes.get(expression)
         before = frozenset() if known is None else known.topics
         if found != before:
@@ -374,7 +372,7 @@ def _note_resolved(shard: ShardState, group: ConsumerGroup, resolution: Resoluti
 
 
 def finish_loading(shard: ShardState, group: ConsumerGroup, now: Now) -> None:
-    """Bring a loaded group to life: each member gets a fresh session, and time to give up what it must."""
+    """Activate a loaded group: each member gets a fresh session, and time to give up revoked partitions."""
     group.restore()
     timeout_ms = shard.settings_of(group.group_id).consumer_session_timeout_ms
     for member in group.members():
@@ -386,11 +384,11 @@ def finish_loading(shard: ShardState, group: ConsumerGroup, now: Now) -> None:
             )
 
 
-# ---- looking at groups ----------------------------------------------------------------------------------------
+# ---- describing groups ----------------------------------------------------------------------------------------
 
 
 def describe(shard: ShardState, group_id: str) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
-    """Describe a consumer group as far as the log says it."""
+    """Describe a consumer group by its durable state."""
     answer = messages.ConsumerGroupDescribeResponse
     if not group_id:
         return answer.DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)

@@ -1,4 +1,4 @@
-"""Iteration order of Java's hash maps, by which Kafka breaks ties between members and between topics.
+"""Iteration order of Java's hash maps, with which Kafka breaks ties between members and between topics.
 
 Source: java.util.HashMap; TimelineHashMap and BaseHashTable of Kafka 4.3.
 """
@@ -17,7 +17,7 @@ _LOAD_FACTOR = 0.75
 
 
 def topic_id_hash(topic_id: bytes) -> int:
-    """Return Java's hash code of a Uuid, unsigned: its four words together."""
+    """Return Java's hash code of a Uuid, unsigned: its four words combined with xor."""
     hashed = 0
     for at in range(0, 16, 4):
         hashed ^= int.from_bytes(topic_id[at : at + 4])
@@ -25,9 +25,9 @@ def topic_id_hash(topic_id: bytes) -> int:
 
 
 def hash_order(items: Iterable[T], hash_of: Callable[[T], int], *, at_once: bool = False) -> list[T]:
-    """Return items in the order of a Java HashMap or HashSet to which they were added one after the other.
+    """Return items in the order of a Java HashMap or HashSet to which they are added one by one.
 
-    at_once  the set was made of a collection, and so with a table of the right size
+    at_once  the set is constructed from a collection, so its table has the final size
     """
     found = list(items)
     if len(found) < 2:
@@ -46,9 +46,9 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], *, at_once: bool
 
 
 def timeline_order(items: Collection[str], hash_of: Callable[[str], int] = string_hash) -> list[str]:
-    """Return items, given in the order in which they came, in that of a TimelineHashMap, which holds a group's members.
+    """Return items, given in insertion order, in the order of a TimelineHashMap, which holds a group's members.
 
-    Its iterator takes those that share a slot from the last one to the first.
+    Its iterator returns items of the same slot from the last to the first.
     """
     bits = 1
     while len(items) * _LOAD_FACTOR > 1 << bits:
@@ -69,7 +69,7 @@ def timeline_order(items: Collection[str], hash_of: Callable[[str], int] = strin
 class OrderedByHash(Generic[T]):
     """The keys of a Java HashMap, in its order.
 
-    A key that is put comes after the others of its bucket, one that is computed because it is absent before them.
+    `put` adds a key at the end of its bucket, `computeIfAbsent` at the front.
     """
 
     def __init__(self, hash_of: Callable[[T], int], expected: int) -> None:
@@ -90,26 +90,26 @@ class OrderedByHash(Generic[T]):
         return copied
 
     def __iter__(self) -> Iterator[T]:
-        """Give the keys."""
+        """Yield the keys."""
         for bucket in self._buckets:
             yield from bucket
 
     def append(self, key: T) -> None:
-        """Put a key that is not there."""
+        """Add a new key as `put` does."""
         self._bucket(key).append(key)
         self._count += 1
         if self._count > self._threshold:
             self._grow()
 
     def prepend(self, key: T) -> None:
-        """Compute a key that is not there."""
+        """Add a new key as `computeIfAbsent` does."""
         if self._count > self._threshold:
             self._grow()
         self._bucket(key).insert(0, key)
         self._count += 1
 
     def remove(self, key: T) -> None:
-        """Remove a key that is there."""
+        """Remove an existing key."""
         self._bucket(key).remove(key)
         self._count -= 1
 

@@ -1,8 +1,8 @@
-"""Migration between the classic and the consumer protocol, and the removal of members, which may cause it.
+"""Migration between the classic and the consumer protocol, and the removal of members, which may cause a downgrade.
 
-A classic group of consumers becomes a consumer group when a member joins that speaks the consumer protocol, and a
-consumer group becomes a classic one when the last such member goes, as far as `group.consumer.migration.policy` allows.
-Members keep what they have, and offsets know nothing of it. An empty group of either kind gives way to any member.
+A classic group of consumers becomes a consumer group when a member with the consumer protocol joins. A consumer group
+becomes a classic group when the last such member leaves. `group.consumer.migration.policy` can forbid either.
+Members keep their assignments, and offsets do not change. An empty group is replaced by the kind that a member needs.
 Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup and consumerGroupFenceMembers, ConsumerGroup
 .fromClassicGroup and ClassicGroup.fromConsumerGroup of Kafka 4.3.
 """
@@ -44,13 +44,13 @@ BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED = "bidirectional", "upgrade", "downg
 _VERSION = struct.Struct(">h")
 
 
-# ---- members that go ------------------------------------------------------------------------------------------
+# ---- removing members -----------------------------------------------------------------------------------------
 
 
 def remove_members(
     shard: ShardState, draft: ConsumerDraft, members: Collection[ConsumerGroupMember]
 ) -> Result:
-    """Let members go for good, and the group be a classic one if those that stay all speak the classic protocol."""
+    """Remove members for good; downgrade the group if all remaining members use the classic protocol."""
     group = draft.group
     if not members:
         return draft.result()
@@ -76,9 +76,9 @@ def remove_members(
 
 
 def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[Reply]) -> ConsumerDraft:
-    """Begin the decision about a member that joins: on its group, a new one, or one made of a classic group.
+    """Begin the decision about a joining member: on its group, on a new one, or on an upgraded classic group.
 
-    others  takes the answers to those that wait in the classic group: they leave even if the member is refused
+    others  collects replies to the parked requests of the classic group: they are sent even if the member is refused
     """
     found = shard.groups.get(group_id)
     if isinstance(found, ConsumerGroup):
@@ -98,7 +98,7 @@ def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[R
 
 
 def _upgrade(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -> None:
-    """Make a consumer group of a classic one with members, which all go on with what they have."""
+    """Upgrade a classic group with members to a consumer group; all members keep their assignments."""
     group, generation = draft.group, old.generation
     # Kafka writes the records in the order of a group that it fills in the order of the old one.
     order = timeline_order(hash_order(old.members, string_hash))
@@ -114,7 +114,7 @@ def _upgrade(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -> None
         has = {topic_id: dict.fromkeys(partitions, generation) for topic_id, partitions in target.items()}
         current = Current(generation, generation, MemberState.STABLE, has, {})
         made.append((records.CURRENT, member.member_id, current))  # type: ignore[arg-type]
-    # The steps that follow look at the group as it is by then; it is in nobody's reach until the decision stands.
+    # The next steps read the group in this state; requests cannot reach it before the decision is applied.
     for type_, name, value in made:
         record = records.record(type_, group.group_id, name, value)
         draft.records.append(record)
@@ -145,10 +145,10 @@ def _cannot_upgrade(old: ClassicGroup, reason: str) -> RefusalError:
 def _to_consumer(
     shard: ShardState, old: ClassicGroup, member: ClassicGroupMember
 ) -> tuple[Subscription, Target]:
-    """Return what a member of a classic group says of itself in a consumer group, and what it has."""
-    if old.protocol is None:  # nobody has chosen one yet; real Kafka trips over it
+    """Return subscription and assignment of a classic group's member in a consumer group."""
+    if old.protocol is None:  # no protocol is chosen yet; real Kafka fails here
         raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "No value present")
-    if old.protocol not in member.protocols:  # it joins with others; real Kafka trips over it too
+    if old.protocol not in member.protocols:  # it rejoins with other protocols; real Kafka fails here too
         raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, "")
     try:
         subscription = read_subscription(member.protocols[old.protocol])
@@ -170,7 +170,7 @@ def _to_consumer(
 
 
 def read_subscription(metadata: bytes) -> messages.ConsumerProtocolSubscription:
-    """Read what a consumer subscribes to, of any version; newer ones as the newest known. ProtocolError."""
+    """Parse a consumer's subscription; a newer version is read as the newest known one. Raises ProtocolError."""
     version = _read_version(metadata)
     cls = messages.ConsumerProtocolSubscription
     return messages.decode(cls, metadata, min(version, cls.SCHEMA.versions.last), 2)[0]
@@ -200,13 +200,13 @@ def _read_assignment(shard: ShardState, old: ClassicGroup, data: bytes) -> Targe
     for topic in read.assigned_partitions:
         topic_id, count = shard.topics.id_and_partition_count(topic.topic)
         if count:
-            # A leader may have assigned partitions of a topic that was made anew with fewer; assignors know no such.
+            # A leader may have assigned partitions that a recreated topic no longer has; assignors do not know these.
             target[topic_id] = frozenset(p for p in topic.partitions if 0 <= p < count)
     return target
 
 
 def _leave_classic(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -> None:
-    """Let the sessions of a classic group's members go on in the new group."""
+    """Continue the sessions of a classic group's members in the new group."""
     old.drop_timers(shard.timers)
     for member in old.members.values():
         shard.timers.cancel(classic.SESSION_TIMER, old.group_id, member.member_id)
@@ -215,9 +215,10 @@ def _leave_classic(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -
 
 
 def _refuse_waiting(shard: ShardState, old: ClassicGroup, now: Now) -> list[Reply]:
-    """Return the answers to the joins and syncs that wait in a classic group: its members are to join again.
+    """Return the replies to the parked joins and syncs of a classic group, whose members must rejoin.
 
-    Sessions do not begin anew: as in Kafka, one whose timer was due in the meantime has none until the next answer.
+    Sessions are not restarted: as in Kafka, a member whose timer was due in the meantime has no session until its next
+    response.
     """
     told = ClassicDraft(shard, now)
     for member in old.members.values():
@@ -227,14 +228,14 @@ def _refuse_waiting(shard: ShardState, old: ClassicGroup, now: Now) -> list[Repl
 
 
 def resume(shard: ShardState, old: ClassicGroup, now: Now) -> None:
-    """Let a classic group go on that was to become a consumer group: a rebalance under way begins anew."""
+    """Continue a classic group whose upgrade failed: a rebalance in progress is restarted."""
     for member in old.members.values():
         old.arm(member, shard.timers, now)
     if old.state is not ClassicGroupState.STABLE:
         again = ClassicDraft(shard, now)
         old.state = ClassicGroupState.STABLE
         rebalance.begin(again, old)
-        assert not again.replies  # nobody is parked any more
+        assert not again.replies  # no request is parked any more
 
 
 # ---- from consumer to classic ---------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ def may_downgrade(
     *,
     replaced: bool = False,
 ) -> bool:
-    """Whether the group is to be a classic one once these are gone, or, if `replaced`, speak the classic protocol."""
+    """Whether the group becomes a classic one after these members leave, or, if `replaced`, change their protocol."""
     settings = shard.settings
     staying = len(group) - len(leaving)
     classic_staying = group.classic_members - sum(member.is_classic for member in leaving)
@@ -269,9 +270,9 @@ def downgrade(
     *,
     rebalances: bool = True,
 ) -> Result:
-    """Make a classic group of those that stay; return the decision.
+    """Make a classic group of the remaining members; return the decision.
 
-    joining     a static member that takes the place of the one that leaves, with that one's assignment
+    joining     a static member that replaces the leaving one and gets its assignment
     rebalances  whether the classic group rebalances at once
     """
     old, now = draft.group, draft.now
@@ -312,7 +313,7 @@ def downgrade(
 
 
 def _give_up(shard: ShardState, group: ClassicGroup) -> None:
-    """Let go of a classic group that could not be written; whoever has joined it meanwhile hears so at once."""
+    """Remove a classic group that could not be written; clients that have joined it since get an error at once."""
     told = ClassicDraft(shard, Now(-1, -1))
     group.drop_timers(shard.timers)
     for member in group.members.values():
@@ -323,7 +324,7 @@ def _give_up(shard: ShardState, group: ClassicGroup) -> None:
 
 
 def _to_classic(member: ConsumerGroupMember) -> ClassicGroupMember:
-    """Return a member as a classic group has it; it must speak the classic protocol."""
+    """Return the member of the classic group; it must use the classic protocol."""
     subscription = member.subscription
     assert subscription.classic is not None
     return ClassicGroupMember(
@@ -338,7 +339,7 @@ def _to_classic(member: ConsumerGroupMember) -> ClassicGroupMember:
 
 
 def write_assignment(shard: ShardState, assignment: Target | Assignment, metadata: bytes) -> bytes:
-    """Return an assignment as consumers exchange it, in the version of a member's metadata."""
+    """Encode an assignment in the consumer protocol, in the version of a member's metadata."""
     cls = messages.ConsumerProtocolAssignment
     try:
         version = min(_read_version(metadata), cls.SCHEMA.versions.last)

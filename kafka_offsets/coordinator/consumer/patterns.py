@@ -1,10 +1,9 @@
-"""Regular expressions of consumer groups: which topics does one match?
+"""Regular expressions of consumer groups: matching topic names.
 
-The syntax is RE2's, as Kafka has it through RE2J: what backtracking alone could decide, back references and look
-around, is refused. Names consist of printable characters of ASCII, so every class of characters is a small set, and an
-expression becomes a nondeterministic automaton that reads a name in time proportional to its length, whatever a member
-sends; both its size and its depth have bounds. Names are matched in steps, since an automaton of the largest size takes
-milliseconds for each character.
+The syntax is that of RE2, which Kafka uses through RE2J: back references and look-around, which need backtracking, are
+refused. Names consist of printable ASCII characters, so every character class is a small set. An expression becomes a
+nondeterministic automaton, which reads any name in time proportional to its length; its size and its depth have
+limits. Names are matched in steps, because an automaton of maximum size takes milliseconds for each character.
 Source: RE2J 1.8, Parser; TopicRegexResolver and Utils.throwIfRegularExpressionIsInvalid of Kafka 4.3.
 """
 
@@ -17,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _ALPHABET = frozenset(map(chr, range(0x20, 0x7F)))
-"""What names may consist of: those of topics do of 65 of these, transactional ids of others besides."""
+"""Characters of names: topic names use 65 of these, transactional ids may use all."""
 
 _MARKS = frozenset(string.punctuation)
 _BLANK = frozenset(" ")
@@ -26,24 +25,24 @@ _WORD = frozenset(string.ascii_letters + string.digits + "_")
 _NOTHING: frozenset[str] = frozenset()
 
 _MOST_STATES = 20_000
-"""So many states an automaton may have; RE2J makes one of any size."""
+"""Maximum number of states of an automaton; RE2J has no limit."""
 
 _DEEPEST = 150
-"""So deep may groups nest; RE2J takes as many as its stack."""
+"""Maximum nesting of groups; in RE2J the stack is the limit."""
 
 _LONGEST = 10_000
-"""So many characters an expression may have; one of as many letters has as many states as there may be."""
+"""Maximum length of an expression: with so many letters it has the maximum number of states."""
 
 _MOST_REPEATS = 1000
 _MOST_STATES_KEPT = 50_000
 _KEPT_STEP = 8
-"""How much of these a step takes that is kept, apart from its states."""
+"""The size of a cached step, in the same unit, apart from its states."""
 
 _STATES_A_STEP = 2000
-"""A name that costs more than this is matched in several steps, an automaton of more states made in several."""
+"""A name with a higher cost is matched in several steps; an automaton with more states is built in several."""
 
 _COST_OF_BUILDING = 4
-"""Making a state costs as much as looking at so many."""
+"""The cost of creating a state, in visited states."""
 
 _PERL = {"d": frozenset(string.digits), "s": _BLANK, "w": _WORD}
 _POSIX = {
@@ -84,7 +83,7 @@ _UNICODE = {
     "Latin": frozenset(string.ascii_letters),
     "Common": frozenset(string.digits) | _MARKS | _BLANK,
 }
-"""Categories and scripts that have some of our characters."""
+"""Categories and scripts that contain printable ASCII characters."""
 
 _OTHER_UNICODE = frozenset(
     re.findall(
@@ -103,10 +102,10 @@ _OTHER_UNICODE = frozenset(
         """,
     )
 )
-"""Those that have none."""
+"""Categories and scripts that contain none."""
 
 _FOLDED = {"\u017f": "s", "\u212a": "k"}
-"""Characters that are a letter of ours but for their case."""
+"""Non-ASCII characters that equal an ASCII letter when case is ignored."""
 
 _ESCAPES = frozenset("afnrtv")
 _NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -128,29 +127,29 @@ TOO_LARGE = "expression is too large"
 
 
 class PatternError(ValueError):
-    """An expression that is none; the message is RE2J's, without the expression."""
+    """An invalid expression; the message is that of RE2J, without the expression."""
 
 
 class _Chars(NamedTuple):
-    """One of these characters."""
+    """Matches one of these characters."""
 
     allowed: frozenset[str]
 
 
 class _All(NamedTuple):
-    """These, one behind the other."""
+    """Matches the parts in order."""
 
     parts: tuple[_Node, ...]
 
 
 class _Any(NamedTuple):
-    """One of these."""
+    """Matches one of the parts."""
 
     choices: tuple[_Node, ...]
 
 
 class _Repeat(NamedTuple):
-    """This, so often; most is None without an end."""
+    """Matches the part `least` to `most` times; `most` None: without limit."""
 
     part: _Node
     least: int
@@ -158,7 +157,7 @@ class _Repeat(NamedTuple):
 
 
 class _Here(NamedTuple):
-    """A place: `start`, `end`, at a word's `border` or `inside` of one or none."""
+    """Matches a position: `start`, `end`, at a word `border`, or `inside` (not at a border)."""
 
     kind: str
 
@@ -167,14 +166,14 @@ _Node = _Chars | _All | _Any | _Repeat | _Here
 
 
 Matching = Generator[int, None, frozenset[str]]
-"""Yields what the next part has cost, in states looked at, each of them less than a microsecond; returns names."""
+"""Yields the cost of each part in visited states, less than a microsecond each; returns the matching names."""
 
 
 class TopicPattern:
-    """A regular expression that whole names of topics are compared with."""
+    """A regular expression that must match whole topic names."""
 
     def __init__(self, expression: str) -> None:
-        """Raise PatternError when it is none."""
+        """Compile `expression`; raise PatternError if it is not valid."""
         if len(expression) > _LONGEST:
             raise PatternError(TOO_LARGE)
         self._node = _Parser(expression).parse()
@@ -203,7 +202,7 @@ class TopicPattern:
 
 
 def _count_states(node: _Node) -> int:
-    """Return how many states an automaton has besides the first and the last, without making it."""
+    """Return the number of states of an automaton, without the first and the last, before it is built."""
     match node:
         case _Chars():
             return 1
@@ -222,7 +221,7 @@ def _count_states(node: _Node) -> int:
 
 
 class _Group:
-    """A group that is being read: choices that are complete, parts of the last one."""
+    """A group that is being parsed: the complete alternatives, and the parts of the current one."""
 
     def __init__(self, flags: frozenset[str]) -> None:
         self.choices: list[_Node] = []
@@ -248,10 +247,10 @@ class _Parser:
         self.groups = [_Group(self.flags)]
         self.names: set[str] = set()
         self.repeated_at = -1  # where a repetition has just ended
-        self.may_have_posix = True  # whether ":]" is looked for again
+        self.may_have_posix = True  # whether the rest may contain ":]"
 
     def parse(self) -> _Node:
-        """Return what the expression says."""
+        """Return the syntax tree of the expression."""
         while self.at < len(self.text):
             self._one()
         if len(self.groups) > 1:
@@ -359,7 +358,7 @@ class _Parser:
                 raise PatternError(BAD_REPEAT_SIZE)
             self.at += 1
             self._add(_Chars(_NOTHING))
-            self.repeated_at = self.at  # RE2J takes it for an operator all the same
+            self.repeated_at = self.at  # RE2J treats it as an operator
             return
         least = int(found[1])
         most = least if found[2] is None else int(found[3]) if found[3] else None
@@ -371,7 +370,7 @@ class _Parser:
     def _repeat(self, least: int, most: int | None) -> None:
         operator_at = self.at
         if self.text.startswith("?", self.at):
-            self.at += 1  # it would rather be short, which is the same to us
+            self.at += 1  # non-greedy, which makes no difference here
         parts = self.groups[-1].parts
         if not parts:
             raise PatternError(NOTHING_TO_REPEAT)
@@ -381,7 +380,7 @@ class _Parser:
         self.repeated_at = self.at
 
     def _repeats_directly(self, operator_end: int) -> bool:
-        """Whether the operator that ends here stands right behind another one."""
+        """Whether the operator that ends here directly follows another one."""
         begin = (
             self.text.rfind("{", 0, operator_end) if self.text[operator_end - 1] == "}" else operator_end - 1
         )
@@ -406,7 +405,7 @@ class _Parser:
             self._add(self._literal(self._char_escape()) if group is None else _Chars(group))
 
     def _group_escape(self) -> frozenset[str] | None:
-        r"""Read a class that has a letter, such as \d or \pN; None when there is none."""
+        r"""Parse a class with a letter, such as \d or \pN; return None if there is none here."""
         letter = self.text[self.at + 1 : self.at + 2]
         if letter.lower() in _PERL and letter:
             self.at += 2
@@ -430,14 +429,14 @@ class _Parser:
         return _ALPHABET - chars if negative else chars
 
     def _char_escape(self) -> str:
-        """Read the character that an escape stands for."""
+        """Parse the character of an escape."""
         self.at += 1
         if self.at >= len(self.text):
             raise PatternError(TRAILING_BACKSLASH)
         char = self.text[self.at]
         self.at += 1
         if "0" <= char <= "7":
-            # One digit but 0 alone would be a back reference.
+            # A single digit other than 0 would be a back reference.
             digits = char + (re.compile("[0-7]{0,2}").match(self.text, self.at) or "")[0]
             if len(digits) > 1 or char == "0":
                 self.at += len(digits) - 1
@@ -445,7 +444,7 @@ class _Parser:
         elif char == "x":
             return self._hexadecimal()
         elif char in _ESCAPES:
-            return " "  # no character of ours, as they all
+            return " "  # not an ASCII character, like all of these
         elif not (char.isascii() and char.isalnum()):
             return char
         raise PatternError(BAD_ESCAPE)
@@ -461,7 +460,7 @@ class _Parser:
         return chr(code)
 
     def _class(self) -> frozenset[str]:
-        """Read a class in brackets."""
+        """Parse a class in brackets."""
         self.at += 1
         negative = self.text.startswith("^", self.at)
         self.at += negative
@@ -534,7 +533,7 @@ def _fold(chars: frozenset[str]) -> frozenset[str]:
 
 
 class _Automaton:
-    """States with edges: some take a character, others go on at once, if the place is the right one."""
+    """States with edges: some read a character, others need none, but may require a position."""
 
     def __init__(self) -> None:
         self._chars: list[tuple[frozenset[str], int] | None] = []
@@ -550,7 +549,7 @@ class _Automaton:
         return len(self._chars) - 1
 
     def build(self, node: _Node) -> Generator[int, None, None]:
-        """Make the states; yield what that costs."""
+        """Build the states; yield the cost."""
         self._unbuilt.append((node, self._start, self._end))
         built = 0
         while self._unbuilt:
@@ -582,7 +581,7 @@ class _Automaton:
                 self._build_repeat(part, least, most, begin, end)
 
     def _build_before(self, part: _Node, begin: int) -> int:
-        """Make a part that more follows; return the state after it."""
+        """Build a part that is followed by another; return the state after it."""
         following = self._state()
         self._unbuilt.append((part, begin, following))
         return following
@@ -603,7 +602,7 @@ class _Automaton:
         self._free[begin].append(("", end))
 
     def accepts(self, name: str) -> Generator[int, None, bool]:
-        """Return whether the whole of `name` matches; yield what that costs, at least once."""
+        """Return whether the whole `name` matches; yield the cost, at least once."""
         states = frozenset((self._start,))
         is_word = False
         for at, char in enumerate(name):
@@ -636,7 +635,7 @@ class _Automaton:
         return known
 
     def _reachable(self, states: Iterable[int], is_word: bool, char: str, is_start: bool) -> set[int]:
-        """Return where one gets without taking a character, between what was and `char`; "" is the end."""
+        """Return the states reachable without reading a character; `char` is the next character, "" at the end."""
         is_border = is_word != (char in _WORD if char else False)
         holds: dict[str, Callable[[], bool]] = {
             "": lambda: True,

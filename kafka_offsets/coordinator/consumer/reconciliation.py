@@ -1,7 +1,8 @@
 """Reconciliation (KIP-848): the steps of a member from its current to its target assignment.
 
-A step at a time: first it gives up what it shall not have, and only when it has said so it moves to the new epoch; then
-it gets what nobody else holds, and the rest as others give it up. So a partition has one owner at any time.
+First a member gives up the partitions that are not in its target. When it has confirmed that, it moves to the new
+epoch. Then it gets the partitions that no other member holds, and the rest when others have given them up. So a
+partition has one owner at any time.
 Source: CurrentAssignmentBuilder of Kafka 4.3.
 """
 
@@ -15,32 +16,32 @@ from kafka_offsets.coordinator.consumer.records import Assignment, Current, Memb
 
 
 class TopicPartitions(Protocol):
-    """Partitions of one topic, as a member sends them."""
+    """Partitions of one topic in a request."""
 
     @property
     def topic_id(self) -> bytes:
-        """The topic."""
+        """The topic id."""
         ...
 
     @property
     def partitions(self) -> list[int]:
-        """Its partitions."""
+        """The partition numbers."""
         ...
 
 
 Owned = Collection[TopicPartitions] | None
-"""What a member says it has; None when it does not say."""
+"""The partitions that a member reports as owned; None when it does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of one member.
 
-    target_epoch, target  what it shall have, and the epoch of that
-    subscribed            whether it subscribes to the topic with an id; subscribes: whether it does to any name
-    subscription_changed  whether that has just changed: what it does not subscribe to any more goes at once
-    is_held               whether somebody holds a partition
-    owned                 what the member says it has
+    target_epoch, target  its target assignment, with the epoch
+    subscribed            whether it subscribes to the topic with an id; subscribes: whether it subscribes to any topic
+    subscription_changed  whether that has just changed: topics that it no longer subscribes to are revoked at once
+    is_held               whether some member holds a partition
+    owned                 the partitions that it reports as owned
     """
 
     current: Current
@@ -53,7 +54,7 @@ class Step:
     owned: Owned
 
     def take(self) -> Current | None:
-        """Return what the member has from now on; None when it must give everything up and join again."""
+        """Return the member's new assignment; None when it must give up all partitions and rejoin."""
         current = self.current
         match current.state:
             case MemberState.STABLE:
@@ -72,7 +73,7 @@ class Step:
                 return self._advance(self.target_epoch)
 
     def _still_owns(self, revoked: Assignment) -> bool:
-        """Whether the member has not said that it gave all of these up."""
+        """Whether the member has not yet confirmed that it gave up all of these."""
         if self.owned is None:
             return True
         return any(
@@ -82,13 +83,13 @@ class Step:
         )
 
     def _unsubscribe(self) -> Current:
-        """Take away the topics that the member does not subscribe to any more."""
+        """Revoke the topics that the member no longer subscribes to."""
         current = self.current
         gone = {
             topic_id: epochs for topic_id, epochs in current.assigned.items() if not self.subscribed(topic_id)
         }
         if not gone and (self.subscribes or current.revoking):
-            return current  # else Kafka counts it for a step, though nothing is taken away
+            return current  # in the other case Kafka counts a step, although nothing is revoked
         assigned = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id not in gone}
         revoking = {topic_id: dict(epochs) for topic_id, epochs in current.revoking.items()}
         for topic_id, epochs in gone.items():
@@ -99,7 +100,7 @@ class Step:
         return moved
 
     def _advance(self, epoch: int) -> Current:
-        """Take away what the member shall not have; if it has none of that any more, give it what is free."""
+        """Revoke partitions that are not in the target; if there are none, assign the free partitions of the target."""
         current = self.current
         assigned: dict[bytes, Mapping[int, int]] = {}
         revoking: dict[bytes, Mapping[int, int]] = {}

@@ -1,8 +1,8 @@
 """Records of a consumer group (KIP-848): their keys and values as bytes, and as values of the package.
 
-A group is several records: one of itself, one of its target assignment, three of each member, one of each regular
-expression. Each has a key of its own, and the last value of each key is the group: in which order they come matters
-to nobody.
+A group has several records: one for itself, one for its target assignment, three for each member, one for each regular
+expression. Each record has its own key, and the last value of each key is the group; the order of the keys does not
+matter.
 
 ::
 
@@ -27,8 +27,8 @@ from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
 EPOCH, PARTITION_METADATA, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
-"""Record types: the group's epoch, the topics as brokers before 4.1 stored them, what a member said of itself, the
-epoch of the target assignment, what a member shall have, what it has, and the topics that an expression matches."""
+"""Record types: the group epoch, the topics as brokers before 4.1 stored them, a member's metadata, the epoch of the
+target assignment, a member's target assignment, its current assignment, and the topics that an expression matches."""
 
 RECORD_TYPES = frozenset((EPOCH, PARTITION_METADATA, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX))
 
@@ -37,9 +37,9 @@ _VERSION = 0
 
 
 class ConsumerKey(NamedTuple):
-    """What a record says something of.
+    """Key of a record of a consumer group.
 
-    name  the member id, or the regular expression; empty where the whole group is meant
+    name  the member id or the regular expression; empty for records of the whole group
     """
 
     type: int
@@ -48,28 +48,28 @@ class ConsumerKey(NamedTuple):
 
 
 Assignment = Mapping[bytes, Mapping[int, int]]
-"""Partitions that a member has: topic id -> partition -> the group epoch in which it got it (KIP-1251)."""
+"""Current assignment of a member: topic id -> partition -> the group epoch in which it got it (KIP-1251)."""
 
 Target = Mapping[bytes, frozenset[int]]
-"""Partitions that a member shall have: topic id -> partitions."""
+"""Target assignment of a member: topic id -> partitions."""
 
 
 class GroupEpoch(NamedTuple):
-    """How often the group changed, and the hash of the topics that it subscribes to, see `topic_hash`."""
+    """The group epoch, and the hash of the topics that the group subscribes to, see `topic_hash`."""
 
     epoch: int = 1
     metadata_hash: int = 0
 
 
 class TargetEpoch(NamedTuple):
-    """The group epoch that the target assignment was made for, and when; 0: not known."""
+    """The group epoch of the target assignment, and the time when it was computed; 0: not known."""
 
     epoch: int = 1
     timestamp_ms: int = 0
 
 
 class ClassicMemberMetadata(NamedTuple):
-    """What a member that came by JoinGroup said besides: its protocols with their metadata, the preferred one first."""
+    """More fields of a member that joined with JoinGroup: its protocols with metadata, the preferred one first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -77,11 +77,11 @@ class ClassicMemberMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member said of itself.
+    """Subscription and metadata of a member, as it sent them.
 
     regex     None or empty: none
-    assignor  its choice, None: the broker's
-    classic   of a member that speaks the classic protocol, else None
+    assignor  its choice, None: the broker's default
+    classic   for a member that uses the classic protocol, else None
     """
 
     instance_id: str | None = None
@@ -96,29 +96,29 @@ class Subscription:
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to the target, with the numbers that are stored."""
+    """The progress of a member towards its target; the numbers are the stored ones."""
 
     STABLE = 0
-    """It has what it shall have in its epoch."""
+    """It has its target assignment of its epoch."""
 
     UNREVOKED_PARTITIONS = 1
-    """It has to give partitions up before it moves to the next epoch, and has not said yet that it did."""
+    """It must give up partitions before it moves to the next epoch, and has not confirmed that yet."""
 
     UNRELEASED_PARTITIONS = 2
-    """Others have not yet given up partitions that it shall have."""
+    """Other members have not yet given up partitions of its target."""
 
     UNKNOWN = 127
-    """A number that is not known here, of a later version."""
+    """An unknown number, written by a later version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What a member has now.
+    """Current assignment of a member.
 
-    epoch           to be sent with its next heartbeat; -2: static, has left and will be back
-    previous_epoch  taken too, since an answer may be lost
-    assigned        it may use these
-    revoking        it may not any more, and nobody else yet
+    epoch           the member epoch, expected in its next heartbeat; -2: a static member that left temporarily
+    previous_epoch  accepted too, because a response may be lost
+    assigned        partitions that it may use
+    revoking        partitions that it must give up; no other member may use them yet
     """
 
     epoch: int
@@ -129,7 +129,7 @@ class Current:
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matched, at which version of the cluster's topics and when."""
+    """The topics that a regular expression matches, with the version of the cluster's topics and the time."""
 
     topics: frozenset[str]
     version: int
@@ -137,11 +137,11 @@ class ResolvedRegex(NamedTuple):
 
 
 Value = GroupEpoch | TargetEpoch | Subscription | Current | ResolvedRegex | Target | bool
-"""A value; PARTITION_METADATA has none that counts, and is True."""
+"""A value; that of PARTITION_METADATA is not used, and is True."""
 
 
 def key_bytes(key: ConsumerKey) -> bytes:
-    """Return a key as it is stored."""
+    """Encode a key."""
     return b"".join(
         (_INT16.pack(key.type), _string(key.group), _string(key.name) if _is_named(key.type) else b"")
     )
@@ -156,7 +156,7 @@ def record(type_: int, group: str, name: str, value: Any) -> Record:
 
 
 def parse_key(type_: int, key: bytes) -> ConsumerKey:
-    """Read a key of one of RECORD_TYPES; ProtocolError when it does not parse."""
+    """Parse a key of one of RECORD_TYPES; raise ProtocolError if it is not valid."""
     group, at = _read_string(key, 2)
     if not _is_named(type_):
         return ConsumerKey(type_, group)
@@ -164,7 +164,7 @@ def parse_key(type_: int, key: bytes) -> ConsumerKey:
 
 
 def parse_value(type_: int, value: bytes) -> Value:
-    """Read the value of a record; ProtocolError when it does not parse."""
+    """Parse the value of a record; raise ProtocolError if it is not valid."""
     if len(value) < 2:
         raise ProtocolError(f"a value of {len(value)} bytes has no version")
     (version,) = _INT16.unpack_from(value)
@@ -291,7 +291,7 @@ def _write_current(value: Current) -> messages.ConsumerGroupCurrentMemberAssignm
 def _read_assignment(
     topics: list[messages.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions], member_epoch: int
 ) -> Assignment:
-    """Read partitions with their epochs; where brokers before 4.3 stored none, the member's epoch stands for them."""
+    """Read partitions with their epochs; brokers before 4.3 stored none: the member epoch is used instead."""
     read = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -340,4 +340,4 @@ _DECODERS: dict[int, tuple[str, Any]] = {
     CURRENT: ("ConsumerGroupCurrentMemberAssignmentValue", _read_current),
     REGEX: ("ConsumerGroupRegularExpressionValue", _read_regex),
 }
-"""The value's message by name, so that no schema is read before a record is, and what it becomes."""
+"""By record type: the name of the message class, so that schemas are read only when needed, and the conversion."""

@@ -1,8 +1,8 @@
 """Metadata hash of the topics that a consumer group subscribes to: it shows that one has changed (KIP-1101).
 
-A topic's hash covers its id, name and number of partitions, a group's those of its topics in the order of their names.
-Brokers here have no racks, which Kafka's hash covers too. The function is XXH3 of 64 bits with seed 0, so that a group
-which moves between this broker and Kafka is not taken for one whose topics have changed.
+The hash of a topic covers its id, name and number of partitions; the hash of a group covers those of its topics, in the
+order of their names. Kafka's hash also covers racks, which brokers here do not have. The function is 64-bit XXH3 with
+seed 0, as in Kafka: when a group moves between this broker and Kafka, its topics do not seem to have changed.
 Source: Utils.computeTopicHash and computeGroupHash of Kafka 4.3; the XXH3 specification, Yann Collet.
 """
 
@@ -31,7 +31,7 @@ _LANES = struct.Struct("<8Q")
 
 @lru_cache(maxsize=4096)
 def topic_hash(name: str, topic_id: bytes, partition_count: int) -> int:
-    """Return the hash of one topic, a signed int64; costs about a microsecond a partition."""
+    """Return the hash of one topic, a signed int64; takes about a microsecond per partition."""
     units = name.encode("utf-16-le")
     most, least = struct.unpack(">QQ", topic_id)
     head = struct.pack("<BQQ", 0, most, least) + units

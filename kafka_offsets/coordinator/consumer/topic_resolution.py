@@ -1,6 +1,6 @@
-"""Resolution of the regular expressions of a consumer group, in steps between which other requests are served.
+"""Resolution of the regular expressions of a consumer group, in steps; other requests are served between two steps.
 
-Kafka does this in a thread of its own: the heartbeat that brings an expression is answered at once, and the member gets
+Kafka uses a separate thread: the heartbeat with a new expression is answered at once, and the member gets
 its assignment with a later one. Source: GroupMetadataManager.maybeUpdateRegularExpressions and
 resolveRegularExpressions of Kafka 4.3.
 """
@@ -12,15 +12,15 @@ from collections.abc import Collection, Generator
 from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
 
 _STEP_COST = 10_000
-"""What a step may cost, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
+"""The cost limit of a step, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
 
 
 class Resolution:
-    """Expressions that are being resolved.
+    """A resolution in progress.
 
-    topics   the names of the topics that they are compared with
+    topics   the topic names that are matched
     version  `TopicView.created_version` of these topics
-    found    expression -> the topics that it matches; of all expressions when the last step is done
+    found    expression -> the topics that it matches; complete after the last step
     """
 
     def __init__(self, expressions: Collection[str], topics: Collection[str], version: int) -> None:
@@ -29,7 +29,7 @@ class Resolution:
         self._steps = self._resolve(list(expressions), list(topics))
 
     def advance(self) -> bool:
-        """Take a step; return whether it was the last one."""
+        """Take one step; return whether it was the last one."""
         left = _STEP_COST
         for cost in self._steps:
             left -= cost
@@ -41,7 +41,7 @@ class Resolution:
         for expression in expressions:
             try:
                 pattern = TopicPattern(expression)
-            except PatternError:  # of a group that was loaded, and another broker's idea of an expression
+            except PatternError:  # from a loaded group: another broker accepted this expression
                 self.found[expression] = frozenset()
             else:
                 self.found[expression] = yield from pattern.match_in_steps(names)

@@ -159,7 +159,7 @@ class OffsetTable:
         page = self._groups.get(group)
         if (
             type(page) is not Page or page.number != number or page.topic != topic
-        ):  # not the head page of the group
+        ):  # not the group's head page
             place = hash(group)
             if isinstance(page, dict):
                 page, place = page.get(topic), place + hash(topic)

@@ -27,7 +27,7 @@ _OUTPUT_BYTES = 1 << 20
 _ANSWERED_TOGETHER = 8
 """Answers of so many requests that need not wait for each other are let go at once."""
 
-_GROUP = Route.GROUP
+_SHARD = Route.SHARD
 _PRODUCE = 0
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
@@ -102,7 +102,7 @@ class Requests:
         broker = self._broker
         connection.last_used_ms = broker.scheduler.last_request_ms = now.mono_ms
         try:
-            if api.route is _GROUP:
+            if api.route is _SHARD:
                 decide_in_shard(broker, api, request, context, now)
             else:
                 response = api.handle(broker, request, context, now)
@@ -165,7 +165,7 @@ class Requests:
 
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
-    """Have a request of the route GROUP decided."""
+    """Have a request of the route SHARD decided."""
     hosted = broker.runtime.by_group.get(request.group_id)
     if hosted is None or hosted.failed:
         found = broker.shards.shard_of(request.group_id, now)

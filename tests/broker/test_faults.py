@@ -697,3 +697,24 @@ def test_an_error_of_a_real_disk_is_raised_when_the_broker_stops(tmp_path: Path)
     (tmp_path / "data").rename(tmp_path / "gone")
     with pytest.raises(StorageError):
         broker.stop()
+
+
+def test_producers_of_a_partition_that_has_moved_are_described_elsewhere(
+    faults: Faults, client: Connection
+) -> None:
+    asked = messages.DescribeProducersRequest
+    with faults.leader_moved("t", 1) as fault:
+        answer = client.call(asked([asked.TopicRequest("t", [0, 1]), asked.TopicRequest("u", [0])]), 0)
+    assert fault.hits == 1
+    assert [[each.error_code for each in topic.partitions] for topic in answer.topics] == [
+        [NONE, NOT_LEADER],
+        [NONE],
+    ]
+
+
+def test_a_topic_is_found_among_those_that_an_old_version_deletes(faults: Faults, client: Connection) -> None:
+    with faults.error("DeleteTopics", ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t"):
+        answer = client.call(messages.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 3)
+        assert [each.error_code for each in answer.responses] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        answer = client.call(messages.DeleteTopicsRequest(topic_names=["u"], timeout_ms=1000), 3)
+        assert [each.error_code for each in answer.responses] == [NONE]

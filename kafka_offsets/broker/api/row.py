@@ -13,6 +13,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codec import Decoder, Encoder
 from kafka_offsets.protocol.connection import Aside
 from kafka_offsets.protocol.mirroring.echo import compile_echo
+from kafka_offsets.protocol.mirroring.named import Named, named_by
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 
@@ -20,14 +21,33 @@ class Route(Enum):
     """Where a request is decided.
 
     BROKER  handle(broker, request, context, now) -> response, or None when the answer comes later
-    GROUP   handle(shard, request, context, now) -> Result, on the shard that `request.group_id` hashes to
+    SHARD   handle(shard, request, context, now) -> Result, on the shard that `request.group_id` hashes to
     """
 
     BROKER = "broker"
+    SHARD = "shard"
+
+
+class Addresses(Enum):
+    """What of a cluster a request is addressed to.
+
+    GROUP        the coordinator of one group
+    GROUPS       the coordinators of several groups, each answered for itself
+    TRANSACTION  the coordinator of a transactional id, or of several
+    PARTITIONS   the leaders of partitions, each answered for itself
+    BROKER       any broker
+    """
+
     GROUP = "group"
+    GROUPS = "groups"
+    TRANSACTION = "transaction"
+    PARTITIONS = "partitions"
+    BROKER = "broker"
 
 
-BROKER, GROUP = Route.BROKER, Route.GROUP
+GROUP, GROUPS = Addresses.GROUP, Addresses.GROUPS
+TRANSACTION, PARTITIONS = Addresses.TRANSACTION, Addresses.PARTITIONS
+BROKER, SHARD = Route.BROKER, Route.SHARD
 
 Fail = Callable[[Any, ErrorCode, int], Any]
 """(request, error, api_version) -> the response that says so."""
@@ -61,6 +81,7 @@ class Api:
     """One row of the table.
 
     versions   first and last version advertised; those that the schema lacks are advertised only, as Kafka does
+    addresses  whom a client sends it to; what it names is in `named`
     fail       the response that refuses a request; of most APIs the derived one
     pipelined  whether further requests of the same kind on a connection are decided before this one is answered
     echoed     whether a handler may answer with the request itself, to say no more than that all of it is done
@@ -73,6 +94,7 @@ class Api:
     route: Route
     handle: Callable[..., Any]
     fail: Fail = refuse
+    addresses: Addresses = Addresses.BROKER
     pipelined: bool = False
     echoed: bool = False
     asides: TakeAsides | None = None
@@ -86,6 +108,18 @@ class Api:
     def max_version(self) -> int:
         """The highest version advertised."""
         return self.versions[1]
+
+    @property
+    def served_versions(self) -> list[int]:
+        """The versions that are advertised and that the schema has."""
+        return [version for version in range(self.versions[0], self.versions[1] + 1) if self._serves(version)]
+
+    def _serves(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version and version in self.request.SCHEMA.versions
+
+    def named(self, version: int) -> Named:
+        """Return where requests of a version name groups, transactions and partitions, and their answers."""
+        return named_by(self.name, version)
 
     @cached_property
     def request(self) -> type[messages.MessageValue]:
@@ -111,7 +145,7 @@ class Api:
 
     def _make_codecs(self, version: int) -> Codecs | None:
         schema = self.request.SCHEMA
-        if not self.min_version <= version <= self.max_version or version not in schema.versions:
+        if not self._serves(version):
             return None
         flexible = version in schema.flexible
         encode = messages.encoder(self.response, version)

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka_offsets.broker.api.fetch import Refuses
 from kafka_offsets.broker.api.metadata import leader_epochs
-from kafka_offsets.broker.api.row import Api, Apis, Route
+from kafka_offsets.broker.api.row import Addresses, Api, Apis, Route
 from kafka_offsets.broker.api.topic_admin import is_too_late
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.network.server import Peer
@@ -25,6 +25,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID, index_of
 from kafka_offsets.testing.cluster.placement import NOBODY, Node, Placement
 from kafka_offsets.testing.faults import partial_errors
 from kafka_offsets.testing.faults.interception import decide, pass_on
@@ -35,14 +36,6 @@ _PRODUCE = 0
 _LEADER_SINCE = {0: 10, 1: 16}
 """From these versions of Produce and Fetch on an answer tells the right leader and its address (KIP-951)."""
 
-_OF_LEADERS = ("Produce", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords", "DescribeProducers")
-_OF_GROUPS = (
-    "OffsetCommit", "OffsetFetch", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups",
-    "DeleteGroups", "TxnOffsetCommit", "OffsetDelete", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
-)  # fmt: skip
-_OF_TRANSACTIONS = (
-    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "DescribeTransactions"
-)  # fmt: skip
 _OF_ONE_BROKER = ("DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs")
 
 _TRANSACTION = 1
@@ -85,9 +78,9 @@ class ClusterRows:
             handle = self._fetch
         elif row.name == "ElectLeaders":
             handle = self._elect_leaders
-        elif row.name in _OF_LEADERS:
+        elif row.addresses is Addresses.PARTITIONS:
             handle = self._by_leader
-        elif row.name in _OF_GROUPS or row.name in _OF_TRANSACTIONS:
+        elif row.addresses is not Addresses.BROKER:
             handle = self._by_coordinator
         elif row.name in _OF_ONE_BROKER:
             handle = self._as_node
@@ -110,26 +103,23 @@ class ClusterRows:
         def is_elsewhere(topic: str, index: int) -> bool:
             return not self._placement.leads(core, node or 0, topic, index)
 
-        if node is None or not any(is_elsewhere(*place) for place in partial_errors.places(core, request)):
+        version, name_of = context.api_version, partial_errors.names_of(core)
+        named = row.named(version)
+        if node is None or not any(is_elsewhere(*place) for place in named.places(request, name_of)):
             return row.handle(core, request, context, now)
-        version = context.api_version
-        struck, rest = partial_errors.split_by_partition(core, request, is_elsewhere)
+        struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
         if row.key == _PRODUCE and request.acks == 0:
             # So a broker tells a producer that wants no answers.
             if rest is not None:
                 row.handle(core, rest, Held(context, rest, lambda _: None), now)
             core.answers.close_connection(context.connection)
             return None
-        refused = partial_errors.fail(
-            row, struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version, by_partition=True
-        )
+        refused = row.fail(struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
         if rest is None:
             return self._name_leaders(row, core, version, refused)
 
         def join(response: Any) -> Any:
-            return self._name_leaders(
-                row, core, version, partial_errors.join_by_partition(request, refused, response)
-            )
+            return self._name_leaders(row, core, version, named.join_by_partition(request, refused, response))
 
         return _then(core, row, rest, context, now, join)
 
@@ -144,7 +134,8 @@ class ClusterRows:
     ) -> Any:
         """Have fetch itself refuse partitions: it knows which of them are news to a session."""
         node = self.node_of(context)
-        asked = {*partial_errors.places(core, request), *core.fetch_sessions.places(request.session_id)}
+        named = row.named(context.api_version).places(request, partial_errors.names_of(core))
+        asked = {*named, *core.fetch_sessions.places(request.session_id)}
         if node is None or all(self._placement.leads(core, node, *place) for place in asked):
             with self._acting(core, node):
                 return row.handle(core, request, context, now, refuses)
@@ -179,7 +170,7 @@ class ClusterRows:
             for each in partitions:
                 if found is None or each.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     continue
-                index = partial_errors.index_of(each)
+                index = index_of(each)
                 leader = self._placement.leader(found, index)
                 (epoch,) = leader_epochs(core, found, index, index + 1)
                 each.current_leader = row.response.LeaderIdAndEpoch(leader, epoch)  # type: ignore[attr-defined]
@@ -198,31 +189,28 @@ class ClusterRows:
         node = self.node_of(context)
         if node is None:
             return decide(core, row, request, context, now)
-        is_transactional = row.name in _OF_TRANSACTIONS
+        is_transactional = row.addresses is Addresses.TRANSACTION
 
         def is_elsewhere(key: str) -> bool:
             found = self._placement.coordinator(core, key, is_transactional=is_transactional)
             return found != node
 
-        several = partial_errors.keys(row, request)
-        if several:
-            keys: set[str] = set(several)
-        elif is_transactional:
-            keys = partial_errors.transactional_ids(request)
+        version = context.api_version
+        named = row.named(version)
+        if is_transactional:
+            keys = list(filter(None, named.ids(request, TRANSACTIONAL_ID)))
         else:
-            keys = {request.group_id} if hasattr(request, "group_id") else set()
+            keys = named.ids(request, GROUP_ID)
         if not any(is_elsewhere(key) for key in keys):
             return decide(core, row, request, context, now)
-        error, version = ErrorCode.NOT_COORDINATOR, context.api_version
-        if not several:
+        error = ErrorCode.NOT_COORDINATOR
+        if not named.keys(request):
             return row.fail(request, error, version)
-        struck, rest = partial_errors.split_by_key(row, request, is_elsewhere)
+        struck, rest = named.split_by_key(request, is_elsewhere)
         refused = row.fail(struck, error, version)
         if rest is None:
             return refused
-        return _then(
-            core, row, rest, context, now, partial(partial_errors.join_by_key, row, request, refused)
-        )
+        return _then(core, row, rest, context, now, partial(named.join_by_key, request, refused))
 
     # -- what names brokers, leaders or replicas
 

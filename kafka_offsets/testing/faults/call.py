@@ -6,6 +6,7 @@ from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
 from kafka_offsets.testing.faults import partial_errors
 
 
@@ -34,27 +35,22 @@ class Call:
     @property
     def groups(self) -> set[str]:
         """The groups that the request names."""
-        one = getattr(self.request, "group_id", None)
         if self.api == "FindCoordinator":
             return set(self._coordinator_keys(0))
-        if self.api == "DescribeTransactions":
-            return set()
-        return {*partial_errors.keys(self._row, self.request), *([one] if one else [])}
+        return set(filter(None, self._row.named(self.version).ids(self.request, GROUP_ID)))
 
     @property
     def transactional_ids(self) -> set[str]:
         """The transactional ids that the request names."""
         if self.api == "FindCoordinator":
             return set(self._coordinator_keys(1))
-        request = self.request
-        if self.api == "DescribeTransactions":
-            return set(request.transactional_ids)
-        return partial_errors.transactional_ids(request)
+        return set(filter(None, self._row.named(self.version).ids(self.request, TRANSACTIONAL_ID)))
 
     @property
     def places(self) -> set[tuple[str, int]]:
         """The (topic, partition) that the request names, partition -1 where it names a topic alone."""
-        named = set(partial_errors.places(self._core, self.request))
+        name_of = partial_errors.names_of(self._core)
+        named = set(self._row.named(self.version).places(self.request, name_of))
         if self.api == "Fetch":
             named.update(self._core.fetch_sessions.places(self.request.session_id))
         return named

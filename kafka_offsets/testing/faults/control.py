@@ -19,10 +19,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.api.row import API_VERSIONS, Api, Apis
+from kafka_offsets.broker.api.row import (
+    API_VERSIONS,
+    GROUP,
+    GROUPS,
+    PARTITIONS,
+    TRANSACTION,
+    Addresses,
+    Api,
+    Apis,
+)
 from kafka_offsets.broker.api.table import SERVED, served_apis
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
 from kafka_offsets.testing import releases
 from kafka_offsets.testing.faults import interception, partial_errors
 from kafka_offsets.testing.faults.disk_faults import DiskFault, DiskFaults
@@ -34,13 +44,6 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.network.server import Server
 
 Names = str | int | Iterable[str | int] | None
-
-_GROUPS = (
-    "OffsetCommit", "OffsetFetch", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups",
-    "DeleteGroups", "TxnOffsetCommit", "OffsetDelete", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
-)  # fmt: skip
-_TRANSACTIONS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "DescribeTransactions")
-_LEADERS = ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords")
 
 _REMEMBERED = 100
 """So many faults that are over are kept for a report."""
@@ -227,7 +230,8 @@ class Faults:
         which: dict[str, Any],
         lists: Sequence[str] = (),
     ) -> Fault:
-        apis = (() if transactional_id else _GROUPS) + (() if group else _TRANSACTIONS) + tuple(lists)
+        kinds = ([] if transactional_id else [GROUP, GROUPS]) + ([] if group else [TRANSACTION])
+        apis = (*_addressing(*kinds), *lists)
         if not (group or transactional_id):
             apis = tuple(
                 name for name in apis if name != "InitProducerId"
@@ -251,7 +255,7 @@ class Faults:
         Fetches that wait for it are answered. Metadata still names this broker, so clients come again.
         """
         errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-        names = self._names(_LEADERS)
+        names = self._names(_addressing(PARTITIONS))
         fault = Fault(self, "leader_moved", names, errors=errors, topic=topic, partition=partition, **which)
         return self._add(fault)
 
@@ -460,6 +464,10 @@ class Faults:
             self._broker._call(lambda server: function())
 
 
+def _addressing(*kinds: Addresses) -> list[str]:
+    return [row.name for row in SERVED if row.addresses in kinds]
+
+
 def _nearest(api: str | int) -> str:
     """Return which API may have been meant, or which there are."""
     names = [row.name for row in SERVED]
@@ -470,11 +478,11 @@ def _nearest(api: str | int) -> str:
 def _check_choice(fault: Fault) -> None:
     """Raise ValueError when a fault goes by something that no request of its APIs names."""
     rows = [row for row in SERVED if row.name in (fault.apis or ())]
-    for what in ("group", "transactional_id", "topic"):
+    for what, kind in (("group", GROUP_ID), ("transactional_id", TRANSACTIONAL_ID), ("topic", "topic")):
         if (
             rows
             and getattr(fault, what) is not None
-            and not any(partial_errors.names(row, what) for row in rows)
+            and not any(partial_errors.names(row, kind) for row in rows)
         ):
             apis = ", ".join(row.name for row in rows)
             raise ValueError(f"{what}={getattr(fault, what)!r} strikes nothing: {apis} names no {what}")

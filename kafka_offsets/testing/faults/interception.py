@@ -22,6 +22,7 @@ from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts
+from kafka_offsets.protocol.mirroring.named import Split
 from kafka_offsets.testing.faults import partial_errors
 from kafka_offsets.testing.faults.call import Call
 from kafka_offsets.testing.faults.fault import Fault
@@ -70,7 +71,7 @@ class Interception:
 
 def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
     """Have a request decided by its API's own handler; return the response, or None when it comes later."""
-    if api.route is Route.GROUP:
+    if api.route is Route.SHARD:
         decide_in_shard(core, api, request, context, now)
         return None
     return api.handle(core, request, context, now)
@@ -152,35 +153,30 @@ class _Struck:
 
             self._decide_by(others, request, mark, now)
             return
-        split, join = self._split(fault, request)
+        version, refuse = self._context.api_version, self._api.fail
+        named = self._api.named(version)
+        split: Split = Split(request, None)
+        join = named.join_by_key
+        if (fault.group is not None or fault.transactional_id is not None) and named.keys(request):
+            split = named.split_by_key(request, fault.wants_key)
+        elif (
+            by_partition
+            and self._api.key != _FETCH  # an error of its session is one of the whole
+            and partial_errors.splits_by_partition(self._api, version)
+        ):
+            name_of = partial_errors.names_of(self._core)
+            split, join = named.split_by_partition(request, fault.wants, name_of), named.join_by_partition
+            refuse = partial(partial_errors.refuse_partitions, self._api)
         if self._api.key == _PRODUCE and request.acks == 0:
             self._refuse_unanswered(others, split.rest, now)
             return
-        refused = partial_errors.fail(
-            self._api, split.struck, error, self._context.api_version, by_partition=by_partition
-        )
+        refused = refuse(split.meant, error, version)
         if split.rest is None:
             answer(refused)
         else:
             self._decide_by(
                 others, split.rest, lambda response: answer(join(request, refused, response)), now
             )
-
-    def _split(
-        self, fault: Fault, request: Any
-    ) -> tuple[partial_errors.Split, Callable[[Any, Any, Any], Any]]:
-        """Return what of a request is struck and what is not, and how their answers are put together."""
-        api = self._api
-        by_key = fault.group is not None or fault.transactional_id is not None
-        if by_key and partial_errors.keys(api, request):
-            return partial_errors.split_by_key(api, request, fault.wants_key), partial(
-                partial_errors.join_by_key, api
-            )
-        if fault.topic is not None and api.name in partial_errors.SPLIT_BY_PARTITION:
-            return partial_errors.split_by_partition(
-                self._core, request, fault.wants
-            ), partial_errors.join_by_partition
-        return partial_errors.Split(request, None), lambda request, refused, response: refused
 
     def _refuse_unanswered(self, others: list[Fault], rest: Any, now: Now) -> None:
         """Close the connection of a producer that wants no answers: so a broker tells it of an error."""

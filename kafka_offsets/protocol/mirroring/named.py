@@ -1,0 +1,260 @@
+"""What a request names: groups, transactional ids and partitions, and how it and its answer are split along them.
+
+A broker refuses one partition and serves the others of the same request, or one group of several. Where they are in a
+request and its answer follows from the schemas of both.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.pairs import carries_errors, has_error, key_of, pairs, repeated
+from kafka_offsets.protocol.schema import Field, Struct
+
+GROUP_ID, TRANSACTIONAL_ID = "group_id", "transactional_id"
+
+_KEYS = (GROUP_ID, TRANSACTIONAL_ID, "key")
+"""Fields of an answer that name a group, a transaction, or either of them (FindCoordinator)."""
+
+NameOf = Callable[[Any], str]
+"""(topic in a message, which may give its id alone) -> its name, "" for an unknown one."""
+
+Wants = Callable[[str, int], bool]
+"""(topic, partition) -> whether it is meant; -1 for a topic as such."""
+
+
+class Split(NamedTuple):
+    """A request in two: what is meant, and the rest of it, None when nothing is left."""
+
+    meant: Any
+    rest: Any | None
+
+
+class _Keys(NamedTuple):
+    """Where a request and its answer have the keys of several groups; asked_key is None where the elements are keys."""
+
+    asked: str
+    asked_key: str | None
+    answered: str
+    answered_key: str
+
+
+class _Topics(NamedTuple):
+    """The arrays of topics and of their partitions in a request, and in its answer."""
+
+    asked: str
+    asked_partitions: str
+    answered: str
+    answered_partitions: str
+    identity: tuple[str, ...]
+
+
+class Named:
+    """What one version of an API names."""
+
+    def __init__(
+        self, request: type[messages.MessageValue], response: type[messages.MessageValue], version: int
+    ) -> None:
+        asked, answered = request.SCHEMA.struct, response.SCHEMA.struct
+        self.has_error_above = has_error(answered, version)
+        self._fields = [field for field in asked.fields if version in field.versions]
+        self._keys = _keys(asked, answered, version)
+        self._topics = _topics(asked, answered, version)
+        mirrored = {pair.asked.name for pair in pairs(answered, asked, version)}
+        mirrored |= {field.name for field in answered.fields if field.array}
+        self._holders = [field for field in self._fields if field.array and field.name in mirrored]
+
+    # -- what is named
+
+    @property
+    def kinds(self) -> set[str]:
+        """Return what requests can be told apart by: GROUP_ID, TRANSACTIONAL_ID, "topic"."""
+        found = {kind for kind in (GROUP_ID, TRANSACTIONAL_ID) if self._has(kind)}
+        return found | {"topic" for field in self._holders if _names_topics(field)}
+
+    def _has(self, kind: str) -> bool:
+        if self._keys is not None:
+            return self._keys.answered_key in (kind, "key")
+        return any(
+            field.name.endswith(kind)
+            for outer in self._fields
+            for field in (outer.struct.fields if outer.struct is not None else [outer])
+            if not field.array
+        )
+
+    def ids(self, request: Any, kind: str) -> list[str]:
+        """Return the groups or the transactional ids that a request names."""
+        found = []
+        for field in self._fields:
+            value = getattr(request, field.name)
+            if field.struct is not None and field.array:
+                found += [getattr(each, kind) for each in value or () if kind in each.__slots__]
+            elif not field.array and field.type == "string" and field.name.endswith(kind):
+                found.append(value)
+        if self._keys is not None and self._keys.asked_key is None and self._keys.answered_key == kind:
+            found += self.keys(request)
+        return [each for each in found if each is not None]
+
+    def keys(self, request: Any) -> list[str]:
+        """Return the keys of a request of several, each of which is answered for itself; none of any other request."""
+        if self._keys is None:
+            return []
+        values = getattr(request, self._keys.asked) or []
+        key = self._keys.asked_key
+        return [value if key is None else getattr(value, key) for value in values]
+
+    def places(self, request: Any, name_of: NameOf) -> Iterator[tuple[str, int]]:
+        """Yield the (topic, partition) that a request names; partition -1 where it names topics alone."""
+        for field in self._holders:
+            yield from _places(field, getattr(request, field.name) or (), name_of)
+
+    # -- splitting
+
+    @property
+    def splits_by_partition(self) -> bool:
+        """Whether the answer has an error for each partition of the request."""
+        return self._topics is not None
+
+    def split_by_key(self, request: Any, wants: Callable[[str], bool]) -> Split:
+        """Take a request of several keys apart."""
+        assert self._keys is not None
+        name = self._keys.asked
+        named = list(zip(self.keys(request), getattr(request, name), strict=True))
+        meant, rest = copy.copy(request), copy.copy(request)
+        setattr(meant, name, [value for key, value in named if wants(key)])
+        setattr(rest, name, [value for key, value in named if not wants(key)])
+        return Split(meant, rest if getattr(rest, name) else None)
+
+    def join_by_key(self, request: Any, one: Any, other: Any) -> Any:
+        """Put the answers to both parts of a request together; what is above the keys is `other`'s."""
+        assert self._keys is not None
+        where = self._keys
+        answered = {
+            getattr(each, where.answered_key): each
+            for part in (one, other)
+            for each in getattr(part, where.answered)
+        }
+        joined = copy.copy(other)
+        setattr(joined, where.answered, [answered[key] for key in self.keys(request) if key in answered])
+        return joined
+
+    def split_by_partition(self, request: Any, wants: Wants, name_of: NameOf) -> Split:
+        """Take a request of several partitions apart."""
+        assert self._topics is not None
+        where = self._topics
+        meant, rest = copy.copy(request), copy.copy(request)
+        for part, is_meant in ((meant, True), (rest, False)):
+            topics = []
+            for topic in getattr(request, where.asked):
+                name, partitions = name_of(topic), getattr(topic, where.asked_partitions)
+                chosen = [each for each in partitions if wants(name, index_of(each)) is is_meant]
+                if chosen:
+                    topics.append(copy.copy(topic))
+                    setattr(topics[-1], where.asked_partitions, chosen)
+            setattr(part, where.asked, topics)
+        return Split(meant, rest if getattr(rest, where.asked) else None)
+
+    def join_by_partition(self, request: Any, one: Any, other: Any) -> Any:
+        """Put the answers to both parts of a request together, in its order."""
+        assert self._topics is not None
+        where = self._topics
+        found: dict[tuple[Any, ...], list[Any]] = {}
+        for part in (one, other):
+            for topic in getattr(part, where.answered):
+                found.setdefault(_identity(topic, where), []).append(topic)
+        joined = copy.copy(other)
+        topics = [
+            _joined(topic, found.get(_identity(topic, where), []), where)
+            for topic in getattr(request, where.asked)
+        ]
+        setattr(joined, where.answered, topics)
+        return joined
+
+
+@cache
+def named_by(api: str, version: int) -> Named:
+    """Return what a version of an API names, derived upon the first question."""
+    return Named(messages.find(f"{api}Request"), messages.find(f"{api}Response"), version)
+
+
+def index_of(partition: Any) -> int:
+    """Return the index of a partition in a message: a number, or a struct whose first number it is."""
+    if isinstance(partition, int):
+        return partition
+    name = next(field.name for field in partition.STRUCT.fields if field.type == "int32" and not field.array)
+    return int(getattr(partition, name))
+
+
+def name_in(topic: Any) -> str:
+    """Return the name of a topic in a message, "" when it has its id alone."""
+    field = next((field for field in topic.STRUCT.fields if field.type == "string"), None)
+    return "" if field is None else getattr(topic, field.name) or ""
+
+
+def _keys(asked: Struct, answered: Struct, version: int) -> _Keys | None:
+    for pair in pairs(answered, asked, version):
+        inner, named = pair.answered.struct, pair.asked.struct
+        if inner is None or not has_error(inner, version):
+            continue
+        if named is None:
+            key = key_of(inner, pair.asked, version).name
+            if key in _KEYS:
+                return _Keys(pair.asked.name, None, pair.answered.name, key)
+        elif any(field.name == GROUP_ID for field in repeated(inner, named, version)):
+            return _Keys(pair.asked.name, GROUP_ID, pair.answered.name, GROUP_ID)
+    return None
+
+
+def _topics(asked: Struct, answered: Struct, version: int) -> _Topics | None:
+    for pair in pairs(answered, asked, version):
+        if not _names_topics(pair.asked) or pair.asked.struct is None or pair.answered.struct is None:
+            continue
+        for inner in pairs(pair.answered.struct, pair.asked.struct, version):
+            if inner.answered.struct is not None and carries_errors(inner.answered.struct, version):
+                identity = repeated(pair.answered.struct, pair.asked.struct, version)
+                names = pair.asked.name, inner.asked.name, pair.answered.name, inner.answered.name
+                return _Topics(*names, tuple(field.name for field in identity))
+    return None
+
+
+def _names_topics(array: Field) -> bool:
+    return "topic" in array.name or (
+        array.struct is not None and any(_names_topics(field) for field in array.struct.fields if field.array)
+    )
+
+
+def _places(array: Field, values: Any, name_of: NameOf) -> Iterator[tuple[str, int]]:
+    if not _names_topics(array):
+        return
+    for value in values:
+        if isinstance(value, str):
+            yield value, -1
+        elif "topic" not in array.name:  # a group, or a transaction, with its topics
+            for field in value.STRUCT.fields:
+                if field.array:
+                    yield from _places(field, getattr(value, field.name) or (), name_of)
+        else:
+            partitions = next(
+                (f.name for f in value.STRUCT.fields if f.array and "partition" in f.name), None
+            )
+            indexes = getattr(value, partitions) if partitions else None
+            for index in indexes or ():
+                yield name_of(value), index_of(index)
+            if not indexes:
+                yield name_of(value), -1
+
+
+def _identity(topic: Any, where: _Topics) -> tuple[Any, ...]:
+    return tuple(getattr(topic, name) for name in where.identity)
+
+
+def _joined(asked: Any, answers: list[Any], where: _Topics) -> Any:
+    joined = copy.copy(answers[0])
+    by_index = {
+        index_of(each): each for answer in answers for each in getattr(answer, where.answered_partitions)
+    }
+    order = dict.fromkeys(index_of(each) for each in getattr(asked, where.asked_partitions))
+    setattr(joined, where.answered_partitions, [by_index[index] for index in order])
+    return joined

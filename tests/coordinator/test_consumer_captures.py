@@ -13,6 +13,7 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
@@ -161,7 +162,7 @@ class Broker:
             12: group_requests.heartbeat,
             13: group_requests.leave,
             14: group_requests.sync,
-            47: offsets.delete,
+            47: deletion.delete,
             68: consumer_heartbeat.heartbeat,
         }
         if frame.api_key in handlers:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests, stored
 from kafka_offsets.coordinator.classic import membership
+from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
@@ -156,7 +157,7 @@ class Broker:
                     12: group_requests.heartbeat,
                     13: group_requests.leave,
                     14: group_requests.sync,
-                    47: offsets.delete,
+                    47: deletion.delete,
                 }[key]
                 result = handle(shard, request, context, now)
         self.take(result)

@@ -13,6 +13,7 @@ from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
@@ -343,7 +344,7 @@ class ShardDriver:
     def delete_offset(self, group: str = "g", topic: str = TOPIC) -> Any:
         request = messages.OffsetDeleteRequest
         made = request(group, [request.Topic(topic, [request.Partition(0)])])
-        return self.ask(47, offsets.delete, made, 0).answer
+        return self.ask(47, deletion.delete, made, 0).answer
 
     def describe(self, group: str = "g", version: int = 6) -> Any:
         answer = messages.DescribeGroupsResponse

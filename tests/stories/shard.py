@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.offsets import expiry, transactional_offsets
+from kafka_offsets.coordinator.offsets import deletion, expiry, transactional_offsets
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import Record, RequestContext
 from kafka_offsets.errors import error_code_of
@@ -186,7 +186,7 @@ class Player:
         cls = messages.OffsetDeleteRequest
         partitions = [cls.Partition(int(index)) for index in fields.pop("partition").split(",")]
         request = cls(fields.pop("group"), [cls.Topic(fields.pop("topic"), partitions)])
-        return self._replies(self.driver.ask(47, offsets.delete, request, 0))
+        return self._replies(self.driver.ask(47, deletion.delete, request, 0))
 
     def _txn_commit(self, fields: Fields) -> list[str]:
         cls, producer = messages.TxnOffsetCommitRequest, int(fields.pop("producer"))

@@ -23,6 +23,7 @@ from kafka_offsets.broker.api.row import BROKER, GROUP, GROUPS, PARTITIONS, SHAR
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
 
@@ -67,7 +68,7 @@ SERVED = Apis((
     Api(45, "AlterPartitionReassignments", (0, 1), BROKER,
         admin_replicas.alter_partition_reassignments, admin_replicas.fail_alter_partition_reassignments),
     Api(46, "ListPartitionReassignments", (0, 0), BROKER, cluster_admin.list_partition_reassignments),
-    Api(47, "OffsetDelete", (0, 0), SHARD, offsets.delete, addresses=GROUP),
+    Api(47, "OffsetDelete", (0, 0), SHARD, deletion.delete, addresses=GROUP),
     Api(48, "DescribeClientQuotas", (0, 1), BROKER,
         admin_quotas.describe_client_quotas, admin_quotas.fail_describe_client_quotas),
     Api(49, "AlterClientQuotas", (0, 1), BROKER, admin_quotas.alter_client_quotas),

@@ -1,4 +1,4 @@
-"""Committed offsets: commit, fetch, delete.
+"""Committed offsets: commit and fetch.
 
 The checks of a commit, in this order: the partition exists, group and member are valid, the metadata is not too long.
 An error concerns one partition; the others are committed. Reads see durable offsets only.
@@ -69,7 +69,7 @@ def commit(
             if partition.unknown_tags is not None and conditions.EXPECTED_OFFSET in partition.unknown_tags:
                 return _commit_if(shard, request, context, now)
             index, metadata = partition.partition_index, partition.committed_metadata or ""
-            if (index >= count or index < 0) and not _takes_unknown(shard, index, unknown):
+            if (index >= count or index < 0) and not takes_unknown(shard, index, unknown):
                 refused[id(partition)] = unknown
                 continue
             if group_error is None:
@@ -100,7 +100,7 @@ def commit(
     return reply_with(context, response, records)
 
 
-def _takes_unknown(shard: ShardState, index: int, error: ErrorCode) -> bool:
+def takes_unknown(shard: ShardState, index: int, error: ErrorCode) -> bool:
     """Whether an offset is committed for a partition that does not exist, or whose topic does not."""
     is_named = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # an unknown id names no topic to commit for
     return is_named and index >= 0 and shard.settings.offsets_commit_unknown_topics
@@ -319,62 +319,3 @@ def all_topics(shard: ShardState, group_id: str, api_version: int) -> list[tuple
             continue  # a topic without an id cannot be named in this version
         topics.append((name, topic_id, shard.offsets.partitions(group_id, name)))
     return topics
-
-
-def delete(
-    shard: ShardState, request: messages.OffsetDeleteRequest, context: RequestContext, now: Now
-) -> Result:
-    """Delete offsets of a group, unless it is subscribed to their topic (KIP-496).
-
-    An error of the group is answered at the top level, whatever the partitions.
-    """
-    response = messages.OffsetDeleteResponse
-    error = _check_deletion(shard, request.group_id)
-    if error is not _NONE:
-        return reply_with(context, response(error_code=error))
-    merged: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
-    rest: list[tuple[str, list[messages.OffsetDeleteResponse.Partition]]] = []
-    records: list[Record] = []
-    for topic in request.topics:
-        _, count = shard.topics.id_and_partition_count(topic.name)
-        known, unknown, missing = [], [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for partition in topic.partitions:
-            index = partition.partition_index
-            if 0 <= index < count or _takes_unknown(shard, index, missing):
-                known.append(index)
-            else:
-                unknown.append(response.Partition(index, missing))
-        if unknown or (not count and not known):
-            merged.setdefault(topic.name, []).extend(unknown)
-        if known:
-            rest.append((topic.name, _delete(shard, request.group_id, topic.name, known, records)))
-    shard.meters.offset_deletions += len(records)
-    if not merged:
-        return reply_with(context, response(topics=[response.Topic(*answered) for answered in rest]), records)
-    for name, answers in rest:
-        merged.setdefault(name, []).extend(answers)
-    return reply_with(context, response(topics=[response.Topic(*item) for item in merged.items()]), records)
-
-
-def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
-    if not group_id:
-        return ErrorCode.INVALID_GROUP_ID
-    group = shard.groups.get(group_id)
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    return group.check_offset_deletion()
-
-
-def _delete(
-    shard: ShardState, group_id: str, topic: str, indexes: list[int], records: list[Record]
-) -> list[messages.OffsetDeleteResponse.Partition]:
-    """Delete offsets of one topic: add their tombstones to `records`, return the partition responses."""
-    answered = messages.OffsetDeleteResponse.Partition
-    if shard.groups[group_id].is_subscribed_to(topic):
-        return [answered(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
-    for index in indexes:
-        if shard.offsets.get(group_id, topic, index) is not None or shard.has_pending_offset(
-            group_id, topic, index
-        ):
-            records.append(stored.offset_tombstone(group_id, topic, index))
-    return [answered(index, _NONE) for index in indexes]

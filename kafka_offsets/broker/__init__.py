@@ -1,1 +1,1 @@
-"""The world around the decisions: logs, topics, connections, sockets."""
+"""Broker: the logs, topics, connections and sockets around the coordinator's decisions."""

@@ -1,7 +1,7 @@
-"""Answers: encoded as they come, and sent in the order of their connection's requests.
+"""Answers: encoded as soon as they exist, and sent in request order for each connection.
 
-An answer waits for those before it. `release` moves what need not wait into the output of its connection; whoever owns
-the sockets takes it from there.
+An answer waits for earlier ones of its connection. `release` moves the answers that need not wait into the output of
+their connection; the owner of the sockets sends them.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,10 +23,10 @@ class Answers:
     """The answers of one broker.
 
     responses  counts the large ones
-    row_of     API key -> its row, also of an API that is not served any more
-    answered   connections with an answer that was not released yet
-    writable   those with something in their output
-    resumable  those whose further requests may be decided now
+    row_of     API key -> its row, also of an API that is no longer served
+    answered   connections with an answer that is not released yet
+    writable   connections with output to send
+    resumable  connections whose next requests may be decided now
     """
 
     def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api]) -> None:
@@ -37,7 +37,7 @@ class Answers:
         self.writable: dict[Connection, None] = {}
 
     def reply(self, context: RequestContext, response: Any) -> None:
-        """Let the answer to a request go when the turn ends, in the order of its connection's requests."""
+        """Queue a response. It is sent at the end of the turn, in request order for its connection."""
         if type(context) is not RequestContext:
             self._reply_otherwise(context, response)
             return
@@ -67,7 +67,7 @@ class Answers:
         self.answered[connection] = None
 
     def _reply_otherwise(self, context: RequestContext, response: Any) -> None:
-        """Take in a part of an answer, hand it to whoever holds it, or close a connection in place of one."""
+        """Handle a partial answer, pass an answer to its `Held` context, or close the connection of a `Closing`."""
         if isinstance(context, Part):
             assert context.aggregator is not None
             whole = context.aggregator.put(context.index, response)
@@ -79,19 +79,19 @@ class Answers:
             self.close_connection(context.connection)
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
-        """Answer a request with an error in place of the answer it was to have."""
+        """Answer a request with an error instead of its planned answer."""
         if isinstance(context, Part):
             assert context.aggregator is not None
             self.reply(context, context.aggregator.refuse(context.index, error))
             return
-        if isinstance(context, Closing):  # the rebalance goes on, whatever became of the records
+        if isinstance(context, Closing):  # the rebalance continues even if the append failed
             self.reply(context, None)
             return
         api = self._row_of(context.api_key)
         self.reply(context, api.fail(context.request, error, context.api_version))
 
     def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
-        """Let an answer go that is encoded already; b"" is none, as acks=0 asks for."""
+        """Queue an encoded answer; b"" means no answer, for acks=0."""
         context.answer = answer
         connection = context.connection
         if not connection.closing:
@@ -100,7 +100,7 @@ class Answers:
                 self.responses.hold(connection, connection.held_bytes + len(answer))
 
     def close_connection(self, connection: Connection) -> None:
-        """Have a connection closed once what is in `output` is sent; answers that are not ready are not sent."""
+        """Close a connection after its `output` is sent; answers that are not ready are not sent."""
         connection.closing = True
         self.writable[connection] = None
 
@@ -110,17 +110,17 @@ class Answers:
         self.close_connection(connection)
 
     def take_output(self) -> Iterable[Connection]:
-        """Return the connections that have something in `output`, and forget them."""
+        """Return the connections with data in `output`, and clear the set."""
         writable, self.writable = self.writable, {}
         return writable
 
     def unblock(self, connection: Connection) -> None:
-        """Let a connection's waiting requests be decided in the next turn, unless its peer does not read."""
+        """Decide a connection's waiting requests in the next turn, unless its peer does not read."""
         if connection.reader.buffered_bytes and not connection.is_blocked and not connection.closing:
             self.resumable[connection] = None
 
     def release(self) -> None:
-        """Move the answers at the heads of the connections' queues into their output."""
+        """Move the answers at the heads of the connections' queues to their output."""
         answered, self.answered = self.answered, {}
         for connection in answered:
             self.writable[connection] = None
@@ -137,7 +137,7 @@ class Answers:
                 self.resumable[connection] = None
 
     def forget(self, connection: Connection) -> None:
-        """Forget a connection that is closed; its answers, should there be any, go nowhere."""
+        """Forget a closed connection; its remaining answers are dropped."""
         self.responses.hold(connection, 0)
         for waiting in (self.answered, self.writable, self.resumable):
             waiting.pop(connection, None)

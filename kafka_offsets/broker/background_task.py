@@ -18,7 +18,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 
 _IDLE_MS = 50
-"""A broker is idle when its last request is so long ago."""
+"""A broker is idle when its last request is at least this long ago."""
 
 _PAUSE_SHARE = 6
 """While requests come, a pause is this many times as long as the step before it: a task uses about 15 % of the time."""
@@ -27,13 +27,13 @@ logger = new_logger(__name__)
 
 
 class Pause(NamedTuple):
-    """Between two steps, in milliseconds."""
+    """A pause between two steps, in milliseconds."""
 
     ms: int
 
 
 class Until(NamedTuple):
-    """What a step waits for.
+    """An event that a step waits for.
 
     register  called with `resume`, which must be called once: at once or later
     """
@@ -46,10 +46,10 @@ Steps = Generator[WaitsFor, Any, Any]
 
 
 class Pacing(NamedTuple):
-    """How long the pauses of a task are.
+    """The pauses of a task.
 
-    fixed_ms         of every pause. None: as long as the load of the broker asks for, and 1 ms while it is idle
-    longest_ms       of a pause while requests come
+    fixed_ms         length of every pause. None: it depends on the load of the broker, and is 1 ms while it is idle
+    longest_ms       maximum length of a pause while requests come
     steps_when_idle  taken without a pause while no requests come
     """
 
@@ -63,9 +63,9 @@ class BackgroundTask:
 
     ended         called once with the error that ended the task, or None; not when it is stopped. When it is not
                   given, a StorageError is logged
-    may_continue  asked before each step; the task stops when it says no
-    result        of the generator, when it has ended without an error
-    An exception that is no StorageError is logged as well.
+    may_continue  called before each step; the task stops when it returns False
+    result        return value of the generator, when it has ended without an error
+    An exception other than StorageError is always logged.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class BackgroundTask:
         self._run(self._scheduler.clock.now(), None)
 
     def stop(self) -> None:
-        """Take no further step, once the work of a worker is done."""
+        """Take no further step, after a worker has finished its work."""
         self._is_over = True
         if self._deadline is not None:
             self._deadline.cancel()
@@ -113,10 +113,10 @@ class BackgroundTask:
             self._steps.close()
 
     def finish(self, settle: Callable[[], object], may_continue: Callable[[], bool]) -> bool:
-        """Take all further steps now, and work here; return whether the task has ended, and was not stopped.
+        """Take all remaining steps now, also the workers' work; return whether the task ended without being stopped.
 
-        settle        called when a step waits for what has not happened yet; if it does not happen then, the task stops
-        may_continue  asked before each step; the task stops when it says no
+        settle        called when a step waits for an event; if the event has not happened afterwards, the task stops
+        may_continue  called before each step; the task stops when it returns False
         """
         if self._deadline is not None:
             self._deadline.cancel()

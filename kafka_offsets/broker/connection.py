@@ -1,4 +1,4 @@
-"""What the broker knows of one client's connection. The socket is server.py's, the requests are requests.py's."""
+"""Connection: the state of one client's connection. server.py has the sockets, requests.py handles the requests."""
 
 from collections import deque
 from typing import Any, NamedTuple
@@ -9,9 +9,9 @@ from kafka_offsets.protocol.connection import FrameReader, Parts
 
 
 class KnownHeader(NamedTuple):
-    """What the header of a request says, but for its correlation id; most requests have that of the one before.
+    """A parsed request header without its correlation id; most requests repeat the previous one.
 
-    start, rest  its bytes before and behind the correlation id, `size` in all
+    start, rest  its bytes before and after the correlation id, `size` in all
     """
 
     start: bytes
@@ -26,13 +26,13 @@ class KnownHeader(NamedTuple):
 class Connection:
     """One client's connection: bytes not yet decoded, requests not yet answered, answers not yet sent.
 
-    peer           for log lines, host the address as group members show it
-    output         answers to be sent, `output_bytes` of them
-    held_bytes     of large answers in memory, as `ResponseBudget` counts them
-    decided_bytes  of the requests in `unanswered`
-    pipelined_key  API key of the last of them, if further ones of its kind need not wait for it
-    known_header   of its last request
-    is_blocked     the peer does not read: no more of its requests are decided for now
+    peer           for log lines; host: the address shown for group members
+    output         answers to be sent, `output_bytes` in total
+    held_bytes     size of large answers in memory, as counted by `ResponseBudget`
+    decided_bytes  size of the requests in `unanswered`
+    pipelined_key  API key of the last of them, if further requests of this API need not wait for it
+    known_header   header of its last request
+    is_blocked     the peer does not read: its further requests are not decided for now
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Connection:
     def release(self) -> None:
         """Close, and keep nothing: a parked request may refer to this connection for minutes.
 
-        The owner refers to it as well. A cycle would wait for Python's garbage collector, which comes rarely.
+        The owner refers to it too. A reference cycle would stay until Python's garbage collector runs, which is rare.
         """
         self.closing = True
         self.unanswered.clear()
@@ -81,7 +81,7 @@ class Connection:
         self.owner = None
 
     def take_output(self) -> list[bytes | bytearray]:
-        """Take the answers to be sent, in few pieces: large records by themselves, all else joined."""
+        """Return and clear the output, in few pieces: large records separately, everything else joined."""
         pieces: list[bytes | bytearray] = []
         small: list[bytes | bytearray] = []
         for answer in self.output:

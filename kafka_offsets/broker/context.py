@@ -1,4 +1,4 @@
-"""What the handlers of requests receive: the parts of a broker, and who it is in its cluster."""
+"""Context: what request handlers receive, the parts of a broker and its identity in the cluster."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from kafka_offsets.storage.data_directory import DataDirectory
 class Context:
     """The parts of one broker.
 
-    apis              by which requests are decided
-    on_topic_deleted  called with the name of a topic that is gone
-    host, port        where clients reach it
-    broker_ids        of all brokers of its cluster
-    untold_topics     made by Metadata, to when it describes them, monotonic ms
+    apis              the table of APIs
+    on_topic_deleted  called with the name of a deleted topic
+    host, port        the address for clients
+    broker_ids        ids of all brokers of its cluster
+    untold_topics     topics that Metadata created -> when it begins to describe them, monotonic ms
     """
 
     config: Config

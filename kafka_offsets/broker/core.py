@@ -1,9 +1,9 @@
-"""The broker without sockets: bytes in, bytes out, and a turn that ends.
+"""Broker core: the broker without sockets. Bytes in, bytes out, in turns.
 
-`receive` takes bytes of a connection and decides every request in them; `end_turn` appends what was decided, makes it
-durable, lets answers go and wakes what waited. Whoever owns the sockets calls `end_turn` once per turn of its loop,
-`run_due` when `next_deadline_ms` has come, and sends what `take_output` gives. Nothing here reads a clock but through
-`clock`, and nothing waits.
+`receive` takes bytes of a connection and decides every request in them; `end_turn` appends the decisions, makes them
+durable, sends answers and wakes parked requests. The owner of the sockets calls `end_turn` once per turn of its loop,
+calls `run_due` at `next_deadline_ms`, and sends the output of `take_output`. The only time source is `clock`, and
+nothing blocks.
 """
 
 import uuid
@@ -54,7 +54,7 @@ from kafka_offsets.storage.files import Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log
 
 _ROUNDS = 8
-"""How often one turn goes round for requests that its own answers let through, before other connections' turn."""
+"""How often one turn repeats for requests that its own answers unblock, before other connections are served."""
 
 logger = new_logger(__name__)
 
@@ -62,12 +62,12 @@ logger = new_logger(__name__)
 class BrokerCore:
     """One broker: topics, groups, connections.
 
-    config  of the broker
-    files   where its data is; in memory when not given
+    config  configuration of the broker
+    files   its data files; default: in memory
     clock   the only source of time
-    sync    how logs are made durable when the `fsync` policy asks for it
-    background  how files are written for which nobody waits
-    Raises StorageError when the data cannot be read or another broker has it.
+    sync    makes logs durable when the `fsync` policy requires it
+    background  writes files for which no request waits
+    Raises StorageError when the data cannot be read or another broker uses it.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class BrokerCore:
             self.workers,
             self.answers,
             self.growth,
-            lambda logs: self.recovery_points.sync_ended(logs),  # noqa: PLW0108 - they are made below
+            lambda logs: self.recovery_points.sync_ended(logs),  # noqa: PLW0108 - created below
         )
         self._compose_coordination()
         self.context = self._new_context()
@@ -171,7 +171,7 @@ class BrokerCore:
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
             Compression(config.offsets_topic_compression_codec),
             config.message_max_bytes,
-            lambda hosted: self.snapshots.restore(hosted),  # noqa: PLW0108 - they are made after it
+            lambda hosted: self.snapshots.restore(hosted),  # noqa: PLW0108 - created later
             self.clock,
             commits_while_loading=config.offsets_commit_while_loading,
         )
@@ -201,7 +201,7 @@ class BrokerCore:
         )
 
     def _load_groups(self) -> list[HostedShard]:
-        """Replay the offsets topic, if there is one; return the shards whose turn is yet to come."""
+        """Replay the offsets topic, if it exists; return the shards that are still to be loaded."""
         now = self.clock.now()
         self.snapshots.start(now)
         topic = self.topics.get(OFFSETS_TOPIC)
@@ -214,14 +214,14 @@ class BrokerCore:
         return left
 
     def on_loaded(self) -> None:
-        """Note that every shard is loaded: logs are cleaned from now on, and not while they are read as a whole."""
+        """Start the log cleaner after all shards are loaded: a log must not be cleaned while it is being loaded."""
         self.log_cleaner.start()
         self.opener.start(self.clock.now())
 
-    # -- what the owner of the sockets calls --------------------------------------------------------------------
+    # -- for the owner of the sockets ---------------------------------------------------------------------------
 
     def connect(self, peer: str, host: str, owner: Any = None) -> Connection:
-        """Take in a new connection.
+        """Register a new connection.
 
         owner  kept on the connection for the caller
         """
@@ -233,22 +233,22 @@ class BrokerCore:
         return connection
 
     def disconnect(self, connection: Connection) -> None:
-        """Forget a connection; its answers, should there be any, go nowhere."""
+        """Forget a connection; its remaining answers are dropped."""
         connection.release()
         self.answers.forget(connection)
         self.connections.discard(connection)
         fetch.cancel(self.context, connection)
 
     def receive(self, connection: Connection, data: bytes) -> None:
-        """Take bytes from a peer and decide the requests that they complete.
+        """Receive bytes from a peer and decide the requests that are complete.
 
-        Raises ProtocolError, naming API and position, when they are no request: the connection must be closed.
+        Raises ProtocolError, with API and position, if they are not a valid request: the connection must be closed.
         """
         connection.reader.feed(data)
         self.requests.serve(connection, self.clock.now())
 
     def end_turn(self) -> bool:
-        """Append, make durable, answer; return whether requests are left over for another turn."""
+        """Append, make durable, answer; return whether requests remain for another turn."""
         now = self.clock.now()
         for _ in range(_ROUNDS):
             self.shards.append(now)
@@ -265,12 +265,12 @@ class BrokerCore:
 
     @property
     def has_work(self) -> bool:
-        """Whether another turn has something to do."""
+        """Whether another turn is needed."""
         return bool(self.answers.resumable or self.shards.dirty or self.growth.partitions)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the turn has nothing to end: no request, record or answer has come since the last one."""
+        """Whether `end_turn` has nothing to do: there was no request, record or answer since the last turn."""
         return not (
             self.has_work
             or self.answers.answered
@@ -280,13 +280,13 @@ class BrokerCore:
         )
 
     def drain(self, connection: Connection) -> bytes:
-        """Take what is to be sent to a connection; requests that its answers held back are decided in the next turn."""
+        """Return and clear a connection's output; requests that its answers blocked are decided in the next turn."""
         return b"".join(self.drain_pieces(connection))
 
     def drain_pieces(self, connection: Connection) -> list[bytes | bytearray]:
-        """As `drain`, in pieces; records come as they were read, and nothing else is a piece of its own.
+        """As `drain`, in pieces: records separately, as they were read, everything else joined.
 
-        Whoever cannot send them yet says so to `responses`.
+        A caller that cannot send them yet must report that to `responses`.
         """
         pieces = connection.take_output()
         if connection.held_bytes:
@@ -296,11 +296,11 @@ class BrokerCore:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `run_due` wants to be called, in monotonic time."""
+        """When `run_due` must be called, in monotonic time."""
         return self.scheduler.next_ms
 
     def run_due(self) -> None:
-        """Carry out what is due; an `end_turn` belongs behind it."""
+        """Run everything that is due; call `end_turn` afterwards."""
         self.scheduler.run_due(self.clock.now())
 
     def create_topic(self, name: str, partition_count: int, configs: dict[str, str]) -> None:
@@ -331,7 +331,7 @@ class BrokerCore:
         )
 
     def close(self) -> None:
-        """Write what is decided, close all files and give the data directory free; nothing is due any more."""
+        """Write all decisions, close all files and release the data directory; all deadlines are cancelled."""
         self.workers.sync, self.workers.background = sync_inline, run_inline
         self.loader.abandon()
         self.log_cleaner.stop()
@@ -346,10 +346,10 @@ class BrokerCore:
             self.topics.close()
             self.directory.close()
 
-    # -- what handlers call -------------------------------------------------------------------------------------
+    # -- for handlers -------------------------------------------------------------------------------------------
 
     def on_topic_deleted(self, name: str) -> None:
-        """Note that a topic is gone: fetches are answered and offsets go; groups go with the offsets topic."""
+        """Handle a deleted topic: answer its fetches and delete its offsets; with the offsets topic drop all groups."""
         fetch.answer_waiting(self.context, lambda topic, _: topic == name, self.clock.now())
         if name == OFFSETS_TOPIC:
             self.shards.dirty.clear()

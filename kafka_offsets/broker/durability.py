@@ -1,7 +1,7 @@
-"""What waits for the disk: logs that have grown, and answers and calls that follow when they are synced.
+"""Durability: syncs of logs that have grown, and the answers and callbacks that wait for them.
 
-One sync is under way at a time; what comes meanwhile waits for the next. When and whether logs are synced is the
-policy `fsync`.
+One sync runs at a time; whatever is appended in the meantime waits for the next one. The `fsync` policy decides whether
+and when logs are synced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = new_logger(__name__)
 class Durability:
     """The syncs of one broker.
 
-    sync_ended  called with the logs that have grown when no policy syncs them
+    sync_ended  called with the logs that have grown, if the policy does not sync them
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Durability:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for a sync that has not begun."""
+        """Whether an answer or callback waits for a sync that has not begun."""
         return bool(self._durable_replies or self._durable_calls) and not self._syncing
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
@@ -65,14 +65,14 @@ class Durability:
             self._answers.reply(context, response)
 
     def when_durable(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
-        """Call back once what `logs` have now is as durable as the `fsync` policy says, or with an error."""
+        """Call back once the current content of `logs` is as durable as the `fsync` policy says, or with an error."""
         if self._config.fsync == "commit":
             self._durable_calls.append((callback, tuple(logs)))
         else:
             callback(ErrorCode.NONE)
 
     def start_sync(self) -> None:
-        """Sync everything that was appended so far, unless a sync is under way: then it is the next one's."""
+        """Sync everything appended so far; if a sync is running, the next one does it."""
         if self._syncing or not (self._unsynced or self._durable_replies or self._durable_calls):
             return
         if self._config.fsync == "commit":
@@ -105,7 +105,7 @@ class Durability:
         calls: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]],
         failed: dict[Log, StorageError],
     ) -> None:
-        """Take note of a sync that has ended; an `end_turn` belongs behind it."""
+        """Handle the end of a sync; `end_turn` must be called afterwards."""
         self._syncing = False
         for log, error in failed.items():
             logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)

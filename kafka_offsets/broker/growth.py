@@ -1,4 +1,4 @@
-"""What has grown in a turn: partitions for which fetches may wait, and logs that are not synced yet."""
+"""Growth in a turn: partitions for which fetches may wait, and logs that are not synced yet."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Growth:
-    """What has grown.
+    """The partitions and logs that have grown.
 
-    partitions  since fetches were last woken
-    unsynced    logs since their last sync, with the shard that each belongs to, if any
+    partitions  that have grown since fetches were last woken
+    unsynced    logs that have grown since their last sync, each with its shard, if any
     """
 
     def __init__(self) -> None:

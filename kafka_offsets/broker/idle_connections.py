@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.scheduler import Deadline, Scheduler
 
 _CHECK_MS = 1000
-"""Idle connections are looked for at most this often."""
+"""Minimum interval between two searches for idle connections."""
 
 logger = new_logger(__name__)
 

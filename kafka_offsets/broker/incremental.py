@@ -1,7 +1,7 @@
-"""Long requests in short steps: others wait for one step, not for the whole.
+"""Long requests in short steps: other requests wait for one step, not for all of them.
 
-Between two steps a millisecond passes in which sockets are read and other requests are decided, so a handler that
-works this way says what of its answer belongs together. Requests that take one step are decided at once, as all others.
+Between two steps there is a millisecond in which sockets are read and other requests are decided. So each handler of
+this kind documents which parts of its answer are consistent. A request that needs one step is decided at once.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def run_incrementally(
 
 
 class Budget:
-    """What may be spent on one step.
+    """The cost limit of one step.
 
-    most   of a step; what is spent is counted in the same unit, by whoever spends it
+    most   the limit; the caller of `spend` defines the unit
     """
 
     def __init__(self, most: int) -> None:
@@ -72,7 +72,7 @@ class Budget:
         self._left = most
 
     def spend(self, cost: int) -> bool:
-        """Return whether the step is to end, after which the next one may cost as much again."""
+        """Add a cost; return whether the step must end. The next step then has the whole limit again."""
         self._left -= cost
         if self._left > 0:
             return False

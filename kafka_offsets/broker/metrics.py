@@ -1,7 +1,7 @@
-"""What a broker says of itself in numbers, under the names that Kafka gives them; docs/metrics.md lists them.
+"""Metrics of a broker, with Kafka's names; docs/metrics.md lists them.
 
-The meters of KIP-496 are counted where decisions are made (coordinator/meters.py) and cost nothing here until somebody
-reads them; a look every 30 seconds lets their rates be told. Gauges are counted when they are read.
+The meters of KIP-496 are counted where decisions are made (coordinator/meters.py); a sample every 30 seconds gives
+their rates. Gauges are counted when they are read.
 Source: GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl and Rate of Kafka 4.3.
 """
 
@@ -25,7 +25,7 @@ _WINDOWS = 2
 """Kafka's metrics.sample.window.ms and metrics.num.samples: a rate is that of the last 30 to 60 seconds."""
 
 _COUNTED_AT_ONCE = 10_000
-"""So many groups are counted when somebody asks; of more, the last count is told, which is made once a minute."""
+"""Up to this many groups are counted at each read; more groups are counted once a minute, and reads get that count."""
 
 _GROUPS_PER_STEP = 5_000
 _STEP_MS = 5
@@ -38,9 +38,9 @@ GROUP_METADATA = "kafka.coordinator.group:type=GroupMetadataManager"
 class Metric(NamedTuple):
     """One number that can be read.
 
-    name        as Kafka has it
-    tag         a tag and its value, which tell it from others of the name; empty when there are none
-    bean        the name of the JMX bean where Kafka shows it, without tags
+    name        Kafka's name
+    tag         a tag and its value, which distinguish metrics of the same name; may be empty
+    bean        the name of Kafka's JMX bean, without tags
     is_counter  whether it only grows while the broker runs
     meaning     in one line
     """
@@ -53,27 +53,27 @@ class Metric(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The name by which `Broker.metrics` has it: `name` or `name{tag=value}`."""
+        """The key in `Broker.metrics`: `name` or `name{tag=value}`."""
         return f"{self.name}{{{'='.join(self.tag)}}}" if self.tag else self.name
 
     @property
     def prometheus_name(self) -> str:
-        """The name that Prometheus' JMX exporter makes of it, in lower case."""
+        """The name that Prometheus' JMX exporter derives from it, in lower case."""
         domain, _, type_ = self.bean.partition(":type=")
         return f"{domain}_{type_}_{self.name}".replace(".", "_").replace("-", "_").lower()
 
 
 _METERS = {
     "offset-commit": "offsets that were committed, each partition of a request counts",
-    "offset-expiration": "offsets that went because they were past their retention",
+    "offset-expiration": "offsets deleted because they were past their retention",
     "offset-deletion": "offsets that OffsetDelete has deleted",
     "group-completed-rebalance": "rebalances of classic groups that ended with an assignment",
-    "consumer-group-rebalance": "rebalances of consumer groups, but for those that a member's leaving began",
+    "consumer-group-rebalance": "rebalances of consumer groups, except those caused by a leaving member",
 }
 _STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 _CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 _PARTITION_STATES = {
-    "active": "partitions of the offsets topic that answer",
+    "active": "partitions of the offsets topic that are loaded and serve requests",
     "loading": "partitions of the offsets topic that are being loaded",
     "failed": "partitions of the offsets topic whose log takes no more writes",
 }
@@ -102,7 +102,7 @@ def _table() -> Iterator[Metric]:
 
 
 TABLE: tuple[Metric, ...] = tuple(_table())
-"""Everything that can be read, in the order in which it is listed."""
+"""All metrics, in the order of the documentation."""
 
 
 class _Sample(NamedTuple):
@@ -171,7 +171,7 @@ class Metrics:
         self._scheduler.after_interval(_WINDOW_MS, self._sample)
 
     def _rates(self, counts: tuple[int, ...]) -> list[float]:
-        """Say how much a second they grew since the oldest sample; as Kafka, over at least one whole window."""
+        """Return the growth per second since the oldest sample; as in Kafka, over at least one whole window."""
         oldest = self._samples[0]
         elapsed_ms = self._scheduler.clock.now().mono_ms - oldest.mono_ms
         if elapsed_ms < _WINDOW_MS:
@@ -183,7 +183,7 @@ class Metrics:
     # -- groups by type and state
 
     def _shards(self) -> list[Shard]:
-        """Return the shards that may be looked at: while one is loaded, another thread has it."""
+        """Return the shards that may be read: not those that another thread is loading."""
         return [hosted.shard for hosted in self._runtime.all_shards() if not hosted.is_loading]
 
     def _groups(self) -> Counter[tuple[str, str]]:
@@ -195,7 +195,7 @@ class Metrics:
         )
 
     def _count_many(self, now: Now) -> None:
-        """Count the groups in small steps if there are many, and do so again later."""
+        """Count the groups in small steps if there are many, and repeat that later."""
         found: Counter[tuple[str, str]] = Counter()
         steps = self._steps(found)
 

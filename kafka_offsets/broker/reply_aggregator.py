@@ -1,4 +1,4 @@
-"""One request decided in parts: the answer leaves when the last part has come in."""
+"""Reply aggregator: one request is decided in parts, and answered after the last part."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class ReplyAggregator:
     context  of the whole request
     count    how many parts there are
     build    all parts, in order -> the response
-    refuse   (index, error) -> the part that says so
+    refuse   (index, error) -> the part with this error
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ReplyAggregator:
         self.refuse = refuse
 
     def part(self, index: int) -> "Part":
-        """Return the context under which the part at `index` is decided and answered."""
+        """Return the context with which the part at `index` is decided and answered."""
         whole = self.context
         return Part(
             whole.connection,
@@ -46,7 +46,7 @@ class ReplyAggregator:
         )
 
     def put(self, index: int, part: Any) -> Any:
-        """Take in one part; return the whole response when it was the last, else None."""
+        """Add one part; return the complete response after the last part, otherwise None."""
         self._parts[index] = part
         self._missing -= 1
         return None if self._missing else self._build(self._parts)

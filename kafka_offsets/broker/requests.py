@@ -1,6 +1,6 @@
-"""Requests: the frames of a connection are decoded and decided, as far as those before them allow.
+"""Requests: decodes and decides the frames of a connection, as far as earlier requests allow.
 
-What a frame is says the protocol, who decides it the table of APIs. Nothing here appends or waits for the disk.
+The protocol defines frames; the table of APIs names the handler. Nothing here appends or waits for the disk.
 """
 
 import struct
@@ -16,16 +16,16 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
 
 _UNANSWERED = 100
-"""Requests that one connection may have decided and unanswered; its further frames wait."""
+"""Limit of a connection's decided, unanswered requests; its further frames wait."""
 
 _DECIDED_BYTES = 4 << 20
-"""Bytes of such requests; one of any size is decided when nothing waits before it."""
+"""Limit of the bytes of such requests; a request of any size is decided if no other is unanswered."""
 
 _OUTPUT_BYTES = 1 << 20
-"""A connection with so many bytes of answers to be sent has no further request decided."""
+"""While a connection has at least this many bytes of unsent answers, its requests are not decided."""
 
 _ANSWERED_TOGETHER = 8
-"""Answers of so many requests that need not wait for each other are let go at once."""
+"""Answers are released after this many requests that need not wait for each other."""
 
 _SHARD = Route.SHARD
 _PRODUCE = 0
@@ -43,10 +43,10 @@ class Requests:
         self._answers = broker.answers
 
     def serve(self, connection: Connection, now: Now) -> None:
-        """Decide the requests that have come in whole, as far as those before them allow; let their answers go."""
+        """Decide the complete requests, as far as earlier ones allow; release their answers."""
         try:
             self._decide_frames(connection, now)
-        finally:  # also when one of them closes the connection: it is flushed with what is in its output by then
+        finally:  # also when a request closes the connection: it is flushed with its output so far
             if self._answers.answered:
                 self._answers.release()
 
@@ -76,14 +76,14 @@ class Requests:
                 self._answers.release()
 
     def serve_resumed(self, connection: Connection, now: Now) -> None:
-        """As `serve`, but a connection whose peer broke the protocol is closed here."""
+        """As `serve`, but close the connection here if its peer broke the protocol."""
         try:
             self.serve(connection, now)
         except ProtocolError as error:
             self._answers.refuse(connection, error)
 
     def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
-        """Decode one request and have it decided."""
+        """Decode one request and decide it."""
         known = connection.known_header
         if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
             known = self._read_header(connection, frame)
@@ -113,14 +113,14 @@ class Requests:
             self._fail_request(api, context, ErrorCode.KAFKA_STORAGE_ERROR)
         except (
             Exception
-        ):  # whatever a handler has missed: its request is answered, as Kafka does, and all others live
+        ):  # a bug in a handler: its request gets an error, as in Kafka, and all others continue
             logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
             self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _read_header(self, connection: Connection, frame: bytes) -> KnownHeader | None:
-        """Read a request's header, and remember it; None when the request was answered because it is not served.
+        """Parse a request's header, and remember it; None if the request is not served and was answered.
 
-        Raises ProtocolError when it may not be answered.
+        Raises ProtocolError if it must not be answered.
         """
         key, version = read_api_key_and_version(frame)
         api = self._broker.apis.by_key.get(key)
@@ -142,14 +142,14 @@ class Requests:
         return known
 
     def _fail_request(self, api: Api, context: RequestContext, error: ErrorCode) -> None:
-        """Answer a request with `error`; one that wants no answer is told by the end of its connection, as in Kafka."""
+        """Answer a request with `error`; if it expects no answer, close its connection, as Kafka does."""
         if api.key == _PRODUCE and context.request.acks == 0:
             self._answers.close_connection(context.connection)
         else:
             self._answers.reply(context, api.fail(context.request, error, context.api_version))
 
     def _decide_unserved(self, connection: Connection, api: Api, version: int, frame: bytes) -> None:
-        """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse all else."""
+        """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse other requests."""
         if api.key != API_VERSIONS:
             raise ProtocolError(f"{api.name} v{version} is not served", 2)
         # Newer versions than ours have a header with tagged fields, as all have from the first flexible one on.
@@ -165,7 +165,7 @@ class Requests:
 
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
-    """Have a request of the route SHARD decided."""
+    """Decide a request of the route SHARD."""
     hosted = broker.runtime.by_group.get(request.group_id)
     if hosted is None or hosted.failed:
         found = broker.shards.shard_of(request.group_id, now)

@@ -1,23 +1,23 @@
-"""Response memory: how much of it clients that do not read may take, all connections together.
+"""Response budget: the memory for responses that clients have not read, of all connections together.
 
-Kafka sends records from its files and holds none of them in memory; here a Fetch has read them before they are sent. A
-client that does not read its responses holds at most one of them, but many such clients would fill the memory.
+Kafka sends records directly from its files; here a Fetch reads them into memory first. A client that does not read
+its responses holds at most one of them, but many such clients would fill the memory.
 """
 
 from kafka_offsets.broker.connection import Connection
 
 _SHARES = 4
-"""One Fetch gets so great a part of what is free, so that the first few leave something to all others."""
+"""One Fetch gets at most this fraction of the free budget, so that the first few do not use it up."""
 
 _LEAST_BYTES = 1 << 16
-"""What a Fetch may read however little is free: a client that reads is served at any time."""
+"""A Fetch may always read this much, so a client that reads is always served."""
 
 
 class ResponseBudget:
-    """Counts the large responses that are held in memory, and says how much the next Fetch may read.
+    """Counts the large responses in memory, and limits the next Fetch.
 
     limit_bytes  for all connections together
-    held_bytes   of that
+    held_bytes   in use
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -25,7 +25,7 @@ class ResponseBudget:
         self.held_bytes = 0
 
     def hold(self, connection: Connection, size: int) -> None:
-        """Note how many bytes of responses a connection holds now."""
+        """Set how many bytes of responses a connection holds now."""
         self.held_bytes += size - connection.held_bytes
         connection.held_bytes = size
 

@@ -1,7 +1,7 @@
-"""Deadlines: callbacks in the order of their times, and what becomes of them when the clock is moved by hand.
+"""Scheduler: callbacks in the order of their deadlines, also when the clock is moved by hand.
 
-Four kinds of waiting: `at` a time, a `pause` between two steps of work, an interval at which something is looked for,
-and the time that a client has. Whoever drives the broker calls `run_due`; nothing here waits.
+There are four kinds of waiting: `at` a time, a `pause` between two steps of work, an interval between two periodic
+checks, and the timeout of a client. The owner of the broker calls `run_due`; nothing here blocks.
 """
 
 import heapq
@@ -11,13 +11,13 @@ from kafka_offsets.clock import Clock, Now
 from kafka_offsets.logs import new_logger
 
 _FEWEST = 1024
-"""Cancelled deadlines are swept out when there are more than this many, and twice those that are left."""
+"""Cancelled deadlines are removed when there are more than this many, and at least twice as many as active ones."""
 
 logger = new_logger(__name__)
 
 
 class Deadline:
-    """A callback that waits for its time; `cancel` makes it never happen."""
+    """A callback with its time; after `cancel` it is never called."""
 
     __slots__ = ("callback", "due_ms")
 
@@ -26,30 +26,30 @@ class Deadline:
         self.callback = callback
 
     def cancel(self) -> None:
-        """Forget the callback."""
+        """Drop the callback."""
         self.callback = None
 
     def fire(self, now: Now) -> None:
-        """Call back now, unless that has been done or was cancelled; one that fails is logged."""
+        """Call back now, unless it was called or cancelled; a failure is logged."""
         callback, self.callback = self.callback, None
         if callback is None:
             return
         try:
             callback(now)
-        except Exception:  # whatever it has missed: all others wait for theirs
+        except Exception:  # a failed callback must not stop the others
             logger.exception("what was due at %d ms failed", self.due_ms)
 
 
 RealTimeFallback = Callable[[int, Deadline, bool], None]
-"""(ms, deadline, whether it is a pause in work): called with what must not wait for a clock that does not move."""
+"""(ms, deadline, whether it is a pause in work): called for deadlines that must also expire in real time."""
 
 
 class Scheduler:
     """The deadlines of one broker, by monotonic time; those of equal time in the order in which they were added.
 
-    last_request_ms     when the last request came: work in steps makes longer pauses while they come
-    real_time_fallback  set while the clock is moved by hand, as is
-    scaled_interval     (ms): how long an interval is then
+    last_request_ms     when the last request came: background tasks pause longer while there are requests
+    real_time_fallback  set while the clock is moved by hand
+    scaled_interval     set while the clock is moved by hand; (ms) -> the length of an interval
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -62,13 +62,13 @@ class Scheduler:
         self._order = 0
 
     def __len__(self) -> int:
-        """Return how many are held, cancelled ones included."""
+        """Return the number of deadlines, including cancelled ones."""
         return len(self._heap)
 
     def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call `callback` at a monotonic time, unless it is cancelled before."""
+        """Call `callback` at a monotonic time, unless it is cancelled first."""
         if len(self._heap) >= self._most:
-            # Mostly cancelled ones, of parked fetches that were woken.
+            # Most are cancelled ones, of parked fetches that were woken.
             self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapq.heapify(self._heap)
             self._most = max(_FEWEST, 2 * len(self._heap))
@@ -78,14 +78,14 @@ class Scheduler:
         return deadline
 
     def pause(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call back between two steps of work: nothing in it depends on how much time has passed.
+        """Call back after a pause between two steps of work, which do not depend on the time that has passed.
 
-        When the clock is moved by hand this passes in the machine's time as well, as does `client_timeout`.
+        When the clock is moved by hand, this also expires in real time, as does `client_timeout`.
         """
         return self._in_real_time_too(ms, callback, is_work=True)
 
     def client_timeout(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call back when a client, or something to be tried again, has waited for as long as it will."""
+        """Call back at the timeout of a client or of a retry."""
         return self._in_real_time_too(ms, callback, is_work=False)
 
     def _in_real_time_too(self, ms: int, callback: Callable[[Now], None], *, is_work: bool) -> Deadline:
@@ -95,27 +95,27 @@ class Scheduler:
         return deadline
 
     def after_interval(self, ms: int, callback: Callable[[Now], None]) -> Deadline:
-        """Call back at the end of an interval at which something is looked for; the callback asks for the next one."""
+        """Call back after the interval of a periodic check; the callback must schedule the next one."""
         if self.scaled_interval is not None:
             ms = self.scaled_interval(ms)
         return self.at(self.clock.now().mono_ms + ms, callback)
 
     def cancel_all(self) -> None:
-        """Have nothing called any more of what waits now, also by whoever holds a deadline of it."""
+        """Cancel every deadline; `fire` of a cancelled one does nothing."""
         for _, _, deadline in self._heap:
             deadline.cancel()
         self._heap.clear()
 
     @property
     def next_ms(self) -> int | None:
-        """When the first is due, in monotonic time; None when nothing waits."""
+        """When the first deadline is due, in monotonic time; None without deadlines."""
         heap = self._heap
         while heap and heap[0][2].callback is None:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
     def run_due(self, now: Now) -> None:
-        """Call what is due, each once; one that fails is logged and costs the others nothing."""
+        """Call every due callback once; a failure is logged and does not affect the others."""
         while self._heap and self._heap[0][0] <= now.mono_ms:
             _, _, deadline = heapq.heappop(self._heap)
             deadline.fire(now)

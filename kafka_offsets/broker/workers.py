@@ -1,4 +1,4 @@
-"""Work that the loop does not wait for: logs are synced and files are written, in threads or here and now."""
+"""Workers: sync logs and write files, in threads while the loop continues, or inline."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,15 +10,15 @@ Sync = Callable[[list[Log], Callable[[dict[Log, StorageError]], None]], None]
 
 
 def sync_inline(logs: list[Log], done: Callable[[dict[Log, StorageError]], None]) -> None:
-    """Sync in the calling thread: for tests, and where there is no loop to keep free."""
+    """Sync in the calling thread: for tests, and where no loop would be blocked."""
     done(sync_all(logs))
 
 
 def sync_all(logs: Iterable[Log]) -> dict[Log, StorageError]:
-    """Sync every log; return those that failed. An fsync that failed is never tried again."""
+    """Sync every log; return those that failed. A failed fsync is never retried."""
     failed = {}
     for log in logs:
-        if log.closed:  # its topic was deleted meanwhile
+        if log.closed:  # its topic was deleted in the meantime
             continue
         try:
             log.sync()
@@ -31,11 +31,11 @@ def sync_all(logs: Iterable[Log]) -> dict[Log, StorageError]:
 Work = Callable[[], None]
 Done = Callable[[StorageError | None], None]
 Background = Callable[[Work, Done], None]
-"""(work, done): carry out `work`, which raises nothing but StorageError, then call `done` with that or None."""
+"""(work, done): run `work`, which raises only StorageError, then call `done` with the error or None."""
 
 
 def run_inline(work: Work, done: Done) -> None:
-    """Work in the calling thread: for tests, and where there is no loop to keep free."""
+    """Run the work in the calling thread: for tests, and where no loop would be blocked."""
     try:
         work()
     except StorageError as error:
@@ -45,10 +45,10 @@ def run_inline(work: Work, done: Done) -> None:
 
 
 class Workers:
-    """How one broker does such work.
+    """The two kinds of workers of one broker.
 
     sync        makes logs durable
-    background  writes files for which nobody waits
+    background  writes files for which no request waits
     """
 
     def __init__(self, sync: Sync = sync_inline, background: Background = run_inline) -> None:

@@ -1,1 +1,1 @@
-"""Partitions of topics: their logs, their producers, and what the broker does to logs in the background."""
+"""Partitions of topics: their logs, their producers, and the background work on logs."""

@@ -1,11 +1,11 @@
-"""What a batch must be before it may enter a log, and how a log keeps it.
+"""Batch validation: the checks of a produced batch, and the form in which the log stores it.
 
-A batch is appended as it came, compressed or not; only the fields that are the broker's are set: timestamp type and
-max timestamp here, offsets and leader epoch by the log. What is refused, in which order and with which code was
-asked of Kafka 4.3.1. Some answers differ on purpose: where Kafka lets an exception escape as UNKNOWN_SERVER_ERROR (an
-unknown codec, compressed data that does not decompress) the answer is INVALID_RECORD; and records whose offsets are
-not 0, 1, 2 … are refused, which Kafka stores in an uncompressed batch although no consumer can read them right.
-And compressed records are bounded in size and number, see :class:`DecompressionBudget`.
+A batch is appended unchanged, compressed or not, except the fields that the broker sets: timestamp type and max
+timestamp here, offsets and leader epoch in the log. The checks, their order and their error codes were recorded from
+Kafka 4.3.1. Three answers differ on purpose. Where Kafka answers an escaped exception with UNKNOWN_SERVER_ERROR (an
+unknown codec, compressed data that does not decompress), the answer here is INVALID_RECORD. Records whose offsets are
+not 0, 1, 2 … are refused; Kafka stores them in an uncompressed batch, although no consumer can read them correctly.
+Compressed records have limits of size and number, see :class:`DecompressionBudget`.
 
 Sources: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator of Kafka 4.3.
 """
@@ -43,19 +43,19 @@ _LEAST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 _ALL_DELTAS = -(1 << 64), 1 << 64
 _LEAST_RECORD_BYTES = 7
 
-# What compressed batches may swell to. A producer counts its records before it compresses them (librdkafka), or as
-# it guesses they will compress (the Java client), so batches of a few MiB are the largest to be expected.
+# Limits for decompressed batches. A producer counts its records before it compresses them (librdkafka), or estimates
+# how they will compress (the Java client), so batches of a few MiB are the largest to be expected.
 _SWOLLEN_BYTES = (
     24 << 20
 )  # a batch, where max.message.bytes is not more than a quarter of it; twice that a request
-_SWOLLEN_BYTES_A_BYTE = 16  # and a request as much more for each of its bytes
+_SWOLLEN_BYTES_A_BYTE = 16  # a request may have this much more for each of its bytes
 _SWOLLEN_ITEMS = 100_000  # records and headers in all the compressed batches of a request
-_SWOLLEN_ITEMS_A_BYTE = 2  # zstd packs tiny records, all the same, into less than a byte each
+_SWOLLEN_ITEMS_A_BYTE = 2  # zstd compresses identical tiny records to less than a byte each
 
 _MOST_RECORD_ERRORS = 100
-"""How many records are named to a client: an answer must not be many times as large as its request."""
+"""Limit of the records listed in an error response: it must not be many times as large as its request."""
 _SHOWN_RECORD_ERRORS = 3
-"""How many of them the message says in words."""
+"""How many of them the error message describes."""
 
 _ZSTD_SINCE = 7
 """The first version of Produce that may carry zstd (KIP-110)."""
@@ -74,11 +74,11 @@ _COMPRESSIONS = {
 
 
 class Refused(NamedTuple):
-    """Why a batch is not appended.
+    """The reason why a batch is refused.
 
     message        for the client's log, or None
     record_errors  index of a record and what is wrong with it
-    by_log         whether the answer names the log start offset, as it does once Kafka's log has looked at the batch
+    by_log         whether the answer contains the log start offset: in Kafka it does if the log has checked the batch
     """
 
     error: ErrorCode
@@ -90,7 +90,7 @@ class Refused(NamedTuple):
 class Accepted(NamedTuple):
     """A batch ready for the log.
 
-    max_timestamp    the latest of its records, or the time of the append
+    max_timestamp    the latest timestamp of its records, or the time of the append
     log_append_time  ms, -1 where records keep their producer's timestamps
     """
 
@@ -100,10 +100,10 @@ class Accepted(NamedTuple):
 
 
 def find_flaw(request: messages.ProduceRequest) -> Refused | None:
-    """Return why a whole request is refused before its partitions are looked at.
+    """Return why a whole request is refused before its partitions are checked, or None.
 
-    It is for a first batch that cannot be told, or for one of a transaction in a request without a transactional id;
-    nothing after a batch of a transaction counts. Source: RequestUtils.hasTransactionalRecords.
+    The reason is a first batch that does not parse, or a transactional batch in a request without a transactional id;
+    nothing after a transactional batch is checked. Source: RequestUtils.hasTransactionalRecords.
     """
     for named in request.topic_data:
         for data in named.partition_data:
@@ -123,13 +123,13 @@ def find_flaw(request: messages.ProduceRequest) -> Refused | None:
 
 
 def find_batch(records: bytes | None, api_version: int) -> BatchHeader | Refused:
-    """Return the header of the one batch that a partition of a Produce request must have.
+    """Return the header of the single batch that a partition of a Produce request must have.
 
-    Bytes behind it that are no whole batch are let pass, as Kafka does.
+    Bytes after it that are not a complete batch are ignored, as in Kafka.
     """
     if records is not None and len(records) >= HEADER_BYTES:
         length, magic = _LENGTH_AND_MAGIC.unpack_from(records)
-        if magic == 2 and length + LOG_OVERHEAD == len(records):  # as nearly all are
+        if magic == 2 and length + LOG_OVERHEAD == len(records):  # the usual case
             return _let_in(read_batch_header(records), api_version)
     size = 0 if records is None else _batch_size(records, 0)
     if isinstance(size, Refused):
@@ -159,7 +159,7 @@ def _let_in(header: BatchHeader, api_version: int) -> BatchHeader | Refused:
 
 
 def _batch_size(records: bytes, position: int) -> int | Refused:
-    """Return the size of the batch or message at `position`, 0 when what is there is not whole."""
+    """Return the size of the batch or message at `position`, 0 if it is incomplete."""
     remaining = len(records) - position
     if remaining < LOG_OVERHEAD:
         return 0
@@ -176,29 +176,30 @@ def _batch_size(records: bytes, position: int) -> int | Refused:
 
 
 class DecompressionBudget:
-    """What the compressed batches of one request may swell to, together.
+    """Limit of the decompressed size of all batches of one request.
 
-    It lets pass what producers send, and keeps the work for a request in proportion to its size, whatever is
-    announced within. Kafka has no such bound. A producer that is told MESSAGE_TOO_LARGE splits the batch if it can.
+    It allows everything that producers send, and keeps the work for a request in proportion to its size, whatever
+    sizes its data announces. Kafka has no such limit. A producer that gets MESSAGE_TOO_LARGE splits the batch if it
+    can.
     """
 
     def __init__(self, size: int) -> None:
-        """Make the allowance of a request whose partitions hold `size` bytes of records."""
+        """Create the budget of a request whose partitions have `size` bytes of records."""
         self._bytes = 2 * _SWOLLEN_BYTES + _SWOLLEN_BYTES_A_BYTE * size
         self._items = _SWOLLEN_ITEMS + _SWOLLEN_ITEMS_A_BYTE * size
 
     def decompress(self, compression: Compression, data: bytes, config: TopicConfig) -> bytes | bytearray:
-        """Return the records of a batch. Raises SwellsError beyond the allowance, ProtocolError for damaged data."""
+        """Return the records of a batch. Raises ProtocolError for damaged data, DecompressionLimitError if too big."""
         limit = min(max(_SWOLLEN_BYTES, 4 * config.max_message_bytes), self._bytes)
-        if config.compression_type == "uncompressed":  # the log is to keep them so
+        if config.compression_type == "uncompressed":  # the log stores them uncompressed
             limit = min(limit, config.max_message_bytes)
-        self._bytes -= limit  # spent, too, where the damage is at the end
+        self._bytes -= limit  # spent even if decompression fails at the end
         body = decompress_to_buffer(compression, data, limit)
         self._bytes += limit - len(body)
         return body
 
     def take_items(self, count: int) -> None:
-        """Take off records or headers that are to be gone through. Raises SwellsError when there are too many."""
+        """Subtract records or headers that will be scanned. Raises DecompressionLimitError if they are too many."""
         if count > self._items:
             raise DecompressionLimitError(
                 f"{count} more records or headers are too many for so few compressed bytes"
@@ -207,7 +208,7 @@ class DecompressionBudget:
 
 
 class _Unbounded:
-    """What is not compressed has no more in it than its bytes."""
+    """The budget of an uncompressed batch: its bytes limit its content."""
 
     def take_items(self, count: int) -> None:
         """Do nothing."""
@@ -224,13 +225,13 @@ def check_batch(
     now: Now,
     allowance: DecompressionBudget | None = None,
 ) -> Accepted | Refused:
-    """Judge a batch by its bytes alone; return it as the log is to keep it.
+    """Check a batch by its bytes alone; return it in the form that the log stores.
 
     records          begin with the batch of `header`, see `find_batch`
     topic_partition  for messages
-    allowance        of the whole request; None where the batch is all of it
-    Costs about 10 µs, half a µs a record or header, less where records are of one size, and, compressed, the
-    decompression, which the allowance bounds.
+    allowance        budget of the whole request; None if the batch is all of it
+    Takes about 10 µs, plus half a µs per record or header, less for records of one size, plus the decompression,
+    which the budget limits.
     """
     refused = _check_header(records, header, config)
     if refused is not None:
@@ -280,9 +281,9 @@ def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> R
 
 
 class _Faults:
-    """Records that the topic does not take, found while the batch is scanned.
+    """Records that the topic refuses, collected during the scan of a batch.
 
-    earliest, latest  deltas to the base timestamp between which all is well
+    earliest, latest  range of valid deltas to the base timestamp
     needs_key         whether a record without a key is refused
     """
 
@@ -305,7 +306,7 @@ class _Faults:
                 self.earliest, self.latest = NO_DELTAS
 
     def add_keyless(self, index: int) -> None:
-        """Note a record without a key. Such a one is not told that its timestamp is wrong as well."""
+        """Note a record without a key. A wrong timestamp of the same record is not reported."""
         self._last_keyless = index
         self._add(
             index,
@@ -330,7 +331,7 @@ class _Faults:
             self._named.append((index, message))
 
     def refused(self) -> Refused | None:
-        """Return the answer, None when nothing was found."""
+        """Return the refusal, None without errors."""
         if not self._count:
             return None
         if self._has_wrong_time:
@@ -352,8 +353,8 @@ def _scan_batch(
 ) -> tuple[int, bytes | bytearray | None]:
     """Read all records of a batch without keeping any.
 
-    Returns their latest timestamp, and their bytes uncompressed, None where the batch holds them so.
-    Raises ProtocolError when they are not well formed, SwellsError when they are more than the allowance.
+    Returns their latest timestamp, and their uncompressed bytes, None if the batch is not compressed.
+    Raises ProtocolError when they are not well formed, DecompressionLimitError when they exceed the budget.
     """
     count = header.record_count
     body: bytes | bytearray | None = None
@@ -385,7 +386,7 @@ def _as_kept(
 ) -> Accepted | Refused:
     """Return the batch with the topic's compression, timestamp type and true max timestamp.
 
-    latest  timestamp of its records, body  these uncompressed, or None: see `_scan_batch`
+    latest  timestamp of its records; body: the uncompressed records, or None: see `_scan_batch`
     """
     log_append_time = now.wall_ms if config.message_timestamp_type == "LogAppendTime" else -1
     max_timestamp = log_append_time

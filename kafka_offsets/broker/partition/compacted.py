@@ -1,4 +1,4 @@
-"""What compaction has done to a log, for whoever asked for it."""
+"""Result of a forced compaction, for its caller."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Compacted(NamedTuple):
-    """What became of one partition, or of all.
+    """Result for one partition, or the sum of several.
 
     name           topic-partition
-    records        how many there were in what was gone through, which is all but the active segment
-    records_gone   of these; tombstones_gone are among them
-    bytes, bytes_gone        of the same
-    segments, segments_left  how many the whole log had before, the active one among them, and has now
-    error          why it was left as it is, or None
+    records        number of records in the compacted range, which is all but the active segment
+    records_gone   how many of these were removed, including tombstones_gone
+    bytes, bytes_gone        size of the same records
+    segments, segments_left  number of segments of the whole log before and now, including the active one
+    error          why the log was not compacted, or None
     """
 
     name: str
@@ -32,10 +32,10 @@ class Compacted(NamedTuple):
 
     @classmethod
     def of(cls, name: str, results: Sequence[CompactionResult], size: int, segments: int) -> Self:
-        """Sum up the rounds of one log that had `size` bytes in `segments` before."""
+        """Combine the passes over one log that had `size` bytes in `segments` segments before."""
         if not results:
             return cls(name, bytes=size, segments=segments, segments_left=segments)
-        # Each round goes over what the rounds before it have left, and further: the last one over all of it.
+        # Each pass covers the result of the previous passes and more: the last one covers everything.
         last = results[-1]
         gone = sum(result.records_read - result.records_kept for result in results)
         bytes_gone = sum(result.bytes_read - result.bytes_kept for result in results)
@@ -64,7 +64,7 @@ class Compacted(NamedTuple):
         )
 
     def line(self, *, dry_run: bool) -> str:
-        """Say it in one line."""
+        """Return a summary in one line."""
         go = "would go" if dry_run else "gone"
         if self.error is not None:
             return f"{self.name}: not compacted: {self.error}"

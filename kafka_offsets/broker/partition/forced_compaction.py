@@ -1,4 +1,4 @@
-"""Forced compaction: one log after the other, while the broker serves, whether it is due or not."""
+"""Forced compaction: compacts one log after the other, due or not, while the broker serves requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionResult, cleanable
 
 _RETRY_MS = 5
-"""So long it waits for what is under way: a cleaning of the same log, its opening, or that the shards are loaded."""
+"""The pause while it waits for a cleaning of the same log, for its opening, or for the loading of shards."""
 
 _PACING = Pacing(fixed_ms=1)
 _DELETED = "its topic was deleted meanwhile"
@@ -26,12 +26,12 @@ Answer = dict[tuple[str, int], Compacted]
 def force_compaction(
     cleaner: LogCleaner, topic: str | None, is_loading: Callable[[], bool], *, include_active: bool
 ) -> Future[Answer]:
-    """Begin to compact all logs with the policy compact, or those of one topic; the future is what became of each.
+    """Start to compact all logs with cleanup.policy=compact, or those of one topic; the future has the result of each.
 
     is_loading      whether logs are still being read, and must not be cleaned
-    include_active  begin a new segment in each log before, so that the active one is not spared
-    ValueError when there is no such topic, or when its policy is another: of that records without a key would go.
-    The future is a RuntimeError when the broker stops before the end. A log that is empty and not open stays so.
+    include_active  first roll each log to a new segment, so that the active segment is compacted too
+    ValueError if the topic does not exist or has another policy: compaction would remove its records without a key.
+    The future fails with RuntimeError if the broker stops first. An empty log that is not open stays closed.
     """
     topics = cleaner.topics.all()
     if topic is not None:
@@ -48,7 +48,7 @@ def force_compaction(
 
 
 class _Request:
-    """The logs that are still to be compacted, and what became of the others."""
+    """The logs that are still to be compacted, and the results of the others."""
 
     def __init__(
         self, cleaner: LogCleaner, topics: list[Topic], is_loading: Callable[[], bool], include_active: bool
@@ -82,7 +82,7 @@ class _Request:
     def _steps(self) -> Steps:
         done: Answer = {}
         for topic, index in self._left:
-            while self._is_loading():  # their logs are being read
+            while self._is_loading():  # the loader is reading the logs
                 yield Pause(_RETRY_MS)
             passes = _Passes(self._cleaner, topic, index)
             done[topic.name, index] = yield from passes.steps(include_active=self._include_active)
@@ -91,7 +91,7 @@ class _Request:
 
 
 class _Passes:
-    """The compaction of one log: as many rounds as its map of keys needs."""
+    """The compaction of one log, in as many passes as its offset map needs."""
 
     def __init__(self, cleaner: LogCleaner, topic: Topic, index: int) -> None:
         self._cleaner = cleaner
@@ -101,7 +101,7 @@ class _Passes:
         self._size = self._segments = 0
 
     def steps(self, *, include_active: bool) -> Steps:
-        """Compact the log; the result is what became of it."""
+        """Compact the log; return the result."""
         name = f"{self._topic.name}-{self._index}"
         error: Exception | None = None
         try:
@@ -136,7 +136,7 @@ class _Passes:
             try:
                 return topics.partition_of(topic, index)
             except LogLoadingError as error:
-                if is_second_try:  # the system refuses it; the opener logs why
+                if is_second_try:  # the operating system refuses it; the opener logs the reason
                     raise StorageError("it could not be opened", error.path) from error
             yield Pause(_RETRY_MS)
             while topics.get(topic.name) is topic and opener.is_under_way(topic, index):
@@ -144,7 +144,7 @@ class _Passes:
         raise AssertionError("unreachable")
 
     def _rounds(self, partition: Partition) -> Steps:
-        """Clean the log until a round is complete; return the error that ended it, or None."""
+        """Clean the log until a pass covers all of it; return the error that ended this, or None."""
         log = partition.log
         while not partition.log.closed:
             round_ended = yield Until(partial(self._begin_round, partition))
@@ -152,7 +152,7 @@ class _Passes:
                 yield Pause(_RETRY_MS)
                 continue
             error, result = round_ended
-            if log.closed:  # which ends the round, in whatever way
+            if log.closed:  # which ends the pass in any case
                 break
             if error is None and result is not None:
                 self._results.append(result)
@@ -161,7 +161,7 @@ class _Passes:
         return StorageError(_DELETED, log.directory)
 
     def _begin_round(self, partition: Partition, resume: Callable[[Any], None]) -> None:
-        """Begin a round; `resume` gets its error and its result, or None while another round is under way."""
+        """Begin a pass; `resume` gets its error and its result, or None while another pass is running."""
         cleaner, now = self._cleaner, self._cleaner.scheduler.clock.now()
         config = compaction_config(cleaner.config, self._topic.config)
         cleaned_to = cleaner.topics.directory.cleaned_to(partition.topic, partition.index)

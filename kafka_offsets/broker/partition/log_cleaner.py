@@ -1,6 +1,6 @@
-"""What a broker does to its logs in its own time: compaction, retention, and new segments for old ones.
+"""Log cleaner: compaction, retention, and rolling of old segments, in the background.
 
-Each task is a `BackgroundTask` of steps of a millisecond or two. What waits for the disk is done by a worker.
+Each task is a `BackgroundTask` with steps of one or two milliseconds. A worker does everything that waits for the disk.
 
 Sources: LogCleaner, LogCleanerManager.grabFilthiestCompactedLog, LogManager.cleanupLogs, UnifiedLog.deleteOldSegments
 and LocalLog.roll of Kafka 4.3.
@@ -35,13 +35,13 @@ from kafka_offsets.storage.log.log import Log
 _PACING = Pacing(steps_when_idle=4)
 _SMALLEST_SEGMENT_BYTES = 1 << 20
 _POSTPONED_ROUNDS = 10
-"""A log that an open transaction or a full disk keeps from being cleaned is looked at again after so many backoffs."""
+"""If an open transaction or a full disk prevents the cleaning of a log, it is tried again after this many backoffs."""
 
 logger = new_logger(__name__)
 
 
 def compaction_config(config: Config, topic: TopicConfig) -> CompactionConfig:
-    """Return what compaction follows in a topic of a broker."""
+    """Return the compaction settings of a topic."""
     return CompactionConfig(
         delete_retention_ms=topic.delete_retention_ms,
         min_compaction_lag_ms=topic.min_compaction_lag_ms,
@@ -53,9 +53,9 @@ def compaction_config(config: Config, topic: TopicConfig) -> CompactionConfig:
 
 
 def cleanup_policy(topic: Topic) -> tuple[str, ...]:
-    """Return what happens to the old records of a topic.
+    """Return the cleanup.policy of a topic.
 
-    An internal topic is compacted unless it says otherwise itself: the broker's default must not delete offsets.
+    An internal topic is compacted unless its own configuration differs: the broker's default must not delete offsets.
     """
     if topic.is_internal and "cleanup.policy" not in topic.configs:
         return ("compact",)
@@ -64,7 +64,7 @@ def cleanup_policy(topic: Topic) -> tuple[str, ...]:
 
 def offsets_topic_configs(config: Config) -> dict[str, str]:
     """Return the configs that the offsets topic is created with."""
-    # Kafka takes no segment.bytes below a mebibyte; internal.segment.bytes is its own way round that.
+    # Kafka refuses segment.bytes below 1 MiB; it uses internal.segment.bytes itself to avoid that limit.
     small = config.offsets_topic_segment_bytes < _SMALLEST_SEGMENT_BYTES
     return {
         "cleanup.policy": "compact",
@@ -74,16 +74,16 @@ def offsets_topic_configs(config: Config) -> dict[str, str]:
 
 
 def adopted_configs(config: Config, name: str) -> dict[str, str]:
-    """Return the configs of a topic whose folders are found and whose configs are not known: nothing of it expires."""
+    """Return the configs of a topic that is found as folders without known configs: its records do not expire."""
     if name == OFFSETS_TOPIC:
         return offsets_topic_configs(config)
     return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
 
 
 class LogCleaner:
-    """The cleaner of a broker, and what keeps its logs within their limits.
+    """The cleaner of a broker: compaction and retention of its logs.
 
-    give_up_failed  called when a log may have failed at something that nobody waited for
+    give_up_failed  called when a log may have failed during work for which no request waited
     on_cleaned  called with each partition whose log was compacted
     on_stopped  called once it has been stopped
     """
@@ -111,14 +111,14 @@ class LogCleaner:
         self._stopped = False
 
     def start(self) -> None:
-        """Begin to look for work, at the intervals that the configuration says."""
+        """Begin the periodic checks, at the configured intervals."""
         config = self.config
         if config.log_cleaner_enable:
             self._after(config.log_cleaner_backoff_ms, self._clean_filthiest)
         self._after(config.log_retention_check_interval_ms, self._start_retention)
 
     def stop(self) -> None:
-        """Give up what is under way; a second call does nothing."""
+        """Abandon running work; a second call does nothing."""
         self._stopped = True
         for deadline in self._waiting:
             deadline.cancel()
@@ -153,16 +153,16 @@ class LogCleaner:
     # -- compaction
 
     def _clean_filthiest(self, now: Now) -> None:
-        """Clean the log with the largest dirty share, or look again later."""
+        """Clean the log with the largest dirty ratio, or check again later."""
         has_begun = False
         try:
             has_begun = self._begin_cleaning(now)
-        finally:  # whatever fails must not cost the rounds to come
+        finally:  # a failure must not prevent later rounds
             if not has_begun:
                 self._after(self.config.log_cleaner_backoff_ms, self._clean_filthiest)
 
     def _begin_cleaning(self, now: Now) -> bool:
-        """Begin with the log with the largest dirty share; tell whether there is one."""
+        """Begin to clean the log with the largest dirty ratio; return whether there is one."""
         for logs in (self._uncleanable, self._postponed):
             for log in [log for log in logs if log.closed]:  # of deleted topics
                 del logs[log]
@@ -188,7 +188,7 @@ class LogCleaner:
         self._postponed[log] = self.scheduler.clock.now().mono_ms + rounds_ms
 
     def _leave_alone(self, log: Log, error: StorageError) -> None:
-        """Clean a log later if only the disk refused, which may be full for a while; else not in this run."""
+        """Postpone a log if the disk refused, which may be full temporarily; otherwise skip it until the next start."""
         is_damaged = error.position is not None
         if is_damaged or log.failure is not None or has_unfinished_swap(log.segments):
             self._uncleanable[log] = error
@@ -233,13 +233,13 @@ class LogCleaner:
         until: int | None = None,
         ended: Callable[[Partition, Exception | None, CompactionResult | None], None],
     ) -> bool:
-        """Clean the log of a partition, whether it is due or not, in one round beside serving.
+        """Clean the log of a partition in the background, due or not, in one pass.
 
-        Returns whether it began: False while a round of that log is under way.
+        Returns whether it has begun: False while another pass over the same log is running.
 
-        until  where to end, the active segment when not given
-        ended  called with the partition, the error that ended it, and what it has done, if anything; before this
-               returns when the log refuses at once. An error that is no StorageError is logged beside
+        until  end offset; default: the active segment
+        ended  called with the partition, the error that ended the pass, and its result, if any. It is called before
+               this returns if the log refuses at once. An error other than StorageError is also logged
         """
         if partition.log in self._cleaning:
             return False
@@ -249,7 +249,7 @@ class LogCleaner:
             config = compaction_config(self.config, topic.config)
         directory = self.topics.directory
         cleaned_to = directory.cleaned_to(partition.topic, partition.index)
-        # Where numpy is loaded already it is used; its import would stop everybody for a tenth of a second.
+        # numpy is used only if it is imported already: the import would block all requests for a tenth of a second.
         columns = load_columns() if "numpy" in sys.modules else None
         try:
             compaction = Compaction(
@@ -300,7 +300,7 @@ class LogCleaner:
         self._start("retention", self._retain(now.wall_ms), ended)
 
     def _retain(self, wall_ms: int) -> Steps:
-        """Look at every partition once: begin a new segment, delete old ones."""
+        """Visit every partition once: roll its segment, delete old segments."""
         for topic in self.topics.all():
             for partition in topic.open_partitions:
                 config = topic.config
@@ -318,9 +318,9 @@ class LogCleaner:
 
 
 def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: int) -> Steps:
-    """Begin a new segment when the first record of the active one is older than segment.ms allows.
+    """Roll the log when the first record of the active segment is older than segment.ms.
 
-    A record that must be compacted within max.compaction.lag.ms must not stay in the active segment for longer either.
+    The same applies to max.compaction.lag.ms, because records of the active segment are not compacted.
     """
     active = log.segments[-1]
     limit_ms = config.segment_ms
@@ -347,7 +347,7 @@ def _is_usable(log: Log) -> bool:
 
 
 def _delete_old(partition: Partition, config: TopicConfig, wall_ms: int) -> Steps:
-    """Delete the oldest segments while the log is too large, or they are too old. The newest record's age counts."""
+    """Delete the oldest segments while the log is too large, or they are too old, by their newest record."""
     log = partition.log
     while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
         if len(log.segments) == 1:
@@ -362,7 +362,7 @@ def _delete_old(partition: Partition, config: TopicConfig, wall_ms: int) -> Step
 def _oldest_is_over(log: Log, config: TopicConfig, wall_ms: int) -> bool:
     oldest = log.segments[0]
     if not oldest.size:
-        return len(log.segments) > 1  # compaction has taken all of it
+        return len(log.segments) > 1  # compaction has removed all its records
     if 0 <= config.retention_bytes <= log.size - oldest.size:
         return True
     return config.retention_ms >= 0 and 0 <= oldest.max_timestamp < wall_ms - config.retention_ms

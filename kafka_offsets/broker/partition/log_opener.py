@@ -1,10 +1,10 @@
-"""Logs of topics that are opened while the broker serves: long ones when they are requested, the others later.
+"""Log opener: opens logs of topics while the broker serves requests.
 
-To open a log its batch headers are read, a second for 50 MB of small ones, and its producers, as long again unless
-they were written down. A worker thread does that. Requests in the meantime get NOT_LEADER_OR_FOLLOWER, as from a Kafka
-broker that does not have the partition yet, and clients try again. Short logs are opened when they are requested.
-The others are opened one by one, with pauses between them, so that retention and compaction reach them, and so that a
-clean stop can speak for every log.
+Opening a log reads its batch headers, a second for 50 MB of small batches, and its producers, which takes as long again
+unless they are saved. A worker thread does that when a long log is requested. Requests in the meantime get
+NOT_LEADER_OR_FOLLOWER, as from a Kafka broker that does not have the partition yet, and clients retry. A short log is
+opened by the request itself. Logs that are not requested are opened later one by one, with pauses, so that retention
+and compaction apply to them, and so that a clean stop covers every log.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.workers import Workers
 
 _LONG_BYTES = 256 << 10
-"""Opening so much takes some milliseconds."""
+"""A log of this size opens in some milliseconds."""
 
 _FIRST_MS = 1000
-"""After the start: clients that have waited for it come first."""
+"""The pause after the start: clients that have waited for the start come first."""
 
 _AGAIN_MS = 1000
-"""After the system refused something, such as a descriptor."""
+"""The pause after the operating system refused something, such as a descriptor."""
 
 _STEP_PAUSE_MS = 2
-"""Between two steps of a reading: sockets are read, and other requests decided."""
+"""The pause between two steps of reading, in which sockets are read and other requests are decided."""
 
 _STEPS = Pacing(fixed_ms=_STEP_PAUSE_MS)
 
@@ -46,7 +46,7 @@ logger = new_logger(__name__)
 
 
 class _Opening:
-    """A log that another thread opens; the lock is held while it is at it, which is not long once it is abandoned."""
+    """A log that another thread opens; the thread holds the lock, but not for long after the opening is abandoned."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
@@ -55,7 +55,7 @@ class _Opening:
 
 
 class LogOpener:
-    """Opens the logs of one broker's topics beside serving, one at a time."""
+    """Opens the logs of one broker's topics in the background, one at a time."""
 
     def __init__(self, topics: Topics, scheduler: Scheduler, workers: Workers) -> None:
         self._topics = topics
@@ -73,20 +73,20 @@ class LogOpener:
         self._stopped = False
 
     def start(self, now: Now) -> None:
-        """Open the logs that exist and are not requested, from now on."""
+        """Begin to open the existing logs that are not requested."""
         if self._directory.files.outlives_process:
             self._scheduler.at(now.mono_ms + _FIRST_MS, lambda now: self._open_others())
 
     def stop(self) -> None:
-        """Open no more, nor go on with the one that is being opened."""
+        """Stop opening logs, including the current one."""
         self._stopped = True
         if self._opening is not None:
             self._opening.abandoned.set()
 
     def use(self, topic: Topic, index: int) -> None:
-        """Have the log of a partition that is not open opened, if that takes long.
+        """Open the log of a partition in the background, if it is not open and opening takes long.
 
-        Returns when it is open, or short. NotOpenYetError while it is under way; StorageError when it was refused.
+        Returns if it is open or short. Raises LogLoadingError while it is being opened, StorageError if that failed.
         """
         key = topic.name, index
         if not self.is_under_way(topic, index) and key not in self._refused:
@@ -101,7 +101,7 @@ class LogOpener:
             raise LogLoadingError("the log is being opened", f"{topic.name}-{index}")
 
     def read_producers(self, partition: Partition) -> None:
-        """Call `partition.read_on`, step by step, until the log is read or the broker stops."""
+        """Call `partition.read_on` step by step, until the log is read or the broker stops."""
 
         def steps() -> Steps:
             while not partition.read_on():
@@ -113,12 +113,12 @@ class LogOpener:
         ).start(_STEP_PAUSE_MS)
 
     def is_under_way(self, topic: Topic, index: int) -> bool:
-        """Tell whether the log of a partition is being opened, or waits for that because somebody has asked for it."""
+        """Return whether the log of a partition is being opened, or is requested and waits for that."""
         key = topic.name, index
         return key in self._wanted or (self._opening is not None and self._opening.key == key)
 
     def forget(self, names: Container[str]) -> None:
-        """Leave topics alone that are about to be deleted; the opening of a log of theirs is over when this returns."""
+        """Do not open logs of topics that are about to be deleted; on return no log of them is being opened."""
         self._wanted = {key: None for key in self._wanted if key[0] not in names}
         self._rest = deque(key for key in self._rest if key[0] not in names)
         self._refused = {key: error for key, error in self._refused.items() if key[0] not in names}
@@ -129,7 +129,7 @@ class LogOpener:
                 pass
 
     def _open_others(self, after_ms: int = 0) -> None:
-        """Open what is not requested; if that is under way, look for such logs again at its end."""
+        """Open the logs that are not requested; if that is running, search for such logs again at its end."""
         self._looks_again = True
         if self._stopped or (self._others is not None and not self._others.is_over()):
             return
@@ -165,7 +165,7 @@ class LogOpener:
                 yield Pause(_AGAIN_MS)
 
     def _find_unopened(self) -> bool:
-        """Find the logs that are not open; return whether the system lists them."""
+        """Find the logs that are not open; return False if the directory cannot be listed."""
         try:
             self._rest = deque(self._directory.unopened())
         except StorageError as error:
@@ -177,9 +177,9 @@ class LogOpener:
         return True
 
     def _open_empty(self, name: str, index: int) -> bool:
-        """Open a log here and now if it has no records: who needs it must not hear that it is being opened.
+        """Open a log at once if it has no records: its requests need not get an error and retry.
 
-        That goes for the coordinator of transactions, whose other logs are open from the start.
+        This matters to the transaction coordinator, whose other logs are open from the start.
         """
         try:
             if self._directory.may_hold_records(name, index):
@@ -190,7 +190,7 @@ class LogOpener:
         return True
 
     def _open_next(self) -> None:
-        """Open the next one that somebody waits for."""
+        """Open the next requested log."""
         while self._opening is None and self._wanted and not self._stopped:
             name, index = key = next(iter(self._wanted))
             del self._wanted[key]
@@ -199,7 +199,7 @@ class LogOpener:
                 self._open(topic, index)
 
     def _topic_to_open(self, name: str, index: int) -> Topic | None:
-        """Return the topic of a partition that is there and not open."""
+        """Return the topic of a partition, if the partition exists and is not open."""
         topic = self._topics.get(name)
         if topic is None or index >= topic.partition_count or topic.partitions[index] is not None:
             return None
@@ -221,7 +221,7 @@ class LogOpener:
                     opened.append(open_log())
                 except OpeningAbandonedError as error:
                     logger.info("%s is not opened any more", error)
-                except Exception as error:  # noqa: BLE001 - told below, where the log is refused
+                except Exception as error:  # noqa: BLE001 - reported below, where the log is refused
                     problem = error
 
         def done(error: StorageError | None) -> None:
@@ -245,7 +245,7 @@ class LogOpener:
             except StorageError as error:
                 self._refuse(opening.key, error)
         else:
-            with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
+            with suppress(StorageError):  # its files are deleted, or stay as after a crash
                 opened.log.close(sync=False)
 
     def _fail(self, opening: _Opening, problem: Exception) -> None:
@@ -260,7 +260,7 @@ class LogOpener:
 
     def _refuse(self, key: Key, error: StorageError) -> None:
         self._topics.report(*key, error)
-        if error.position is not None:  # damaged, and not only refused by the system for now
+        if error.position is not None:  # damaged; other errors of the operating system may be temporary
             self._refused[key] = error
         else:
             self._open_others(_AGAIN_MS)

@@ -1,7 +1,7 @@
-"""Topics and their partitions: what there is, what it is configured to, and the logs that hold it.
+"""Topics and their partitions: their configurations and their logs.
 
-The catalogue of topics is the data directory's; a partition's log is opened when it is first used, so that a broker
-with thousands of partitions starts at once. This module knows no requests: produce, fetch and the topic APIs do.
+The data directory has the catalogue of topics. A partition's log is opened on first use, so that a broker with
+thousands of partitions starts at once. This module does not know requests.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -40,13 +40,13 @@ INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_s
 """Topics that clients may read and not write. Source: org.apache.kafka.common.internals.Topic."""
 
 _WORTH_BYTES = 256 << 10
-"""A log of so much is not read again for its producers, even if it has none; that takes some milliseconds."""
+"""A log of at most this size is read for its producers when it is opened; that takes some milliseconds."""
 
 _CATCH_UP_BYTES = 8 << 20
-"""So much of a log is read in a tenth of a second, in a second when its batches are small."""
+"""This much of a log is read in a tenth of a second, in a second if its batches are small."""
 
 _MANY_PRODUCERS = 2000
-"""To write so many down takes some milliseconds, of which the broker is up to nothing else."""
+"""Encoding this many producers blocks the broker for some milliseconds."""
 
 
 class LogLoadingError(StorageError):
@@ -54,7 +54,7 @@ class LogLoadingError(StorageError):
 
 
 class Opened(NamedTuple):
-    """A log that was opened, and its producers, unless they are read back when they are asked for."""
+    """An opened log with its producers; without them if they are read on first use."""
 
     log: Log
     known: Known | None
@@ -64,12 +64,12 @@ class Partition:
     """One partition whose log is open.
 
     topic         name of its topic
-    known         its producers, when opening has found them
-    read_later    has `read_on` called until it returns true, and returns true, where a long log can wait for that
-    leader_epoch  what is written into batches, and what requests name to say whom they take for the leader
-    parked        fetches that wait for it to grow, and how many more bytes of it count for each
-    joining       requests that wait until it is on the disk that it takes part in their transaction
-    told_bytes    how many bytes had been appended when its parked fetches were last told
+    known         its producers, if opening has found them
+    read_later    schedules calls of `read_on` until that returns True; returns whether the log can wait for that
+    leader_epoch  written into batches; requests contain it to identify the leader that they know
+    parked        fetches that wait for the log to grow, each with the number of bytes that still count for it
+    joining       requests that wait until the partition is durably added to their transaction
+    told_bytes    how many bytes had been appended when its parked fetches were last notified
     """
 
     __slots__ = (
@@ -103,13 +103,13 @@ class Partition:
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        # As a Kafka leader does before its first record: an empty log has an epoch.
+        # A Kafka leader does this before its first record: an empty log has an epoch.
         log.start_epoch(max(leader_epoch, log.leader_epoch), at_once=False)
         self.leader_epoch = log.leader_epoch
         self.parked: dict[Any, int] = {}
         self.told_bytes = 0
         self.joining = 0
-        # What is not there need not be read.
+        # An empty log need not be read.
         if known is None and log.log_start_offset == log.log_end_offset == 0:
             known = Known(Producers(), 0)
         self._known = known
@@ -121,9 +121,9 @@ class Partition:
 
     @property
     def producers(self) -> Producers:
-        """The producers that wrote here; those of the offsets topic are read back from its log when they are asked for.
+        """The producers that wrote here; those of the offsets topic are read from its log on first use.
 
-        NotOpenYetError while a long log is read; StorageError when a batch is damaged.
+        LogLoadingError while a long log is read; StorageError when a batch is damaged.
         """
         known = self._known
         is_behind = self._is_written_elsewhere and (
@@ -134,7 +134,7 @@ class Partition:
         if self._unreadable is not None:
             raise self._unreadable
         if self._reading is None:
-            self._known = None  # what is read in part is of no use
+            self._known = None  # a partial result is useless
             reading = ProducerReading(self.log, known)
             if reading.is_short or not self._read_later(self):
                 self._known = reading.finish()
@@ -143,11 +143,11 @@ class Partition:
         raise LogLoadingError("the log is being read for its producers", f"{self.topic}-{self.index}")
 
     def read_on(self) -> bool:
-        """Read a piece of a long log for its producers; return whether that was all of it."""
+        """Read a part of a long log for its producers; return whether this was the last part."""
         if self._reading is not None:
             try:
                 self._known = self._reading.step()
-            except StorageError as error:  # whoever asks is told
+            except StorageError as error:  # the next reader of `producers` gets the error
                 self._unreadable = error
             if self._known is None and self._unreadable is None:
                 return False
@@ -155,14 +155,14 @@ class Partition:
         return True
 
     def note_cleaned(self) -> None:
-        """Note that the log was compacted: what is read of its producers may lack an end."""
+        """Note that the log was compacted: the producers read so far may lack the end of a transaction."""
         self._unreadable = None
         if self._reading is not None:
             self._reading.restart()
 
     @property
     def knows_producers(self) -> bool:
-        """Whether asking for `producers` reads nothing, or next to nothing."""
+        """Whether `producers` needs to read little or nothing of the log."""
         known = self._known
         return known is not None and (not self._is_written_elsewhere or is_near(self.log, known.end_offset))
 
@@ -188,16 +188,16 @@ class Partition:
         if aborted is not None:
             try:
                 append_aborted(self.log, aborted)
-            except StorageError as error:  # it is for Kafka alone, and is made again when the log stops
+            except StorageError as error:  # only Kafka needs it, and the stop writes it again
                 logger.error("%s: an aborted transaction is not in the index: %s", self.log.directory, error)
 
     def leave_producers(self, *, keep_index: bool) -> None:
-        """Leave what is known of producers beside the log. Raises StorageError."""
+        """Save the producers next to the log. Raises StorageError."""
         log, known = self.log, self._known
         if known is None or log.failure is not None:
             return
         if self._is_written_elsewhere and log.appended_bytes > _CATCH_UP_BYTES:
-            return  # what the stop before this one has left is as good for whoever asks
+            return  # the file of the previous stop is still valid
         if len(known.producers) or known.producers.aborted or log.size >= _WORTH_BYTES:
             if self._is_written_elsewhere and known.end_offset < log.log_end_offset:
                 self._known = ProducerReading(log, known).finish()
@@ -207,10 +207,10 @@ class Partition:
             )
 
     def producers_writer(self) -> Callable[[], None] | None:
-        """Return what writes down, in any thread, the producers as of now; None when that is of little use yet.
+        """Return a function that saves the current producers, callable in any thread; None if that is not worth it yet.
 
-        It is where they are not known, or a start that lacks it has little to read, and where it would take long.
-        Raises StorageError, as what is returned does.
+        It is not worth it if they are not known, if a start without the file has little to read, or if it takes long.
+        Raises StorageError, as the returned function does.
         """
         log, known = self.log, self._known
         if log.appended_bytes - self._saved_bytes < _CATCH_UP_BYTES or log.failure is not None:
@@ -231,16 +231,16 @@ class Partition:
         return write_if_open
 
     def delete_records_before(self, offset: int) -> None:
-        """Let the log start at `offset`; its producers stay known.
+        """Set the log start to `offset`; all its producers stay known.
 
-        After a restart that had to read the log only those that still have a batch in it are. Raises as the log does.
+        A restart that has to read the log only knows producers with a remaining batch. Raises as the log does.
         """
-        producers = self.producers  # read before the batches go; nothing has happened while they cannot be
+        producers = self.producers  # read before batches are deleted; if that fails nothing has changed
         self.log.delete_records_before(offset)
         producers.forget_aborted_before(offset)
 
     def expire_records_before(self, offset: int) -> None:
-        """Let the log start at `offset`, as `delete_records_before`; producers are not read back for it."""
+        """Set the log start to `offset`, as `delete_records_before`, but without reading the producers."""
         self.log.delete_records_before(offset)
         if self._known is not None:
             self._known.producers.forget_aborted_before(offset)
@@ -252,11 +252,11 @@ class Partition:
 class Topic:
     """One topic.
 
-    configs     what was set for this topic, by Kafka's keys; everything else has the broker's value
-    config      what these come to
-    log_config  the part of `config` that the logs follow
+    configs     overrides of this topic, by Kafka's keys; other keys have the broker's value
+    config      all effective values
+    log_config  the part of `config` that logs use
     partitions  by index; None until its log is opened
-    epochs      leader epochs that were looked up of partitions that are not open
+    epochs      cached leader epochs of partitions that are not open
     """
 
     __slots__ = ("config", "configs", "epochs", "is_internal", "log_config", "name", "partitions", "topic_id")
@@ -280,7 +280,7 @@ class Topic:
         return [partition for partition in self.partitions if partition is not None]
 
     def configure(self, config: TopicConfig, configs: Mapping[str, str]) -> None:
-        """Take over a configuration; the open logs follow it from their next roll on."""
+        """Set the configuration; open logs use it from their next roll on."""
         self.config = config
         self.configs = dict(configs)
         self.log_config = LogConfig(config.effective_segment_bytes, config.index_interval_bytes)
@@ -292,31 +292,32 @@ class Topic:
 
 
 class Opener(Protocol):
-    """Who opens long logs beside serving: see log_opener.py."""
+    """Opens long logs in the background: see log_opener.py."""
 
     def use(self, topic: Topic, index: int) -> None:
-        """Have the log of a partition that is not open opened, if that takes long; LogLoadingError meanwhile."""
+        """Open a log in the background if that takes long; raise LogLoadingError in the meantime."""
 
     def read_producers(self, partition: Partition) -> None:
-        """Have `partition.read_on` called until the log is read."""
+        """Call `partition.read_on` step by step until the log is read."""
 
     def is_under_way(self, topic: Topic, index: int) -> bool:
-        """Tell whether the log of a partition is being opened."""
+        """Return whether the log of a partition is being opened."""
 
     def forget(self, names: Container[str]) -> None:
-        """Leave topics alone that are about to be deleted."""
+        """Do not open logs of topics that are about to be deleted."""
 
     def stop(self) -> None:
-        """Open no more."""
+        """Stop opening logs."""
 
 
 class Topics:
     """All topics of a broker, by name and by id; every look-up costs O(1).
 
-    directory  whose catalogue they stand in
+    directory  the data directory with their catalogue
     waiting    fetches that wait for records, by their connection
-    opener     opens long logs elsewhere; None: all are opened by whoever asks for them
-    version    grows whenever a topic comes, goes or gets more partitions; created_version is that of the last new one
+    opener     opens long logs in the background; None: the first request opens each log
+    version    grows whenever a topic is created, is deleted or gets more partitions
+    created_version  the version at which the last topic was created
     """
 
     def __init__(self, directory: DataDirectory, config: Config) -> None:
@@ -332,7 +333,7 @@ class Topics:
         self._reported: dict[tuple[str, int], tuple[str, int | None]] = {}
 
     def _topic(self, entry: TopicEntry) -> Topic:
-        """Return a topic; those without configurations of their own share one, which takes 30 us to make."""
+        """Return a topic; topics without overrides share one configuration, which takes 30 µs to create."""
         return Topic(entry, TopicConfig.of(self._config, entry.configs) if entry.configs else self._inherited)
 
     def names(self) -> list[str]:
@@ -358,7 +359,7 @@ class Topics:
         return None if found is None else found.name
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """Return a partition, its log opened when this is its first use; None when there is none.
+        """Return a partition and open its log on first use; None if it does not exist.
 
         Raises StorageError when the log cannot be opened.
         """
@@ -377,9 +378,9 @@ class Topics:
     def opening(
         self, topic: Topic, index: int, is_abandoned: Callable[[], bool] = lambda: False
     ) -> Callable[[], Opened]:
-        """Return what opens the log of a partition that is not in use, in any thread; it raises StorageError.
+        """Return a function that opens the log of an unused partition, in any thread; it raises StorageError.
 
-        OpeningAbandonedError soon after `is_abandoned`, which it asks now and then, has said so.
+        It raises OpeningAbandonedError soon after `is_abandoned` returns True; it calls that now and then.
         """
         open_log = self.directory.opening(topic.name, index, topic.log_config, is_abandoned)
 
@@ -388,10 +389,10 @@ class Topics:
             is_on_disk = self._config.fsync == "never" or log.recovery_point >= log.log_end_offset
             if not is_on_disk and not is_abandoned():
                 with suppress(StorageError):  # final, and `take_in` says so
-                    log.sync()  # a dead process left it to the system, and it is about to be served
+                    log.sync()  # a dead process may not have synced it, and clients will read it
             try:
                 known = saved_producers(log)
-                if topic.name != OFFSETS_TOPIC:  # few ask for those, who then wait for the log to be read
+                if topic.name != OFFSETS_TOPIC:  # they are rarely needed; then the log is read
                     known = self._producers_of(topic, index, log, known, is_abandoned)
             except (StorageError, OpeningAbandonedError):
                 with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
@@ -404,15 +405,15 @@ class Topics:
     def _producers_of(
         self, topic: Topic, index: int, log: Log, saved: Known | None, is_abandoned: Callable[[], bool]
     ) -> Known | None:
-        """Read the producers of a log, behind what was saved; None when it is damaged."""
+        """Read the producers of a log: the saved ones and the batches after them; None if a batch is damaged."""
         try:
             return read_producers(log, is_abandoned, saved)
-        except StorageError as error:  # whoever asks for them is told as well
+        except StorageError as error:  # reading `producers` raises the error again
             logger.error("%s-%d: its producers cannot be read: %s", topic.name, index, error)
             return None
 
     def take_in(self, topic: Topic, index: int, opened: Opened) -> Partition:
-        """Make an opened log that of its partition, and tell what was found. StorageError when the log has failed."""
+        """Set the opened log of a partition, and log what opening has repaired. StorageError if the log has failed."""
         log = opened.log
         self.directory.take_in(topic.name, index, log)
         if log.failure is not None:
@@ -436,9 +437,9 @@ class Topics:
         return partition
 
     def report(self, name: str, index: int, error: StorageError) -> None:
-        """Log why a partition cannot be used: once, as long as its log and the error stay as they are.
+        """Log why a partition cannot be used: once, until its log or the error changes.
 
-        Clients try again many times a second.
+        Clients retry many times a second.
         """
         topic = self._by_name.get(name)
         partition = None
@@ -450,7 +451,7 @@ class Topics:
             logger.error("%s-%d: %s", name, index, error)
 
     def _read_later(self, partition: Partition) -> bool:
-        """Have a long log that is served read for its producers, if the broker is up."""
+        """Schedule the reading of a long log for its producers, if the broker is running."""
         if self.opener is None:
             return False
         self.opener.read_producers(partition)
@@ -461,7 +462,7 @@ class Topics:
         return list(self._by_name.values())
 
     def open_partitions(self) -> Iterator[Partition]:
-        """Give every partition whose log is open."""
+        """Yield every partition whose log is open."""
         for topic in self._by_name.values():
             yield from topic.open_partitions
 
@@ -476,7 +477,7 @@ class Topics:
         """Create topics, all or none. Costs one sync.
 
         ConfigError for configs that Kafka refuses; ValueError for a name that exists or that Kafka does not allow.
-        Raises StorageError; there is then none of them.
+        Raises StorageError; then none of them is created.
         """
         if not wanted:
             return []
@@ -496,9 +497,9 @@ class Topics:
         return topic
 
     def delete_several(self, names: Iterable[str]) -> None:
-        """Delete topics and their logs. KeyError when there is none of a name; costs two syncs.
+        """Delete topics and their logs. KeyError if a topic does not exist; costs two syncs.
 
-        When StorageError comes, the topics may be gone already and their folders go later: ask `get`.
+        After a StorageError the topics may be deleted, with their folders removed later: check with `get`.
         """
         topics = [self._by_name[name] for name in names]
         if self.opener is not None:
@@ -519,9 +520,9 @@ class Topics:
         return self._by_name[name]
 
     def grow_several(self, totals: Mapping[str, int]) -> None:
-        """Give topics more partitions, as many in all as `totals` says by name; all of them or none. Costs one sync.
+        """Add partitions to topics, up to the total in `totals`, to all of them or none. Costs one sync.
 
-        KeyError, ValueError for fewer than a topic has, StorageError.
+        KeyError; ValueError if a total is lower than the current number; StorageError.
         """
         entries = self.directory.topics
         for name, total in totals.items():
@@ -552,7 +553,7 @@ class Topics:
         return producer_id
 
     def leave_producers(self) -> None:
-        """Leave what is known of producers beside their logs, for Kafka; what the disk refuses is told."""
+        """Save the producers next to their logs, for Kafka; disk errors are logged."""
         for topic in self._by_name.values():
             keep_index = "compact" in topic.config.cleanup_policy
             for partition in topic.open_partitions:
@@ -562,5 +563,5 @@ class Topics:
                     logger.error("%s: its producers are not written down: %s", partition, error)
 
     def close(self) -> None:
-        """Forget what waits; the logs are the data directory's to close."""
+        """Drop all waiting requests; the data directory closes the logs."""
         self.waiting.clear()

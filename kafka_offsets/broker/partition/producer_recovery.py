@@ -1,7 +1,7 @@
-"""Who wrote into a log: read back from what was written down beside it and from its batches.
+"""Producer recovery: reads the producers of a log from the saved file and from batches.
 
-Opening a log does that at once. The producers of the offsets topic are asked for by few, and its log may be long: it is
-read in steps, while it is served.
+Opening a log does that at once. The producers of the offsets topic are rarely needed and its log may be long: it is
+read in steps, while requests are served.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ logger = new_logger(__name__)
 _STEP_BATCHES = 500
 _STEP_BYTES = 4 << 20
 _FEW_RECORDS = 5000
-"""So many offsets are at most as many batches: less than a tenth of a second."""
+"""This many offsets are at most as many batches: reading them takes less than a tenth of a second."""
 
 
 class Known(NamedTuple):
-    """Producers of a log, as of an offset."""
+    """Producers of a log at an offset."""
 
     producers: Producers
     end_offset: int
 
 
 def saved_producers(log: Log) -> Known | None:
-    """Return what was written down of a log's producers; None when that is in doubt, and then it is gone for good.
+    """Return the saved producers of a log; None if the file cannot be trusted: then it is removed.
 
     Raises StorageError when it cannot be removed.
     """
@@ -52,24 +52,24 @@ def saved_producers(log: Log) -> Known | None:
 def read_producers(
     log: Log, is_abandoned: Callable[[], bool] = lambda: False, saved: Known | None = None
 ) -> Known:
-    """Return the producers of a log: what was written down and the batches behind it, or all batches.
+    """Return the producers of a log, from the saved file and the batches after it, or from all batches.
 
-    saved  what `saved_producers` has given, if it was asked before
+    saved  the result of `saved_producers`, if it was called before
     Can be called in any thread. StorageError when a batch is damaged; OpeningAbandonedError soon after `is_abandoned`.
     """
     return ProducerReading(log, saved).finish(is_abandoned)
 
 
 def is_near(log: Log, offset: int) -> bool:
-    """Whether a log can be read from an offset on at once."""
+    """Whether the rest of a log from an offset on is short enough to be read at once."""
     return log.log_end_offset - offset <= _FEW_RECORDS
 
 
 class ProducerReading:
-    """The producers of a log, read in steps of some milliseconds; the log may grow meanwhile."""
+    """Reads the producers of a log in steps of some milliseconds; the log may grow in the meantime."""
 
     def __init__(self, log: Log, known: Known | None) -> None:
-        """Begin behind what is known, which must not be used any more, or written down; else where the log begins."""
+        """Begin after `known` (the caller must not use it any more) or the saved file, otherwise at the log start."""
         self._log = log
         self._begin(known or saved_producers(log))
 
@@ -84,7 +84,7 @@ class ProducerReading:
         return is_near(self._log, self._next)
 
     def restart(self) -> None:
-        """Begin anew: batches that were not read yet have been compacted, and may have been ends of transactions."""
+        """Start again: unread batches were compacted, and may have contained ends of transactions."""
         self._begin(None)
 
     def finish(self, is_abandoned: Callable[[], bool] = lambda: False) -> Known:
@@ -95,7 +95,7 @@ class ProducerReading:
         raise OpeningAbandonedError(self._log.directory)
 
     def step(self) -> Known | None:
-        """Read on; return what is known where the log ends. Raises StorageError when a batch is damaged."""
+        """Take one step; return the producers at the end of the log. Raises StorageError for a damaged batch."""
         end, size = self._log.log_end_offset, 0
         batches = self._log.batches(self._next, verify=False) if self._next < end else iter(())
         for read, batch in enumerate(batches, 1):

@@ -1,11 +1,11 @@
-"""Producers of one partition: which batch may come next, which one has come already, and which may be read.
+"""Producers of one partition: sequence checks, duplicates, and open transactions.
 
 Each batch of an idempotent producer carries the producer's id and epoch and the sequence number of its first record.
-The last five batches of a producer are remembered, as many as a client may have in flight: one of them sent again is
-answered with the offset it got the first time.
+The last five batches of a producer are remembered, as many as a client may have in flight: a duplicate of one of them
+is answered with its original offset.
 
-Batches of a transaction are not stable until its marker stands behind them, and nothing behind the first of them is:
-consumers that read committed records read up to the last stable offset, and are told which transactions were aborted.
+A transaction is stable once its marker is written. Offsets from the first batch of an open transaction on are not
+stable. Consumers with read_committed read up to the last stable offset, and get the list of aborted transactions.
 
 Sources: KIP-98; ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka 4.3.
 """
@@ -27,16 +27,16 @@ MAX_SEQUENCE = 2**31 - 1
 NO_EPOCH = -1
 _GREATEST_EPOCH = 2**15 - 1
 _BUMPED_SINCE = 2
-"""Since this version of transactions each has an epoch of its own (KIP-890)."""
+"""The first transaction version in which each transaction has its own epoch (KIP-890)."""
 
 MAX_PRODUCERS = 1 << 16
-"""Producers remembered per partition; beyond it those idle for longest are forgotten. Kafka has no such bound."""
+"""Limit of producers per partition; beyond it those that have been idle for longest are removed. Kafka has no limit."""
 
 _FORGOTTEN_AT_ONCE = 16
-"""At most so many producers are looked at when one comes."""
+"""At most this many producers are checked when a new one is added."""
 
 EXPIRATION_MS = 86_400_000
-"""A producer idle for this long is forgotten: Kafka's default of producer.id.expiration.ms."""
+"""A producer that has been idle for this long is removed: Kafka's default of producer.id.expiration.ms."""
 
 
 _COUNTS = struct.Struct(">ii")
@@ -46,9 +46,9 @@ _ABORTED = struct.Struct(">qqqq")
 
 
 class AppendedBatch(NamedTuple):
-    """A batch that stands in the log.
+    """A batch in the log.
 
-    timestamp  the latest of the batch, or when it was appended: what a repeated batch is answered with
+    timestamp  the latest timestamp of the batch, or its append time: part of the answer to a duplicate
     """
 
     first_sequence: int
@@ -58,10 +58,10 @@ class AppendedBatch(NamedTuple):
 
 
 class Producer:
-    """What is known of one producer id.
+    """The state of one producer id.
 
-    last_used_ms       wall time, 0 since the log was opened
-    last_timestamp     the latest of its last batch, or of its last marker
+    last_used_ms       wall time, 0: not used since the log was opened
+    last_timestamp     the latest timestamp of its last batch, or that of its last marker
     coordinator_epoch  of the transaction coordinator that wrote the last marker, -1 none
     """
 
@@ -76,11 +76,11 @@ class Producer:
 
 
 class Attempt(NamedTuple):
-    """The first batch of a transaction that has come, and has not been appended: it may be refused, and sent again.
+    """The first batch of a transaction that has arrived and is not appended: it may be refused, and sent again.
 
     epoch            of its producer
-    lowest_sequence  of all that came; what is appended first may not lie after it
-    begins_at_0      whether it is of transaction version 2: a producer that is not known here begins with sequence 0
+    lowest_sequence  of all attempts; the first appended batch must not have a higher one
+    begins_at_0      whether it uses transaction version 2: an unknown producer then begins with sequence 0
     """
 
     epoch: int
@@ -89,7 +89,7 @@ class Attempt(NamedTuple):
 
 
 def last_sequence(first_sequence: int, last_offset_delta: int) -> int:
-    """Return the sequence number of a batch's last record: behind the greatest int32 comes 0."""
+    """Return the sequence number of a batch's last record: 0 follows the greatest int32."""
     sequence = first_sequence + last_offset_delta
     return sequence if sequence <= MAX_SEQUENCE else sequence - MAX_SEQUENCE - 1
 
@@ -113,7 +113,7 @@ class Producers:
         return producers
 
     def take(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """Take in further batches of the log, in order. Raises ProtocolError for a marker that does not parse."""
+        """Apply further batches of the log, in order. Raises ProtocolError for a marker that does not parse."""
         for header, data in batches:
             if header.producer_id < 0:
                 continue
@@ -121,13 +121,13 @@ class Producers:
                 self.add(header, header.base_offset, header.max_timestamp, 0)
                 continue
             marker = next(map(read_marker, read_records(data, 0, header)), None)
-            if marker is not None:  # else compaction has taken it
+            if marker is not None:  # otherwise compaction has removed it
                 is_commit, epoch = marker
                 self.end_transaction(header, header.base_offset, epoch, 0, is_commit=is_commit)
 
     @classmethod
     def loads(cls, data: bytes) -> "Producers":
-        """Return what `dumps` wrote down. Raises ValueError when that is not what it is."""
+        """Decode the output of `dumps`. Raises ValueError if it is not valid."""
         producers = cls()
         try:
             (count, aborted), at = _COUNTS.unpack_from(data), _COUNTS.size
@@ -151,7 +151,7 @@ class Producers:
         return producers
 
     def dumps(self) -> bytes:
-        """Write down all that is known, save when each of them was used last: as of an opened log that is never."""
+        """Encode the whole state except `last_used_ms`, which is 0 after the log is opened."""
         pieces = [_COUNTS.pack(len(self._by_id), len(self.aborted))]
         for producer_id, each in self._by_id.items():
             first = self._open.get(producer_id, -1)
@@ -168,7 +168,7 @@ class Producers:
         return iter(self._by_id.items())
 
     def get(self, producer_id: int) -> Producer | None:
-        """Return what is known of a producer."""
+        """Return the state of a producer, or None."""
         return self._by_id.get(producer_id)
 
     def open_from(self, producer_id: int) -> int | None:
@@ -196,11 +196,11 @@ class Producers:
         return found
 
     def forget_aborted_before(self, offset: int) -> None:
-        """Let go of aborted transactions that ended before an offset, where the log now starts."""
+        """Remove aborted transactions that ended before the new log start offset."""
         del self.aborted[: bisect_left(self.aborted, offset, key=lambda each: each.marker_offset)]
 
     def entries(self) -> "Iterator[messages.ProducerSnapshot.ProducerEntry]":
-        """Give what a snapshot of Kafka's holds of each producer."""
+        """Yield the entry of each producer in Kafka's snapshot format."""
         for producer_id, producer in self._by_id.items():
             last = producer.batches[-1] if producer.batches else None
             size = 0 if last is None else (last.last_sequence - last.first_sequence) & MAX_SEQUENCE
@@ -216,10 +216,10 @@ class Producers:
             )
 
     def attempt(self, header: BatchHeader, *, begins_at_0: bool) -> None:
-        """Note a batch that begins a transaction here, before it is known whether it may.
+        """Note a batch that begins a transaction here, before it is verified.
 
-        Kept in memory alone, until a transactional batch or a marker of the producer is appended, or MAX_PRODUCERS have
-        attempts that are later. Source: ProducerStateManager.maybeCreateVerificationStateEntry.
+        Kept only in memory, until a transactional batch or a marker of the producer is appended, or until
+        MAX_PRODUCERS have later attempts. Source: ProducerStateManager.maybeCreateVerificationStateEntry.
         """
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         known = self._attempts.get(producer_id)
@@ -231,13 +231,12 @@ class Producers:
             self._attempts[producer_id] = Attempt(epoch, sequence, known.begins_at_0)
 
     def check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
-        """Return NONE when the batch may be appended, the batch it repeats, or why it is refused.
+        """Return NONE if the batch may be appended, the batch that it repeats, or the error.
 
         INVALID_PRODUCER_EPOCH for an older epoch; OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, for an old batch that is
-        no longer remembered, for a new epoch that does not begin at 0, and for what lies after a refused batch of a
-        transaction; INVALID_TXN_STATE for a batch outside the
-        transaction that its producer has open. Of a producer that is not known here any sequence is accepted: its
-        records may have been deleted.
+        no longer remembered, for a new epoch that does not begin at 0, and for a sequence after a refused batch of a
+        transaction; INVALID_TXN_STATE for a batch outside the open transaction of its producer. For an unknown
+        producer any sequence is accepted: its records may have been deleted.
         """
         found = self._check(header)
         if found is ErrorCode.NONE and header.producer_id in self._open and not header.is_transactional:
@@ -272,10 +271,10 @@ class Producers:
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> ErrorCode:
-        """Say whether an administrator may end the transaction of a producer.
+        """Check whether an administrator may end the transaction of a producer.
 
-        INVALID_PRODUCER_EPOCH unless the epoch is the producer's or a later one, of transaction version 2 a later one
-        or that of a marker written again; TRANSACTION_COORDINATOR_FENCED for an older coordinator.
+        INVALID_PRODUCER_EPOCH unless the epoch is the producer's or a later one; with transaction version 2 it must be
+        later, or that of a repeated marker. TRANSACTION_COORDINATOR_FENCED for an older coordinator.
         """
         producer = self._by_id.get(producer_id)
         if producer is None:
@@ -302,9 +301,9 @@ class Producers:
     def end_transaction(
         self, header: BatchHeader, base_offset: int, coordinator_epoch: int, wall_ms: int, *, is_commit: bool
     ) -> AbortedEntry | None:
-        """Remember a marker: it has no sequence number, and may bring a new epoch.
+        """Remember a marker: it has no sequence number, and may have a new epoch.
 
-        Returns the transaction that it has aborted, if there was one.
+        Returns the transaction that it has aborted, if any.
         """
         producer = self._use(header, header.max_timestamp, wall_ms)
         producer.coordinator_epoch = coordinator_epoch
@@ -330,7 +329,7 @@ class Producers:
         return producer
 
     def _forget_idle(self, wall_ms: int) -> None:
-        """Make room for one more producer; costs what it forgets. Those with an open transaction stay."""
+        """Make room for one more producer; time in proportion to those removed. Those with an open transaction stay."""
         for _ in range(_FORGOTTEN_AT_ONCE):
             oldest = next(iter(self._by_id), None)
             if oldest is None:

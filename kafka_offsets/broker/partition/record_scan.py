@@ -1,8 +1,8 @@
-"""The records of a produced batch gone through without keeping any: whether they are well formed, and what is wrong.
+"""Record scan: checks the records of a produced batch without keeping them.
 
-Where records are of one size, as those of counters, sensors and load generators are, the bytes between their keys and
-values are compared a column at a time. A record is passed over so only if each of those bytes is that of a record just
-gone through, or follows from its place; whatever differs, and whatever is wrong, is found record by record.
+Records of one size, such as those of counters, sensors and load generators, are compared in columns: the bytes between
+their keys and values. A record is accepted in this way only if each of these bytes equals that of a record that was
+just checked, or follows from its position. Every other record is checked on its own, and so is every error.
 """
 
 from typing import Protocol
@@ -13,13 +13,13 @@ from kafka_offsets.protocol.varint import ZIGZAG, read_varint, read_varlong
 NO_DELTAS = 1 << 64, -(1 << 64)
 
 _LEAST_RUN = 4
-"""Fewer records than these are not worth a look at their columns: that takes as long as five, or ten if all is well."""
+"""Fewer records are not compared in columns: that takes as long as 5 single checks if it fails, 10 if it succeeds."""
 
 _FRUITLESS = 3
-"""How often a batch is looked at for columns in vain."""
+"""How many failed attempts at columns a batch may have."""
 
 _FIRST_LOOK = 64
-"""How many records are compared at first. Later some more than were alike the last time: work that is in proportion."""
+"""How many records are compared first. Later attempts take a few more than were alike the last time."""
 
 _ONE_BYTE_OFFSETS, _TWO_BYTE_OFFSETS = 64, 8192
 """Below these an offset delta takes one byte, or two."""
@@ -28,14 +28,14 @@ _OFFSETS_LOW = bytes(delta << 1 & 127 | 128 for delta in range(_TWO_BYTE_OFFSETS
 _OFFSETS_HIGH = bytes(delta >> 6 for delta in range(_TWO_BYTE_OFFSETS))
 
 Span = tuple[int, int, int]
-"""How many records, and their least and greatest timestamp delta."""
+"""Number of records, and their minimum and maximum timestamp delta."""
 _NOTHING: Span = (0, *NO_DELTAS)
 
 
 class Faults(Protocol):
-    """Who takes note of records that the topic does not take.
+    """Collects records that the topic refuses.
 
-    earliest, latest  timestamp deltas between which all is well
+    earliest, latest  range of valid timestamp deltas
     needs_key         whether a record without a key is refused
     """
 
@@ -51,19 +51,19 @@ class Faults(Protocol):
 
 
 class Items(Protocol):
-    """Who bounds how many records and headers are gone through."""
+    """Limits how many records and headers are scanned."""
 
     def take_items(self, count: int) -> None:
-        """Take off so many; raises an error when there are too many."""
+        """Subtract `count`; raises an error when it is too much."""
 
 
 def scan(
     data: bytes | bytearray, position: int, limit: int, count: int, faults: Faults, allowance: Items
 ) -> tuple[int, int]:
-    """Go through `count` records that must fill `data` up to `limit`; return the least and greatest timestamp delta.
+    """Check `count` records that must fill `data` up to `limit`; return the minimum and maximum timestamp delta.
 
-    Raises ProtocolError, with the position in `data`, when they are not well formed. Costs 0.4 µs a record, and where
-    records are of one size 0.2 µs.
+    Raises ProtocolError, with the position in `data`, when they are not well formed. Takes 0.4 µs a record, 0.2 µs for
+    records of one size.
     """
     low, high = NO_DELTAS
     index = fruitless = 0
@@ -100,20 +100,20 @@ def _validate_records(  # noqa: C901 one pass, no calls
     *,
     stops: bool,
 ) -> tuple[int, int, int, int, int]:
-    """Go through records from number `index` on, all of them or, with `stops`, until two values are of one size.
+    """Check records from number `index` on: all of them or, with `stops`, until two values have the same size.
 
     Returns the number of the next record, where the last one begins and where it ends, and the least and greatest
     timestamp delta. IndexError when the last record is cut off.
     """
-    # Varints of one byte and positive ones of two, which are nearly all, are looked up here rather than by a call.
+    # Varints of one byte, and positive ones of two, are nearly all: they are decoded here, without a call.
     zigzag, earliest, latest, needs_key = ZIGZAG, faults.earliest, faults.latest, faults.needs_key
     low, high = NO_DELTAS  # the layout is drawn in protocol/records.py
     before = start = -1
-    for index in range(index, count):  # noqa: B020 it goes on where it is
+    for index in range(index, count):  # noqa: B020 it continues from `index`
         start = position
         if (size := data[position]) < 128:
             end = position + 1 + zigzag[size]
-            position += 2  # and the attributes, of which none is defined
+            position += 2  # and the attributes, which have no defined bits
         elif (more := data[position + 1]) < 128 and not size & 1:
             end = position + 2 + (zigzag[size - 128] | more << 6)
             position += 3
@@ -176,11 +176,11 @@ def _validate_records(  # noqa: C901 one pass, no calls
 def _uniform_run(
     data: bytes | bytearray, start: int, end: int, limit: int, index: int, count: int, faults: Faults
 ) -> Span:
-    """Return how many records from number `index` on, at `end`, are as well as the one from `start` to `end` was.
+    """Return how many records from number `index` on, at `end`, are valid because they match the one before.
 
-    count  the number of the first record that is not to be looked at
-    They have sizes of key, value and record in common with it, no headers, timestamps that the topic takes, and their
-    offset deltas are right.
+    start, end  the position of that record, which has been checked
+    count       the number of the first record after the range
+    They have the same sizes of key, value and record, no headers, valid timestamps, and the right offset deltas.
     """
     if data[start : start + 2] != data[end : end + 2]:
         return _NOTHING
@@ -193,7 +193,7 @@ def _uniform_run(
     same = [*range(start, at)]
     times, offsets = at + 1, at + 2
     key_size = offsets + 1 + two_bytes
-    if data[times] > 127 or data[key_size - 1] > 127:  # what follows is not where it is to be looked for
+    if data[times] > 127 or data[key_size - 1] > 127:  # a longer varint would move the following fields
         return _NOTHING
     size, at = read_varint(data, key_size)
     if size < 0 and faults.needs_key:

@@ -1,13 +1,13 @@
-"""How far each log is known to be on the disk, written down while the broker serves.
+"""Recovery points: the offsets up to which logs are synced, written to a checkpoint in the background.
 
-Beside it goes what is known of the segments before that point, of large logs whose content a snapshot has, and what is
-known of the producers of logs that have grown much: a start after a crash need not read these. Before it is written,
-logs are looked for that somebody has removed.
+Two more things are written with it: the known segments before that point, for large logs with a snapshot; and the
+producers of logs that have grown much. So a start after a crash need not read them. Before the checkpoint is written,
+the logs are checked for folders that somebody has removed.
 
-After a crash a start verifies what lies behind that point, and takes nothing before it for a torn tail. Only what a
-sync has covered counts: with `fsync=commit` or `interval` nearly all of a log, with `never` what has ended of it.
+After a crash a start verifies the log after that point; damage before it is not a torn tail. Only synced data counts:
+with `fsync=commit` or `interval` nearly all of a log, with `never` its closed segments.
 
-Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which does it as often and for the same reason.
+Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which has the same interval and purpose.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,12 +28,12 @@ logger = new_logger(__name__)
 
 
 class RecoveryPoints:
-    """Moves the recovery points of a broker's logs where nobody waits for a sync, and writes them down.
+    """Advances the recovery points of a broker's logs if no request waits for a sync, and writes the checkpoint.
 
     The recovery-point-offset-checkpoint is written every `log.flush.offset.checkpoint.interval.ms`.
 
-    large_logs      those whose segments need not be read at the next start
-    give_up_failed  called when a log may have failed at something that nobody waited for
+    large_logs      logs whose segments need not be read at the next start
+    give_up_failed  called when a log may have failed during work for which no request waited
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class RecoveryPoints:
         self._ending: set[Log] = set()
 
     def start(self, now: Now) -> None:
-        """Write it from now on."""
+        """Begin to write the checkpoint periodically."""
         if not self._stopped and self._directory.files.outlives_process:
             self._scheduler.after_interval(self._interval_ms, self._write)
 
     def sync_ended(self, logs: Iterable[Log]) -> None:
-        """Have the segments of logs synced that have ended, as Kafka does whatever the policy. Nobody waits for it."""
+        """Sync the closed segments of logs in the background, as Kafka does with every policy."""
         for log in logs:
             if log.has_ended_unsynced and log not in self._ending:
                 self._ending.add(log)
@@ -81,7 +81,7 @@ class RecoveryPoints:
         self._workers.background(sync, done)
 
     def stop(self) -> None:
-        """Write it no more: the stop does."""
+        """Stop writing the checkpoint: the broker writes it when it stops."""
         self._stopped = True
 
     def _write(self, now: Now) -> None:
@@ -118,7 +118,7 @@ class RecoveryPoints:
         ).begin()
 
     def _write_producers(self) -> Steps:
-        """Write down the producers of each log that has grown much, one log at a time."""
+        """Save the producers of each log that has grown much, one log at a time."""
         for partition in reversed([*self._topics.open_partitions()]):
             try:
                 write = partition.producers_writer()
@@ -129,7 +129,7 @@ class RecoveryPoints:
 
 
 def _check_present(logs: Iterable[Log]) -> None:
-    """Look for logs that somebody has removed: without a sync nothing else says so."""
+    """Check for logs that somebody has removed: without a sync nothing else detects that."""
     removed = []
     for log in logs:
         try:

@@ -1,4 +1,4 @@
-"""Which names a topic may have, in the words in which Kafka refuses the others. Source: Topic.java of Kafka 4.3."""
+"""Topic names: the check of new names, with Kafka's error messages. Source: Topic.java of Kafka 4.3."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 """The topic of committed offsets and groups."""
 
 TRANSACTIONS_TOPIC = "__transaction_state"
-"""The topic of transactional ids and what becomes of their transactions."""
+"""The topic of transactional ids and the states of their transactions."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -30,9 +30,9 @@ def invalid_topic_name(name: str) -> str | None:
 
 
 class Collisions:
-    """Names that stand in the way of new ones: two topics may not differ in '.' and '_' only, as in Kafka's metrics.
+    """Existing names that collide with new ones: in Kafka two names must not differ only in '.' and '_'.
 
-    The existing names are read when the first name with such a character is looked for.
+    The existing names are read when the first name with such a character is checked.
     """
 
     def __init__(self, existing: Callable[[], Iterable[str]]) -> None:

@@ -157,9 +157,7 @@ class OffsetTable:
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
         number = partition >> _PAGE_BITS
         page = self._groups.get(group)
-        if (
-            type(page) is not Page or page.number != number or page.topic != topic
-        ):  # not the group's head page
+        if type(page) is not Page or page.number != number or page.topic != topic:  # not the head
             place = hash(group)
             if isinstance(page, dict):
                 page, place = page.get(topic), place + hash(topic)

@@ -1,1 +1,1 @@
-"""Coordinators on logs: shards of groups and transactional ids, from loading to expiry."""
+"""Coordinators on logs: shards of groups, and transactional ids, from loading to expiration."""

@@ -42,9 +42,9 @@ logger = new_logger(__name__)
 
 
 class Services(NamedTuple):
-    """What expiry needs of the broker.
+    """The parts of the broker that expiration uses.
 
-    end_turn  appends what was decided
+    end_turn  appends the decisions
     """
 
     config: Config
@@ -54,11 +54,11 @@ class Services(NamedTuple):
     end_turn: Callable[[], object]
 
     def task(self, name: str, steps: Steps, ended: Callable[[Exception | None], None]) -> BackgroundTask:
-        """Return a task of expiry that has yet to begin."""
+        """Return a new task that has not begun."""
         return BackgroundTask(name, self.scheduler, steps, ended, pacing=_PACING)
 
     def take(self, hosted: HostedShard, steps: Iterator[ExpiryStep], deleted: list[int]) -> Steps:
-        """Take the steps over one shard, each when the one before has taken effect; end when the log refuses one.
+        """Take the steps over one shard, each after the previous one has taken effect; end when the log refuses one.
 
         deleted  gets the number of offsets that each step deletes
         """
@@ -74,7 +74,7 @@ class Services(NamedTuple):
                 return
 
     def _effect(self, hosted: HostedShard) -> Until:
-        """Wait until what is decided so far has taken effect. The value is an error code; 0 is none."""
+        """Wait until all decisions so far have taken effect. The value is an error code; 0 is none."""
         return Until(partial(self.shards.decide, hosted))
 
 
@@ -112,12 +112,12 @@ class _Round:
             steps = expire(hosted.shard, self._now, retention_ms, hosted.under_way)
             try:
                 yield from self._services.take(hosted, steps, self._expired)
-            except Exception:  # the other shards expire all the same
+            except Exception:  # the other shards must not be affected
                 logger.exception("the expiration of offsets in %s failed", hosted.log.directory)
 
 
 class Expiry:
-    """The expiry of one broker's offsets, and what becomes of those of deleted topics."""
+    """Expiration of one broker's offsets, and deletion of the offsets of deleted topics."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -126,7 +126,7 @@ class Expiry:
         self._deadline: Deadline | None = None
 
     def start(self) -> None:
-        """Look after the shards from now on."""
+        """Begin periodic rounds."""
         interval_ms = self._services.config.offsets_retention_check_interval_ms
         self._deadline = self._services.scheduler.after_interval(interval_ms, self._check)
 
@@ -138,7 +138,7 @@ class Expiry:
     def run(self, now: Now, ended: Callable[[int], None]) -> None:
         """Begin a round now.
 
-        ended  called with the number of offsets that have expired when it is over, or when the broker stops
+        ended  called with the number of expired offsets at the end of the round, or when the broker stops
         """
 
         def over(round_: _Round, expired: int) -> None:
@@ -156,12 +156,12 @@ class Expiry:
         return expired
 
     def topic_deleted(self, name: str) -> None:
-        """Let go of the offsets of a topic that has just been deleted; of few at once, of many by and by."""
+        """Delete the offsets of a topic that has just been deleted: few at once, many in background steps."""
         for hosted in list(self._services.runtime.all_shards()):
             hosted.when_loaded(partial(self._forget_topic, hosted, name, hosted.decided_end_offset))
 
     def _forget_topic(self, hosted: HostedShard, name: str, before: int) -> None:
-        """Let go of a topic's offsets of one shard that were decided `before` an offset of its log."""
+        """Delete a topic's offsets in one shard that were decided `before` an offset of its log."""
         shard = hosted.shard
         if hosted.failed or not (shard.offsets.has_topic(name) or shard.pending or hosted.has_pending):
             return
@@ -184,7 +184,7 @@ class Expiry:
         return task
 
     def _wait_for_left(self, hosted: HostedShard, before: int, left: set[stored.OffsetKey]) -> None:
-        """Look again at what could not go yet: when a transaction ends, or what is under way has taken effect."""
+        """Retry the offsets that could not be deleted yet, when a transaction ends or earlier decisions take effect."""
         is_waiting = True
 
         def again() -> None:
@@ -201,7 +201,7 @@ class Expiry:
             self._services.shards.decide(hosted, lambda error: again())
 
     def stop(self) -> None:
-        """Give up rounds, which come again; finish the deletions, which do not."""
+        """Abandon rounds, which are repeated after a start; finish deletions, which are not."""
         if self._deadline is not None:
             self._deadline.cancel()
         for round_ in list(self._rounds):

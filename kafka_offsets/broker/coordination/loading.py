@@ -1,4 +1,4 @@
-"""How a shard comes up from its log.
+"""Loading: replays the log of a shard into it.
 
 A log is replayed record by record, or, when it is long, in columns with numpy: equal in every respect, and several
 times quicker. What the quick way does not understand, damage above all, it leaves to the simple one, which says what
@@ -24,13 +24,13 @@ from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 from kafka_offsets.storage.log.log import Log
 
 QUICK_FROM_BYTES = 1 << 20
-"""From this size of the log on it is read in columns; below, the import of numpy takes longer than the replay."""
+"""Minimum size of a log that is read in columns; for a smaller one importing numpy takes longer than the replay."""
 
 NUMPY_PAYS_FROM_BYTES = 64 << 20
-"""From this size on an operator is told that numpy is missing: it then saves a second and more of every start."""
+"""Minimum size of a log for which missing numpy is logged: it would save at least a second of every start."""
 
 _MARKERS = {b"\x00\x00": False, b"\x00\x01": True}
-"""Type of a transaction marker in its key, behind the version -> whether the transaction was committed (KIP-98)."""
+"""Type of a transaction marker, after the version in its key -> whether the transaction was committed (KIP-98)."""
 
 _UNUSUAL = 0x37
 """Attributes of batches whose records are not replayed in a loop of their own: compressed, transactional, control."""
@@ -42,18 +42,18 @@ _VALUE, _TOPIC_ID_TAG = stored.VALUE_V4, stored.TOPIC_ID_TAG
 _VALUE_SIZE = 2 * _VALUE.size  # as a varint
 
 _SHORTEST_RUN = 3
-"""From so many records on it pays to read them together."""
+"""Minimum number of records that are worth reading together."""
 
 _LONGEST_RUN = 64
-"""Offset deltas have one byte so far."""
+"""Up to this number of records offset deltas have one byte."""
 
 logger = new_logger(__name__)
 
 
 class _Shape(NamedTuple):
-    """How the records of a run are laid out, positions being within a record of `size` bytes.
+    """Layout of the records of a run; positions are relative to a record of `size` bytes.
 
-    fields  offset delta, partition, and of the value offset, leader epoch and timestamp
+    fields  offset delta, partition, and the offset, leader epoch and timestamp of the value
     mask    ff for each byte that is the same in all records of the run
     """
 
@@ -75,11 +75,11 @@ class _Run(NamedTuple):
 
 
 class LoadAbandonedError(Exception):
-    """Nobody wants the shard any more."""
+    """The shard is not needed any more."""
 
 
 def load(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
-    """Replay a log into a shard: the whole of it, or from the offset on before which the shard has it already.
+    """Replay a log into a shard: all of it, or from `start_offset`, if the shard has the records before it.
 
     abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
     Raises StorageError, with file and position, when a record of a known type does not parse.
@@ -143,11 +143,11 @@ def replay(shard: Shard, log: Log, start_offset: int | None = None, abandoned: S
 def _replay_commits(
     shard: Shard, data: bytes, header: BatchHeader, names: dict[bytes, tuple[str, str]]
 ) -> int:
-    """Replay the first records of a batch, as long as they are offsets as Kafka and we write them.
+    """Replay the first records of a batch, while they are offsets in the form that Kafka and this broker write.
 
-    names  group and topic by the first bytes of keys, all but the partition; some of those that were met
-    Returns how many have been replayed; the rest, and all when the batch is not whole, is for `read_records`.
-    A third of the time that a record takes otherwise: nothing is made for it but its row in the table.
+    names  cache: group and topic by the key without its partition
+    Returns how many records have been replayed; `read_records` reads the rest, and all of an incomplete batch.
+    Takes a third of the usual time per record: the only object created is its row in the table.
     """
     if header.attributes & _UNUSUAL or max(header.base_offset, abs(header.base_timestamp)) >= _FAR:
         return 0
@@ -166,7 +166,7 @@ def _replay_commits(
                 position += 3
             else:
                 return replayed
-            if data[position]:  # a timestamp that is not that of the batch, which nobody asks for here
+            if data[position]:  # a timestamp that differs from the batch's; it is not needed here
                 _, position = read_varint(data, position)
             else:
                 position += 1
@@ -213,7 +213,7 @@ def _replay_commits(
 def _replay_runs(
     shard: Shard, data: bytes, header: BatchHeader, names: dict[bytes, tuple[str, str]]
 ) -> tuple[int, int]:
-    """Replay the first records of a batch, as long as they are runs of a group's offsets for one topic.
+    """Replay the first records of a batch, while they are runs of a group's offsets for one topic.
 
     Returns how many have been replayed, and where in the batch the next record begins.
     """
@@ -234,9 +234,9 @@ def _replay_runs(
 def _read_run(
     data: bytes, position: int, most: int, base_offset: int, names: dict[bytes, tuple[str, str]]
 ) -> _Run | None:
-    """Read records of equal layout that differ only in what a run's may; None when there are few.
+    """Read records of the same layout that differ only in the fields of a run; None when they are few.
 
-    All of them are compared with the first one at once, as numbers of some hundred digits.
+    All are compared with the first one at once, as large integers.
     """
     if (shape := _shape_at(data, position)) is None:
         return None
@@ -258,7 +258,7 @@ def _read_run(
     columns = zip(*shape.fields.iter_unpack(block[: count * shape.size]), strict=True)
     deltas, partitions, offsets, epochs, timestamps = columns
     log_offsets = [base_offset + ZIGZAG[delta] for delta in deltas if delta < 128]
-    if len(log_offsets) < count:  # with the 65th record, deltas have two bytes
+    if len(log_offsets) < count:  # from the 65th record on deltas have two bytes
         count = next(index for index, delta in enumerate(deltas) if delta >= 128)
         return None if count < _SHORTEST_RUN else _read_run(data, position, count, base_offset, names)
     values: list[int] = [0] * (4 * count)
@@ -267,7 +267,7 @@ def _read_run(
 
 
 def _shape_at(data: bytes, position: int) -> _Shape | None:
-    """Return how the record is laid out that begins at a position, if it is one of a run as far as lengths say."""
+    """Return the layout of the record at a position, if its lengths are those of a record in a run."""
     try:
         at = position
         size, at = read_varint(data, at)
@@ -297,12 +297,12 @@ def _shape(delta_at: int, key_at: int, partition_at: int) -> _Shape:
 
 @cache
 def _rows_of(count: int) -> struct.Struct:
-    """The layout of so many rows of the table, see :meth:`OffsetTable.put_rows`."""
+    """The struct of `count` rows of the table, see :meth:`OffsetTable.put_rows`."""
     return struct.Struct("=" + "qiqq" * count)
 
 
 def _note_names(names: dict[bytes, tuple[str, str]], head: bytes, partition: bytes) -> tuple[str, str] | None:
-    """Return the group and the topic of the key of an offset, None when it is another key or an unusual one."""
+    """Return group and topic of an offset key, None for another kind of key or an unusual one."""
     try:
         parsed = stored.parse_key(head + partition)
     except ProtocolError:
@@ -316,7 +316,7 @@ def _note_names(names: dict[bytes, tuple[str, str]], head: bytes, partition: byt
 
 
 def replay_in_columns(shard: Shard, log: Log, abandoned: Sequence[object] = ()) -> bool:
-    """Replay a whole log with numpy into a shard that holds nothing yet.
+    """Replay a whole log with numpy into an empty shard.
 
     Returns False, and the shard is untouched, when the log must be replayed record by record.
     StorageError as `replay` raises it, of a batch that is damaged.

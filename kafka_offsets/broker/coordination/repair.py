@@ -1,9 +1,9 @@
-"""Which offsets and groups a damaged batch of the offsets topic held, and what of them is in force.
+"""Repair of the offsets topic: appends current values again that a damaged batch may have hidden.
 
-Of a batch whose checksum is wrong nothing is believed, and nothing is applied. Its keys only hint at whose values may
-have been lost: for each that can still be read, and whose last record stands before the damage, the value in force
-is appended once more. Compaction then keeps that value, whatever becomes of the damaged bytes, and the log says
-which value counts. A value that stands behind the damage counts anyway, so a start after this one appends nothing.
+A batch with a wrong checksum is not trusted and not applied. Its keys only show which values may be lost. For each
+readable key whose last record is before the damage, the current value is appended again. So compaction keeps that
+value, whatever happens to the damaged bytes, and the log states which value is current. A value after the damage is
+current anyway, so the next start appends nothing.
 
 Source: "Offset API proposal", phase 2: after a partial write, recommit the correct state at the end of the log.
 """
@@ -38,7 +38,7 @@ from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.log.stored_batches import StoredBatch
 
 _KEY = re.compile(rb"(?=\x00[\x00-\x1f][\x00-\x7f])")
-"""Where a key may begin: an int16 below 32, its type, and a string, the group."""
+"""Possible start of a key: its type, an int16 below 32, and the group, a string."""
 
 _OFFSET_TYPES = (stored.LEGACY_OFFSET, stored.OFFSET)
 _INT16 = struct.Struct(">h")
@@ -50,18 +50,18 @@ logger = new_logger(__name__)
 
 
 class _Last(NamedTuple):
-    """The last record of a key that is in force."""
+    """The current record of a key."""
 
     offset: int
     value: bytes | None
 
 
 def readable_keys(data: bytes) -> set[bytes]:
-    """Return every key of the offsets topic that stands in damaged bytes, and some that only look like one.
+    """Return every key of the offsets topic in damaged bytes, and some byte sequences that only look like one.
 
-    data  one batch, or what is left of several
-    A key is a type, strings, a partition with offsets, and before it its length, which must agree. A compressed batch
-    is read if it can still be decompressed.
+    data  one batch, or remains of several
+    A key has a type, strings and, for offsets, a partition; the length before it must match. A compressed batch is
+    read if it can still be decompressed.
     """
     found = set(_keys_in(data))
     try:
@@ -85,7 +85,7 @@ def _keys_in(data: bytes) -> Iterator[bytes]:
 
 
 def _announced_sizes(data: bytes, at: int) -> Iterator[int]:
-    """Give the sizes that a varint right before `at` may announce."""
+    """Yield the possible values of a varint that ends right before `at`."""
     value = 0
     for begin in range(at - 1, max(at - 4, -1), -1):
         byte = data[begin]
@@ -97,7 +97,7 @@ def _announced_sizes(data: bytes, at: int) -> Iterator[int]:
 
 
 def _is_key(data: bytes, at: int, end: int) -> bool:
-    """Tell whether a type, one or more strings and, with an offset, a partition fill the bytes from `at` to `end`."""
+    """Return whether a type, one or more strings and, for an offset, a partition fill the bytes from `at` to `end`."""
     type_ = data[at + 1]
     strings_end = end - 4 if type_ in _OFFSET_TYPES else end
     position, count = at + 2, 0
@@ -116,12 +116,12 @@ def _is_key(data: bytes, at: int, end: int) -> bool:
 
 
 def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> list[Record]:
-    """Return the records to append behind the log because damage may have hidden the need for them; mostly none.
+    """Return the records to append to the log because damage may have hidden them; usually none.
 
     shard   the log's, loaded
-    in_log  what the log alone comes to, when the shard is a snapshot's that knows what damage has taken: where they
-            differ the shard is right
-    Reads the log once more when bytes of it have been set aside; else it costs a look into its folder.
+    in_log  a shard loaded from the log alone, if `shard` comes from a snapshot that contains what the damage removed:
+            where they differ, `shard` is right
+    Reads the log again if damaged bytes of it were set aside; otherwise it only lists the log's folder.
     """
     known = [] if in_log is None else list(_differences(log, shard, in_log))
     told = {record.key for record in known}
@@ -129,7 +129,7 @@ def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> lis
 
 
 def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[Record]:
-    """Give the records that make a replay of the log come to what is in the shard: offsets, and groups."""
+    """Yield the records after which a replay of the log gives the state of the shard: offsets and groups."""
     found = {"offsets": 0, "groups": 0}
     for group in sorted({*shard.offsets.groups(), *in_log.offsets.groups()}):
         right, wrong = _offsets(shard, group), _offsets(in_log, group)
@@ -178,7 +178,7 @@ def _consumer_records(shard: Shard, group: str) -> dict[bytes, bytes]:
 
 
 def _before_damage(log: Log, shard: Shard) -> list[Record]:
-    """Return a record for each key that damaged bytes may have held, with what is in force."""
+    """Return a record with the current value for each key that damaged bytes may contain."""
     first_offsets: dict[bytes, int] = {}
     for first_offset, data in log.set_aside():
         for key in readable_keys(data):
@@ -204,7 +204,7 @@ def _before_damage(log: Log, shard: Shard) -> list[Record]:
 
 
 def _last_values(batches: Iterable[StoredBatch], keys: Container[bytes | None]) -> dict[bytes, _Last]:
-    """Return the last record of each of `keys`; those of a transaction count when it is committed (KIP-98)."""
+    """Return the last record of each of `keys`; records of a transaction count if it is committed (KIP-98)."""
     last: dict[bytes, _Last] = {}
     pending: dict[int, dict[bytes, _Last]] = {}
     for batch in batches:
@@ -222,9 +222,10 @@ def _last_values(batches: Iterable[StoredBatch], keys: Container[bytes | None]) 
 
 
 def _in_force(shard: Shard, key: bytes, found: _Last | None) -> Record | None:
-    """Return the record that says what counts for a key, None when nothing does.
+    """Return a record with the current value of a key, or None if it is not needed.
 
-    found  its last record in the log. The shard's word goes before it: a snapshot may know what the damage took.
+    found  the last record of the key in the log. The shard takes precedence: a snapshot may contain what the damage
+           removed.
     """
     try:
         parsed = stored.parse_key(key)

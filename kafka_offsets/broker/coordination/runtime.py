@@ -1,9 +1,8 @@
-"""Shards on logs: decide, append, wait until durable, replay, reply.
+"""Coordinator runtime: shards on logs. Decide, append, wait until durable, replay, reply.
 
-All decisions of one turn of the loop that fall on one shard are appended as one batch (group commit). What a decision
-asks for, its records and its replies, stays together: the records are in one batch, which is the atom on disk, and the
-replies leave only when that batch is as durable as the `fsync` policy says. This module knows no sockets; its
-clock only tells how long a log takes to load.
+All decisions of one turn of the loop for one shard are appended as one batch (group commit). The records of a decision
+are in one batch, which is written atomically, and its replies are sent only when that batch is as durable as the
+`fsync` policy requires. This module knows no sockets; it uses its clock only to measure how long a log takes to load.
 """
 
 from collections import deque
@@ -28,13 +27,13 @@ from kafka_offsets.protocol.records import BatchTooLargeError, encode_batch, enc
 from kafka_offsets.storage.log.log import Log
 
 _TARGET_BATCH_BYTES = 1 << 20
-"""Decisions of one turn share a batch up to about this size; a single larger decision still has one to itself."""
+"""Decisions of one turn share a batch up to about this size; a larger decision has its own batch."""
 
 _FEW = 4
-"""So few decisions are not measured: their records share a batch whatever their size."""
+"""Up to this many decisions always share a batch, without a check of their size."""
 
 _REMEMBERED_GROUPS = 1 << 16
-"""For so many groups it is remembered which shard is theirs."""
+"""Size of the cache of shards by group."""
 
 _RECORD_OVERHEAD = 40
 """An upper bound of what a record adds to its key and value."""
@@ -54,7 +53,7 @@ def partition_for(group_id: str, partition_count: int) -> int:
 
 
 def group_settings(config: Config) -> GroupSettings:
-    """Return what decisions depend on, of a broker's configuration."""
+    """Return the part of a broker's configuration that decisions use."""
     is_compressed = Compression(config.offsets_topic_compression_codec) is not Compression.NONE
     return GroupSettings(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -82,7 +81,7 @@ class _TooLargeError(StorageError):
 
 
 def coordinator_error(error: StorageError) -> ErrorCode:
-    """Return what a client of a group hears when the log refused an append.
+    """Return the error code for a client when the log refused an append.
 
     Source: CoordinatorOperationExceptionHelper: KAFKA_STORAGE_ERROR becomes NOT_COORDINATOR, MESSAGE_TOO_LARGE
     becomes UNKNOWN_SERVER_ERROR.
@@ -91,51 +90,51 @@ def coordinator_error(error: StorageError) -> ErrorCode:
 
 
 class Replies(Protocol):
-    """Where answers go."""
+    """Sends answers."""
 
     def reply(self, context: RequestContext, response: Any) -> None:
-        """Let an answer go."""
+        """Send an answer."""
         ...
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
-        """Let an error go in place of an answer."""
+        """Send an error instead of an answer."""
         ...
 
 
 Read = Callable[[ErrorCode], None]
-"""A read that waits until the decisions before it have taken effect; called with the error when they will not."""
+"""A read that waits until earlier decisions have taken effect; called with the error if they fail."""
 
 
 _Decided = Result | Read | TransactionalResult
-"""What a turn takes in."""
+"""An item of a turn."""
 
 
 class Deadline(Protocol):
-    """A tick of a shard that is due some time."""
+    """The scheduled tick of a shard."""
 
     due_ms: int
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Cancel the tick."""
         ...
 
 
 class HostedShard:
-    """One shard and the log that it is a replay of.
+    """One shard with its log.
 
-    durable_offset  decisions whose records end at or below it have taken effect or may
-    _decided        in this turn, not appended yet
-    _appended       base offset, end offset and decisions of batches whose effect is still to come
-    failed          the log takes no more writes: the shard answers nobody until the broker is started again
-    refusals        how often decisions were undone because the log did not take their records
+    durable_offset  decisions whose records end at or before this offset may take effect
+    _decided        decisions of this turn, not appended yet
+    _appended       base offset, end offset and decisions of batches that have not taken effect
+    failed          the log accepts no more writes: the shard serves no requests until the broker is restarted
+    refusals        how often decisions were undone because the log refused their records
     deadline        when the shard's tick is due
-    background_work  the work of the shard that is done in steps, when there is any
-    is_loading      another thread replays the log into the shard: nobody else may look at it
-    shard_while_loading  an empty shard that decides commits while the log is loaded, if that is configured
-    _early          records that have become durable while the shard was loaded, by key
-    knows_more_than_log  it comes from a snapshot, and damage was taken out of the log since that was written
-    _latest         by key the last records that are decided and not in effect, as far as `_looked_through` says; None
-                    when nobody has asked since the last change
+    background_work  the current background task of the shard, if any
+    is_loading      another thread replays the log into the shard: no other thread may access it
+    shard_while_loading  an empty shard that decides commits while the log is being loaded, if that is configured
+    _early          by key: records that became durable while the shard was being loaded
+    knows_more_than_log  it comes from a snapshot, and damage was removed from the log since that was written
+    _latest         cache by key: the last records that are decided and not in effect, among the first
+                    `_looked_through` decisions; None after a change
     """
 
     def __init__(
@@ -166,19 +165,19 @@ class HostedShard:
 
     @property
     def applied_offset(self) -> int:
-        """Every record before it has taken effect, and none from it on."""
+        """Every record before this offset has taken effect, and no later one."""
         return self._appended[0][0] if self._appended else self.log.log_end_offset
 
     @property
     def decided_end_offset(self) -> int:
-        """The offset that the next decision's first record will have, unless the log refuses one before it."""
+        """The offset of the next decision's first record, unless the log refuses an earlier decision."""
         decided = sum(len(result.records) for result in self._decided if isinstance(result, Result))
         if self._has_transactional:
             decided += sum(each.size for each in self._decided if isinstance(each, TransactionalResult))
         return self.log.log_end_offset + decided
 
     def under_way(self) -> UnderWay:
-        """Return what the decisions are about that have not taken effect yet."""
+        """Return the offsets and groups of decisions that have not taken effect yet."""
         if not self.has_pending:
             return NOTHING
         offsets, groups = set(self._open_offsets), {key.group for key in self._open_offsets}
@@ -192,7 +191,7 @@ class HostedShard:
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether some decision has not been offered to the log yet."""
+        """Whether some decision is not appended yet."""
         return bool(self._decided)
 
     @property
@@ -201,7 +200,7 @@ class HostedShard:
         return bool(self._decided or self._appended)
 
     def begin_loading(self) -> None:
-        """Hold back the effects of what is decided from now on: another thread has the shard."""
+        """Delay the effects of decisions from now on: another thread has the shard."""
         self.is_loading = True
         self._replay = self._keep_for_later
 
@@ -209,9 +208,9 @@ class HostedShard:
         self._early[record.key] = record, log_offset
 
     def finish_loading(self, results: Iterable[Result]) -> None:
-        """Take the loaded shard into service; commits that came while it was loaded beat what was loaded.
+        """Activate the loaded shard; commits that were accepted during the load override loaded offsets.
 
-        results  what loading has decided
+        results  decisions made by the load
         """
         decided_meanwhile = self._decided + [result for _, _, results in self._appended for result in results]
         known = self._early.keys() | {
@@ -226,7 +225,7 @@ class HostedShard:
         for record, log_offset in early.values():
             self.shard.replay_written(record, log_offset)
         for result in results:
-            # What loading says again of a key would go behind the commit that came meanwhile.
+            # A record of the load would be appended after the newer commit of the same key.
             self.decide(
                 result._replace(records=[record for record in result.records if record.key not in known])
             )
@@ -242,11 +241,11 @@ class HostedShard:
             callback()
 
     def decide(self, result: Result | Read) -> None:
-        """Take a decision, or a read that must see its effect, into this turn."""
+        """Add a decision, or a read that must see the effects of earlier decisions, to this turn."""
         self._decided.append(result)
 
     def decide_transactional(self, result: TransactionalResult) -> None:
-        """Take a batch of a transaction into this turn, behind what is decided already."""
+        """Add a batch of a transaction to this turn, after the earlier decisions."""
         self._has_transactional = True
         for record in result.records:
             if record.offset_key is not None:
@@ -259,9 +258,9 @@ class HostedShard:
         return self._latest_records().get(key)
 
     def _latest_records(self) -> dict[bytes, Record]:
-        """Return these records by key.
+        """Return the latest records by key.
 
-        The first question of a turn looks through everything; the next ones through what was decided since.
+        The first call of a turn visits all decisions; later calls visit only the new ones.
         """
         if self._latest is None:
             self._latest = {}
@@ -273,7 +272,7 @@ class HostedShard:
         return self._latest
 
     def append(self, now: Now) -> None:
-        """Append the decisions of this turn; those that the log refuses are undone and answered with an error."""
+        """Append the decisions of this turn; undo those that the log refuses, and answer them with an error."""
         decided, self._decided = self._decided, []
         self._latest = None
         if self.failed:
@@ -288,7 +287,7 @@ class HostedShard:
             self._append_together(_share_batches(decided), now)
 
     def _append_together(self, shared: Iterable[list[_Decided]], now: Now) -> None:
-        """Append a batch for each list of decisions; one that is too large for them goes in one for each."""
+        """Append a batch for each list of decisions; if a batch is too large, append one for each decision."""
         batches = deque(shared)
         while batches:
             results = batches.popleft()
@@ -311,7 +310,7 @@ class HostedShard:
                     batches.extendleft([result] for result in reversed(results))
                     continue
                 logger.error("%s: %s", self.log.directory, error)
-                # Later decisions of the turn rest on these: they go as well.
+                # Later decisions of the turn depend on these: they are undone too.
                 rest = [result for lost in batches for result in lost]
                 self._refuse(results + rest, coordinator_error(error))
                 return
@@ -363,7 +362,7 @@ class HostedShard:
         return bytes(batch)
 
     def _effects(self, results: list[_Decided], base_offset: int) -> list[Result | Read]:
-        """Return what takes effect with a batch: a transaction's is a read that changes the shard first."""
+        """Return the effects of a batch; the effect of a transaction's batch is a read that changes the shard first."""
         effects: list[Result | Read] = []
         for result in results:
             if not isinstance(result, TransactionalResult):
@@ -397,7 +396,7 @@ class HostedShard:
                     self._open_offsets[key] = left
 
     def take_effect(self) -> None:
-        """Replay what is durable and let its replies go, in the order of the decisions."""
+        """Replay what is durable and send its replies, in the order of the decisions."""
         appended = self._appended
         self._latest = None
         replay, answer = self._replay, self._replies.reply
@@ -415,11 +414,11 @@ class HostedShard:
                     answer(context, response)
 
     def fail(self, error: StorageError) -> None:
-        """Undo everything that was appended and may never become durable; the shard serves no more."""
+        """Undo everything appended that may never become durable, and stop serving the shard."""
         self._give_up(coordinator_error(error))
 
     def give_up(self) -> None:
-        """Serve no more: the log is gone."""
+        """Stop serving the shard: its log is deleted."""
         self._give_up(ErrorCode.NOT_COORDINATOR)
 
     def _give_up(self, error: ErrorCode) -> None:
@@ -453,7 +452,7 @@ class HostedShard:
 
 
 def _apart(decided: Iterable[_Decided]) -> Iterable[list[_Decided]]:
-    """Group decisions into batches in their order, each batch of a transaction by itself."""
+    """Group decisions into batches in their order; each batch of a transaction is separate."""
     plain: list[_Decided] = []
     for result in decided:
         if isinstance(result, TransactionalResult):
@@ -473,7 +472,7 @@ def _by_key(results: Iterable[_Decided]) -> dict[bytes, Record]:
 
 
 def _share_batches(results: Iterable[_Decided]) -> Iterable[list[_Decided]]:
-    """Group decisions so that each group's records make one batch of a bounded size."""
+    """Group decisions so that the records of each group fit into one batch of limited size."""
     group: list[_Decided] = []
     size = 0
     for result in results:
@@ -492,14 +491,14 @@ class CoordinatorRuntime:
     """All shards of the offsets topic, by partition.
 
     open_log       partition -> its log
-    new_member_id  prefix -> a member id that nobody has
+    new_member_id  prefix -> a new unique member id
     compression, max_batch_bytes  of the batches that are written
-    restore        puts what it knows of a log into its empty shard; the offset to replay from, None for all of it
-    clock          says how long a log took to load
-    commits_while_loading  whether a shard that is being loaded takes commits
-    meters         what is counted, of all shards
-    load_times_ms  of each log
-    by_group       the shards of groups that were asked for, as far as they are remembered
+    restore        restores the snapshot of a log into its empty shard; returns the offset to replay from, or None
+    clock          measures how long a log takes to load
+    commits_while_loading  whether a shard that is being loaded accepts commits
+    meters         counters, shared by all shards
+    load_times_ms  load time of each log
+    by_group       cache: the shards of recent groups
     """
 
     def __init__(
@@ -536,11 +535,11 @@ class CoordinatorRuntime:
     def start(
         self, partition_count: int, now: Now, logged: Iterable[int] = (), at_once_bytes: int = 0
     ) -> list[HostedShard]:
-        """Take charge of the offsets topic; return the shards that are yet to be loaded.
+        """Start to coordinate the offsets topic; return the shards that are still to be loaded.
 
-        logged         the partitions that have a log; the others have nothing to load, and get their shards when they
-                       are first used
-        at_once_bytes  so many bytes of logs are loaded here and now
+        logged         the partitions that have a log; the others have nothing to load, and get their shards on first
+                       use
+        at_once_bytes  logs up to this size in total are loaded before this returns
         """
         self.partition_count = partition_count
         left: list[HostedShard] = []
@@ -558,16 +557,16 @@ class CoordinatorRuntime:
     def load(
         self, hosted: HostedShard, now: Callable[[], Now], abandoned: Sequence[object] = ()
     ) -> list[Result]:
-        """Replay a shard's log into it; return what that decides. In any thread, if nobody else uses the shard.
+        """Replay a shard's log into it; return the resulting decisions. Any thread, if no other uses the shard.
 
-        now        asked when the log has been read, which may take longer than a session: members begin a new one then
-        abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
+        now        called after the log has been read, which may take longer than a session: sessions start then
+        abandoned  not empty when the load must stop: LoadAbandonedError
         Raises StorageError, with file and position, when a record of a known type does not parse.
         """
         began_ms = self._clock.now().mono_ms
         start_offset = self._restore(hosted)
         if hosted.is_loading and self._commits_while_loading:
-            # Not before: what restores may read the log anew, and must not lose what was appended meanwhile.
+            # Not earlier: restoring may read the log again, and must not miss records appended in the meantime.
             hosted.shard_while_loading = self._new_shard(hosted.shard.partition)
         loading.load(hosted.shard, hosted.log, start_offset, abandoned)
         in_log = None
@@ -582,7 +581,7 @@ class CoordinatorRuntime:
         return results
 
     def stop(self) -> None:
-        """Give up the offsets topic, which is gone: whoever waits for a group hears NOT_COORDINATOR."""
+        """Drop all shards, because the offsets topic is deleted: parked requests get NOT_COORDINATOR."""
         shards, self.shards, self.partition_count = self.shards, {}, 0
         self.load_times_ms.clear()
         self.by_group.clear()
@@ -590,9 +589,9 @@ class CoordinatorRuntime:
             hosted.give_up()
 
     def reload(self, partition: int, now: Now) -> HostedShard | None:
-        """Load a shard anew from its log, as the broker does that its groups move to; None when nobody has used it.
+        """Load a shard again from its log, like a broker that becomes the coordinator; None if it was never used.
 
-        Whoever waits in a group hears NOT_COORDINATOR, as does whoever waits for a decision of this turn.
+        Parked requests of its groups get NOT_COORDINATOR, and so do requests decided in this turn.
         """
         old = self.shards.pop(partition, None)
         if old is None:
@@ -602,9 +601,9 @@ class CoordinatorRuntime:
         return self._host(partition, now)
 
     def give_up_failed(self) -> None:
-        """Serve no group any more whose log has failed at something that nobody waited for, such as an fsync.
+        """Stop serving groups whose log has failed during background work, such as an fsync.
 
-        A shard that is loaded by another thread at the moment is given up when that has ended.
+        A shard that another thread is loading is stopped after its load.
         """
         for hosted in self.all_shards():
             failure = hosted.log.failure
@@ -631,7 +630,7 @@ class CoordinatorRuntime:
         return self.shards.get(partition) or self._host(partition, now)
 
     def all_shards(self) -> Iterable[HostedShard]:
-        """Return the shards that hold anything."""
+        """Return the existing shards."""
         return self.shards.values()
 
     def _host(self, partition: int, now: Now) -> HostedShard:

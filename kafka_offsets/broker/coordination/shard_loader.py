@@ -1,9 +1,10 @@
-"""Shards that come up while the broker serves already: those whose logs are long.
+"""Shard loader: loads shards with long logs while the broker already serves requests.
 
-A thread that nobody waits for replays one log after the other. Until its shard is whole, clients hear
-COORDINATOR_LOAD_IN_PROGRESS and try again; heartbeats are taken blindly, so that no member is lost meanwhile. With
-`offsets.commit.while.loading` commits are taken as well: they go behind the log that is being read, and are put over
-what it says when it has been read. A shard that cannot be loaded serves nobody: half a table is worse than none.
+A background thread replays one log after the other. Until a shard is loaded, its clients get
+COORDINATOR_LOAD_IN_PROGRESS and retry; heartbeats are accepted unchecked, so that no member is lost. With
+`offsets.commit.while.loading` commits are accepted as well: they are appended to the log that is being read, and
+override the loaded offsets afterwards. A shard that cannot be loaded serves no requests: half of the offsets would be
+worse than none.
 Source: GroupCoordinatorService and CoordinatorRuntime of Kafka 4.3; inbuilt offset management, on broker failover.
 """
 
@@ -32,7 +33,7 @@ logger = new_logger(__name__)
 
 
 class ShardLoader:
-    """The loads of one broker that continue after its start.
+    """The background loads of one broker.
 
     on_loaded  called when all of them are done
     """
@@ -57,7 +58,7 @@ class ShardLoader:
 
     @property
     def is_loading(self) -> bool:
-        """Whether a shard is still to come."""
+        """Whether a shard is still to be loaded."""
         return self._left > 0
 
     def load(self, shards: list[HostedShard]) -> None:
@@ -71,7 +72,7 @@ class ShardLoader:
             self._begin(hosted)
 
     def commit(self, api: Api, request: Any, context: RequestContext, now: Now) -> bool:
-        """Take a commit into the log of a shard that is being loaded; False when it is none, or is not wanted."""
+        """Append a commit to the log of a shard that is being loaded; False if it is not a commit or not enabled."""
         if api.key != _OFFSET_COMMIT:
             return False
         hosted = self._runtime.shard_of(request.group_id, now)
@@ -81,7 +82,7 @@ class ShardLoader:
         return True
 
     def abandon(self) -> None:
-        """Go on with no load, and open no more logs: the broker stops."""
+        """Stop all loads and open no more logs: the broker stops."""
         self._abandoned.append(True)
         if self._topics.opener is not None:
             self._topics.opener.stop()
@@ -97,7 +98,7 @@ class ShardLoader:
                 return
             try:
                 results.extend(self._runtime.load(hosted, self._clock.now, self._abandoned))
-            except Exception as error:  # noqa: BLE001 - told below, where the shard is given up
+            except Exception as error:  # noqa: BLE001 - reported below, where the shard is dropped
                 problem = error
 
         def done(error: StorageError | None) -> None:
@@ -112,7 +113,7 @@ class ShardLoader:
         self, hosted: HostedShard, results: list[Result], problem: Exception | None, took_ms: int
     ) -> None:
         if hosted.failed or self._abandoned:
-            return  # its topic was deleted meanwhile, or the broker stops
+            return  # its topic was deleted in the meantime, or the broker stops
         if problem is None:
             hosted.finish_loading(results)
             self._runtime.give_up_failed()

@@ -1,4 +1,4 @@
-"""Long work of a shard in short steps, between which requests are served."""
+"""Long work of a shard in short steps; requests are served between two steps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.scheduler import Scheduler
 
 _PACING = Pacing(fixed_ms=5)
-"""As long as a step takes: the work of groups uses half of the time at most."""
+"""The pause, as long as a step: such work uses at most half of the time."""
 
 
 def continue_work(hosted: HostedShard, scheduler: Scheduler, schedule: Callable[[HostedShard], None]) -> None:
-    """Take the steps of a shard's work in the background, unless that is under way already."""
+    """Take the steps of a shard's work in the background, unless they are already being taken."""
     if hosted.background_work is not None and not hosted.background_work.is_over():
         return
 

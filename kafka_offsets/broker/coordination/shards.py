@@ -1,6 +1,6 @@
-"""The shards that a turn concerns: where a group's shard is, what was decided of it, and its append.
+"""Shards of a turn: finds the shard of a group, collects its decisions and appends them.
 
-Whatever is decided of a shard makes it dirty; `append` writes what the dirty ones have decided and sets their ticks.
+A decision makes its shard dirty; `append` writes the decisions of dirty shards and schedules their ticks.
 """
 
 from kafka_offsets.broker.config.keys import Config
@@ -17,7 +17,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 
 _LONGEST_GROUP_ID = 32767
-"""Bytes of UTF-8 that fit the key of a record."""
+"""Maximum length of a group id in the key of a record, in bytes of UTF-8."""
 
 logger = new_logger(__name__)
 
@@ -25,7 +25,7 @@ logger = new_logger(__name__)
 class Shards:
     """The shards of one broker, as its requests and services use them.
 
-    dirty  those for which this turn has something to append, or to look after
+    dirty  shards with decisions in this turn, or with a changed deadline
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Shards:
         self.dirty: dict[HostedShard, None] = {}
 
     def shard_of(self, group_id: str, now: Now) -> HostedShard | ErrorCode:
-        """Return the shard of a group, or what a client hears when there is none.
+        """Return the shard of a group, or the error code for the client.
 
         UNKNOWN_SERVER_ERROR for an id that fits no record, NOT_COORDINATOR when the log cannot be used.
         """
@@ -62,17 +62,17 @@ class Shards:
         return ErrorCode.NOT_COORDINATOR if hosted.failed else hosted
 
     def decide(self, hosted: HostedShard, result: Result | Read) -> None:
-        """Take a decision, or a read that waits for those before it, into this turn."""
+        """Add a decision, or a read that waits for earlier decisions, to this turn."""
         hosted.decide(result)
         self.dirty[hosted] = None
 
     def decide_transactional(self, hosted: HostedShard, result: TransactionalResult) -> None:
-        """Take a batch of a transaction into this turn."""
+        """Add a batch of a transaction to this turn."""
         hosted.decide_transactional(result)
         self.dirty[hosted] = None
 
     def touch(self, hosted: HostedShard) -> None:
-        """Have a shard looked at when the turn ends."""
+        """Schedule a shard for the end of the turn."""
         self.dirty[hosted] = None
 
     def hosted_partition(self, index: int) -> HostedShard | None:
@@ -83,7 +83,7 @@ class Shards:
 
     @property
     def topic_exists(self) -> bool:
-        """Whether there is an offsets topic."""
+        """Whether the offsets topic exists."""
         return self._runtime.partition_count > 0
 
     def create_topic(self, now: Now) -> None:
@@ -94,7 +94,7 @@ class Shards:
         self._runtime.start(topic.partition_count, now)
 
     def append(self, now: Now) -> None:
-        """Append what this turn decided; without an fsync to wait for it takes effect at once."""
+        """Append the decisions of this turn; if the policy needs no fsync, they take effect at once."""
         dirty, self.dirty = self.dirty, {}
         waits = self._config.fsync == "commit"
         for hosted in dirty:
@@ -115,7 +115,7 @@ class Shards:
                 continue_work(hosted, self._scheduler, self.touch)
 
     def _schedule_shard(self, hosted: HostedShard, due_ms: int) -> None:
-        """Have a shard's tick called at its next deadline; one that moved later is found out when it is due."""
+        """Schedule a shard's tick at its next deadline; if that moved to a later time, the tick reschedules itself."""
         if hosted.deadline is not None:
             if hosted.deadline.due_ms <= due_ms:
                 return
@@ -130,7 +130,7 @@ class Shards:
         hosted.deadline = self._scheduler.at(due_ms, tick)
 
     def _note_growth(self, hosted: HostedShard) -> None:
-        """Have the fetches looked at that wait for a partition of the offsets topic."""
+        """Wake the fetches parked at a partition of the offsets topic."""
         partition = self._topics.partition(OFFSETS_TOPIC, hosted.shard.partition)
         if partition is not None and partition.parked:
             self._growth.partitions[partition] = None

@@ -1,12 +1,12 @@
-"""Snapshots of shards on disk: when one is written, and whether it may stand in for its log at the next start.
+"""Snapshots of shards on disk: when one is written, and whether the next start may use it instead of the log.
 
-A snapshot is a file beside the log that it was taken of. It is written while the broker serves: steps of about
-a millisecond with pauses between them take the shard down (coordinator/snapshot.py), a worker thread writes and syncs.
-It gets its name only when the log is on the disk as far as the snapshot could have seen it, so no power failure leaves
-a snapshot that knows more than its log.
+A snapshot is a file next to the log of its shard. It is written while the broker serves requests: steps of about a
+millisecond, with pauses between them, encode the shard (coordinator/snapshot.py); a worker thread writes and syncs.
+The file gets its final name only after the log is synced up to the end of the snapshot, so a power failure cannot leave
+a snapshot with more records than its log.
 
-At a start it is used when it is beyond doubt, and otherwise ignored with one line that says why: the log is read
-as a whole, and a later snapshot replaces the file. It can make a start quick or do nothing; it cannot make it wrong.
+A start uses a snapshot only if every check succeeds. Otherwise it logs the reason, reads the whole log, and a later
+snapshot replaces the file. A snapshot can make a start faster; it cannot make its result wrong.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
 
 SNAPSHOT_FILE = "coordinator-snapshot"
-"""In the folder of the partition. Kafka reads no file of that name there; one that ended in `.snapshot` it would."""
+"""The file name in the folder of the partition. Kafka ignores it; it would read a file that ends in `.snapshot`."""
 
 _CHECK_MS = 5000
-"""How often the logs are asked how much they have grown."""
+"""How often the growth of the logs is checked."""
 
 _PACING = Pacing(fixed_ms=5)
 """Each step takes about a millisecond."""
 
 _WRITE_BYTES = 1 << 20
 _WORTH_BYTES = 1 << 20
-"""What a clean stop writes a snapshot for: so much log is read in some hundredths of a second."""
+"""A clean stop writes a snapshot for a log that has grown by this, which takes some hundredths of a second to read."""
 
 _LARGE_LOG_BYTES = 8 << 20
-"""It takes a tenth of a second to read the headers of so much."""
+"""Reading the batch headers of this much log takes a tenth of a second."""
 
 _STOP_MS = 500
-"""A clean stop begins no snapshot, and goes on with none, after this time."""
+"""After this time a clean stop begins or continues no snapshot."""
 
 logger = new_logger(__name__)
 
 
 class _Covered(NamedTuple):
-    """How far a shard's snapshot goes.
+    """What a shard's snapshot covers.
 
-    log_bytes       of the log, before its position; 0 when there is none
+    log_bytes       size of the log before its position; 0 without a snapshot
     snapshot_bytes  its own size
     """
 
@@ -76,7 +76,7 @@ class _Covered(NamedTuple):
 class Snapshots:
     """The snapshots of one broker. Without a disk, or with an interval of 0, there are none.
 
-    interval_bytes  how much a log grows until its snapshot is taken again, or by the snapshot's size where that is more
+    interval_bytes  a new snapshot is taken when the log has grown by this, or by the snapshot's size if that is more
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Snapshots:
     # ---- at the start
 
     def restore(self, hosted: HostedShard) -> int | None:
-        """Put the snapshot of a shard that holds nothing into it; return the offset to replay its log from.
+        """Restore the snapshot into an empty shard; return the offset from which its log must be replayed.
 
-        None, and the shard is as before, when there is no snapshot or one in doubt. StorageError when the log is
-        damaged, where opening it has not looked.
+        None, and the shard is unchanged, without a valid snapshot. StorageError if the log is damaged in a part that
+        opening does not check.
         """
         path = join(hosted.log.directory, SNAPSHOT_FILE)
         if not self._is_on or not self.files.exists(path):
@@ -119,7 +119,7 @@ class Snapshots:
             logger.warning("%s is ignored and the whole log read: %s", path, problem)
             hosted.log.verify()
             if isinstance(problem, UnusableSnapshotError):
-                with suppress(StorageError):  # then it is ignored once more
+                with suppress(StorageError):  # then the next start ignores it again
                     self.files.remove(path)
             return None
         self._covered[hosted] = _Covered(hosted.log.size - behind_bytes, snapshot.size)
@@ -127,7 +127,7 @@ class Snapshots:
         return snapshot.head.replay_from
 
     def _check(self, snapshot: Snapshot, hosted: HostedShard) -> int:
-        """Return how many bytes of the log must be replayed; UnusableSnapshotError when there is any doubt."""
+        """Return how many bytes of the log must be replayed; UnusableSnapshotError if any check fails."""
         log, head, tail = hosted.log, snapshot.head, snapshot.tail
         *identity, damaged_files = self._identity(hosted)
         if [head.cluster_id, head.topic_id, head.partition] != identity:
@@ -143,12 +143,12 @@ class Snapshots:
         if _last_batch(log, tail.end_offset) != tail and not self._is_set_aside(log, tail):
             raise UnusableSnapshotError(f"the batch before offset {tail.end_offset} is another one now")
         behind_bytes = _check_complete(log, head.replay_from)
-        # Nothing is missing from there on, so damage that was taken out of the log stood before: what it held is here.
+        # The log is complete from there on, so removed damage was before: the snapshot has its content.
         hosted.knows_more_than_log = bool(log.damages) or head.damaged_files != damaged_files
         return behind_bytes
 
     def _is_set_aside(self, log: Log, tail: SnapshotTail) -> bool:
-        """Tell whether the last batch that a snapshot may hold was damaged and taken out of the log."""
+        """Return whether the last batch of a snapshot was damaged and removed from the log."""
         for first_offset, _ in damaged_files(self.files.list_directory(log.directory)):
             if first_offset <= tail.base_offset:
                 following = next(log.batches(first_offset), None)
@@ -166,16 +166,16 @@ class Snapshots:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a snapshot is under way."""
+        """Whether a snapshot is being written."""
         return self._job is not None
 
     def start(self, now: Now) -> None:
-        """Look after the shards from now on."""
+        """Begin the periodic checks."""
         if self._is_on:
             self.scheduler.at(now.mono_ms, self._look)
 
     def want(self, hosted: HostedShard) -> None:
-        """Have a snapshot taken soon: the one there is does not fit the log any more, which was compacted."""
+        """Take a snapshot soon: the log was compacted, so the existing one no longer matches it."""
         if self._is_on:
             self._wanted[hosted] = None
             self._begin_next(self.scheduler.clock.now())
@@ -188,7 +188,7 @@ class Snapshots:
             if hosted.is_loading:
                 continue
             growth = self._growth(hosted)
-            # A log that has shrunk was cut or compacted, and its snapshot does not fit it any more.
+            # A log that has shrunk was truncated or compacted, and its snapshot no longer matches it.
             if growth < 0 or growth >= max(self._interval_bytes, self._covered_by(hosted).snapshot_bytes):
                 self._wanted[hosted] = None
         self._begin_next(now)
@@ -228,13 +228,13 @@ class Snapshots:
             logger.info("%s is written: %d bytes", job.path, job.size)
             return
         logger.warning("%s is not written: %s", job.path, problem)
-        # Not again before the log has grown as much once more.
+        # The next attempt is made after the log has grown by the interval again.
         self._covered[job.hosted] = self._covered_by(job.hosted)._replace(log_bytes=job.log_bytes)
 
     # ---- at the end
 
     def stop(self) -> None:
-        """Write what is worth it, as long as there is time; the core does everything inline from now on."""
+        """Write the snapshots that are worth it, while there is time; from now on the core runs all work inline."""
         if self._job is not None:
             self._job.abandon()
             self._wanted[self._job.hosted] = None
@@ -256,7 +256,7 @@ class Snapshots:
                 logger.warning("%s: the next start will be slow: %s", log.directory, error)
 
     def large_logs(self) -> list[Log]:
-        """Return the logs that the next start should open without reading them: a snapshot says what is in them."""
+        """Return the logs that the next start should open without reading them, because they have a snapshot."""
         return [
             hosted.log
             for hosted, covered in self._covered.items()
@@ -267,11 +267,11 @@ class Snapshots:
 
 
 class _Job:
-    """One snapshot under way, from its first step until its file has its name.
+    """One snapshot that is being written, from its first step to the final name of its file.
 
-    log_bytes  of the log when it was begun
+    log_bytes  size of the log at the beginning
     size       bytes written so far
-    ended      called with the job and why there is no snapshot, or None; not when it is abandoned
+    ended      called with the job and the reason for a failure, or None; not when it is abandoned
     """
 
     def __init__(
@@ -309,13 +309,13 @@ class _Job:
         self._task.begin()
 
     def run(self, until_ms: int) -> None:
-        """Take all steps at once, unless it gets too late."""
+        """Take all steps at once, unless that takes until after `until_ms`."""
         clock = self._snapshots.scheduler.clock
         if not self._task.finish(lambda: None, lambda: clock.now().mono_ms <= until_ms):
             self._ended(self, "the stop would take too long")
 
     def abandon(self) -> None:
-        """Leave it unfinished; the next start removes what it has written."""
+        """Leave the file unfinished; the next start removes it."""
         self._task.stop()
 
     def _task_ended(self, error: Exception | None) -> None:
@@ -328,7 +328,7 @@ class _Job:
                 self._unwritten_bytes += len(section)
                 yield self._write if self._unwritten_bytes >= _WRITE_BYTES else None
                 self._check_usable()
-            # By then what was decided before the last step is in the log, or was refused.
+            # By then all decisions before the last step are in the log, or were refused.
             while self.hosted.has_unwritten:
                 yield None
                 self._check_usable()
@@ -348,7 +348,7 @@ class _Job:
             self._close()
 
     def _check_usable(self) -> None:
-        """Raise StorageError unless all that the shard has seen is in its log or may still get there."""
+        """Raise StorageError unless every decision of the shard is in its log or may still be written."""
         hosted = self.hosted
         if hosted.failed or hosted.log.closed:
             raise StorageError("the log takes no more writes")
@@ -357,7 +357,7 @@ class _Job:
         if self._writer.is_void:
             raise StorageError("a group was deleted before its offsets in the meantime")
 
-    # ---- in the worker thread; the loop waits for it and touches none of this meanwhile
+    # ---- in the worker thread; the loop does not touch any of this in the meantime
 
     def _write(self) -> None:
         data = b"".join(self._unwritten)
@@ -365,7 +365,7 @@ class _Job:
         if self._file is None:
             self._file = self._files.open(self.path + TEMPORARY_SUFFIX, create=True)
             if self._file.size:
-                self._file.truncate(0)  # of one that was not finished
+                self._file.truncate(0)  # an unfinished earlier file
         self._file.append(data)
         self.size += len(data)
 
@@ -382,12 +382,12 @@ class _Job:
     def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with suppress(StorageError):  # what is in it is not used, or synced
+            with suppress(StorageError):  # its content is unused, or synced already
                 file.close()
 
 
 def _last_batch(log: Log, end_offset: int) -> SnapshotTail | None:
-    """Return what tells the batch that ends at `end_offset` from others; None when there is no such batch.
+    """Return the identity of the batch that ends at `end_offset`; None if there is no such batch.
 
     Raises StorageError when it is damaged.
     """
@@ -396,7 +396,7 @@ def _last_batch(log: Log, end_offset: int) -> SnapshotTail | None:
 
 
 def _read(files: Files, path: str) -> Snapshot:
-    """Read a snapshot up to where something is wrong. Raises UnusableSnapshotError, StorageError."""
+    """Read a snapshot. Raises UnusableSnapshotError at the first defect, StorageError."""
     file = files.open(path)
     try:
         return Snapshot.read(file.size, file.read)
@@ -405,9 +405,9 @@ def _read(files: Files, path: str) -> Snapshot:
 
 
 def _check_complete(log: Log, offset: int) -> int:
-    """Return the bytes of the batches from `offset` on, which hold every record that was ever written there.
+    """Return the size of the batches from `offset` on, which must contain every record ever written there.
 
-    UnusableSnapshotError where compaction has taken one out: it may have been the deletion of what the snapshot holds.
+    UnusableSnapshotError if compaction has removed a record: it may have deleted something that the snapshot contains.
     """
     size = 0
     if offset < log.log_end_offset:
@@ -424,7 +424,7 @@ def _check_complete(log: Log, offset: int) -> int:
 
 @contextmanager
 def _garbage_left_alone() -> Iterator[None]:
-    """Let no collection run: it would visit a million new objects over and over, none of which is garbage."""
+    """Disable the garbage collector: it would visit a million new objects repeatedly, and none of them is garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

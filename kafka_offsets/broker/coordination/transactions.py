@@ -1,9 +1,9 @@
-"""The transaction coordinator: transactional ids in logs, markers to partitions, and what time brings.
+"""Transaction coordinator: transactional ids in logs, markers to partitions, timeouts and expiration.
 
 coordinator/transactions/decisions.py decides what a request may do, from the last state of its id. The next state is
-appended to the id's partition of `__transaction_state` and holds from then on; answers leave when it is durable. A
-transaction that ends is carried on from there: its markers are written when the decision is durable, and that it is
-complete when they are. A broker that starts finds both in its logs, and goes on with what was decided.
+appended to the id's partition of `__transaction_state` and is valid from then on; answers are sent when it is durable.
+The end of a transaction has two more steps: its markers are written after the decision is durable, and it becomes
+complete after the markers are durable. A broker that starts continues both from its logs.
 
 Source: TransactionStateManager, TransactionMarkerChannelManager and TransactionLog of Kafka 4.3.
 """
@@ -32,10 +32,10 @@ from kafka_offsets.protocol.records import encode_batch, read_records
 from kafka_offsets.storage.log.log import Log
 
 _LONGEST_ID = 32767
-"""Bytes of UTF-8 that fit the key of a record."""
+"""Maximum length of a transactional id in the key of a record, in bytes of UTF-8."""
 
 _RETRY_MS = 1000
-"""After so long a marker is written again that a log has refused."""
+"""The delay after which a marker that a log refused is written again."""
 
 _SMALLEST_SEGMENT_BYTES = 1 << 20
 
@@ -51,7 +51,7 @@ class TooLargeError(StorageError):
 class TransactionCoordinator:
     """All transactional ids of a broker.
 
-    ids     by partition of the topic, then by transactional id; what the logs say
+    ids     by partition of the topic, then by transactional id: the state in the logs
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TransactionCoordinator:
     # -- the topic and its logs
 
     def start(self) -> None:
-        """Read the topic, if there is one, and carry on what was under way. Raises StorageError."""
+        """Read the topic, if it exists, and continue unfinished transactions. Raises StorageError."""
         self.topic_created()
         config = self.config
         self._every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
@@ -97,7 +97,7 @@ class TransactionCoordinator:
 
     @property
     def topic_exists(self) -> bool:
-        """Whether there is a topic of transactions."""
+        """Whether the transactions topic exists."""
         return bool(self.ids)
 
     def create_topic(self) -> None:
@@ -112,23 +112,23 @@ class TransactionCoordinator:
             "unclean.leader.election.enable": "false",
             "internal.segment.bytes" if small else "segment.bytes": str(segment_bytes),
         }
-        if self.topics.get(TRANSACTIONS_TOPIC) is None:  # else it could not be read when it was made
+        if self.topics.get(TRANSACTIONS_TOPIC) is None:  # else the read after creating it failed
             self.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
         self.topic_created()
 
     def topic_created(self) -> None:
-        """Open the topic, if there is one. Raises StorageError."""
+        """Open the topic, if it exists. Raises StorageError."""
         topic = self.topics.get(TRANSACTIONS_TOPIC)
         if topic is not None:
             self._open(topic.partition_count)
 
     def topic_deleted(self) -> None:
-        """Forget all ids: their topic is gone."""
+        """Forget all ids: their topic is deleted."""
         self.ids.clear()
         self._partitions.clear()
 
     def _open(self, partition_count: int) -> None:
-        """Read the partitions that hold anything; the others are opened when they are first used."""
+        """Read the partitions with records; the others are opened on first use."""
         directory = self.topics.directory
         self._partitions = [None] * partition_count
         ids: list[dict[str, Transaction]] = [{} for _ in range(partition_count)]
@@ -148,7 +148,7 @@ class TransactionCoordinator:
     # -- decisions
 
     def partition_of(self, transactional_id: str) -> int | ErrorCode:
-        """Return the partition of an id, or what a client hears when there is none."""
+        """Return the partition of an id, or the error code for the client."""
         if 3 * len(transactional_id) > _LONGEST_ID and len(transactional_id.encode()) > _LONGEST_ID:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         try:
@@ -162,7 +162,7 @@ class TransactionCoordinator:
         return ErrorCode.NOT_COORDINATOR if log.failure is not None else index
 
     def when_durable(self, transactional_id: str, callback: Callable[[ErrorCode], None]) -> None:
-        """Call back when what is decided of an id is durable: other logs may not hold what rests on it before."""
+        """Call back when the state of an id is durable: other logs must not contain what depends on it earlier."""
         index = self.partition_of(transactional_id)
         if isinstance(index, ErrorCode):
             callback(index)
@@ -177,7 +177,7 @@ class TransactionCoordinator:
     def decide(
         self, transactional_id: str, decide: Decide, now: Now
     ) -> tuple[ErrorCode, Transaction | None, tuple[Log, ...]]:
-        """Decide about an id and store what comes of it.
+        """Decide about an id and store the result.
 
         Returns the error, the next state if it changes, and the logs that the answer has to wait for.
         """
@@ -187,7 +187,7 @@ class TransactionCoordinator:
         log = self._partition(index).log
         error, following = decide(self.ids[index].get(transactional_id))
         if following is None:
-            return error, None, (log,)  # what it rests on may not be durable yet
+            return error, None, (log,)  # the state that it depends on may not be durable yet
         failed = self._store(index, transactional_id, following, now)
         if failed:
             return failed, None, ()
@@ -205,7 +205,7 @@ class TransactionCoordinator:
         *,
         adds: bool,
     ) -> ErrorCode:
-        """Say whether a partition is in the open transaction of a producer; let it be with `adds` (KIP-890)."""
+        """Check that a partition is in the open transaction of a producer; with `adds` add it (KIP-890)."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         if not adds:
@@ -220,7 +220,7 @@ class TransactionCoordinator:
         return self.decide(transactional_id, add, now)[0]
 
     def _store(self, index: int, transactional_id: str, following: Transaction | None, now: Now) -> ErrorCode:
-        """Append the next state of an id, None to forget it; return why not when the log refuses."""
+        """Append the next state of an id, None to delete it; return the error if the log refuses."""
         partition = self._partition(index)
         try:
             key = transaction_records.encode_key(transactional_id)
@@ -243,21 +243,21 @@ class TransactionCoordinator:
     # -- the end of a transaction
 
     def _write_markers(self, index: int, name: str, prepared: Transaction, now: Now) -> None:
-        """Write the markers of a transaction once its end is durable, and that it is complete once they are."""
+        """Write the markers of a transaction after its end is durable; after that, its complete state."""
         complete = partial(self._complete, index)
         _Ending(self, name, prepared, self._partition(index), complete).begin()
 
     def _complete(self, index: int, name: str, prepared: Transaction) -> bool:
         """Note that all markers of a transaction are durable; False when the log refuses that."""
         if not self.ids or self.ids[index].get(name) != prepared:
-            return True  # the topic is gone
+            return True  # the topic is deleted
         now = self.scheduler.clock.now()
         return not self._store(index, name, transactions.complete(prepared, now), now)
 
     # -- time
 
     def abort_timed_out(self, now: Now) -> None:
-        """Abort the transactions that are open for longer than their producers have allowed, and fence these."""
+        """Abort transactions that have been open for longer than their timeout, and fence their producers."""
         for index, ids in enumerate(self.ids):
             for name in transactions.timed_out(ids, now):
                 fenced = transactions.fence(ids[name], self.topics.new_producer_id, now)
@@ -266,7 +266,7 @@ class TransactionCoordinator:
                     self._write_markers(index, name, fenced, now)
 
     def remove_expired(self, now: Now) -> None:
-        """Forget the transactional ids that nobody has used for long."""
+        """Delete transactional ids that have not been used for transactional.id.expiration.ms."""
         for index, ids in enumerate(self.ids):
             for name in transactions.expired(ids, self.config.transactional_id_expiration_ms, now):
                 if self._store(index, name, None, now):
@@ -276,7 +276,7 @@ class TransactionCoordinator:
 class _Ending:
     """One transaction whose end is decided, until its markers are durable.
 
-    What a log refuses is tried again later: the decision stands.
+    A marker that a log refuses is retried later: the decision is final.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ class _Ending:
         self._coordinator.durability.when_durable([self._partition.log], self._decided)
 
     def _decided(self, error: ErrorCode) -> None:
-        if not error:  # else the log takes no more writes, and the next start decides
+        if not error:  # otherwise the log accepts no more writes, and the next start continues
             self._write(self._coordinator.scheduler.clock.now())
 
     def _write(self, now: Now) -> None:
@@ -319,7 +319,7 @@ class _Ending:
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
         partition = self._coordinator.topics.partition(*each)
-        if partition is not None:  # else its topic is deleted, and the transaction ends without it
+        if partition is not None:  # otherwise its topic is deleted, and the transaction ends without it
             prepared = self._prepared
             partition.append_marker(
                 prepared.producer_id,
@@ -357,7 +357,7 @@ class _Ending:
         hosted.when_loaded(lambda: self._coordinator.shards.decide_transactional(hosted, marker))
 
     def _settle(self) -> None:
-        """Note that one of those has written what it could which are waited for."""
+        """Note that one partition has finished, successfully or not."""
         self._awaited -= 1
         if self._awaited:
             return
@@ -406,6 +406,6 @@ def _replay(ids: dict[str, Transaction], key: bytes | None, value: bytes | None)
 
 
 def transactional_ids(coordinator: TransactionCoordinator) -> Iterable[tuple[str, Transaction]]:
-    """Give every transactional id and its state; they may change meanwhile."""
+    """Yield every transactional id and its state; they may change in the meantime."""
     for ids in list(coordinator.ids):
         yield from list(ids.items())

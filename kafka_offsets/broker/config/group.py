@@ -1,8 +1,8 @@
 """The configuration of single groups: Kafka's keys for consumer groups, each over the broker's value (KIP-848).
 
-A group need not exist to be configured, and what it is configured to outlives it. What is set counts from the next
-heartbeat of each member on. Source: GroupConfig.java of Kafka 4.3; what is refused, and in which words, was asked of a
-broker of that release. Its keys of share and streams groups are not there, as the groups are not.
+A group need not exist to be configured, and its configuration outlives it. A change takes effect with the next
+heartbeat of each member. Source: GroupConfig.java of Kafka 4.3; the errors and their messages were recorded from a
+broker of that release. Keys of share and streams groups are missing, because these groups are not supported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.storage.data_directory import DataDirectory
 
 MOST_GROUPS = 1000
-"""So many groups have a configuration: all of them stand in one file, which is written at each change."""
+"""Maximum number of groups with a configuration: all are in one file, which is written at each change."""
 
 _MOST_ASSIGNMENT_INTERVAL_MS = 15_000
 """Kafka's default of group.consumer.max.assignment.interval.ms."""
@@ -88,9 +88,9 @@ def _check_range(name: str, value: int, least: str, at_least: int, most: str, at
 
 
 class GroupConfigs:
-    """What groups are configured to, stored in the data directory.
+    """The configurations of groups, stored in the data directory.
 
-    settings  of the groups that are, for their shards: kept up to date
+    settings  effective settings of the configured groups, for their shards: kept up to date
     """
 
     def __init__(self, directory: DataDirectory, config: Config) -> None:
@@ -101,23 +101,23 @@ class GroupConfigs:
             self._apply(group, configs)
 
     def of(self, group: str) -> Mapping[str, str]:
-        """Return what is set for a group."""
+        """Return the overrides of a group."""
         return self._directory.group_configs.get(group, {})
 
     def check(self, group: str, configs: Mapping[str, str]) -> None:
-        """Raise ConfigError, in Kafka's words where they are Kafka's, when a group cannot be configured to this."""
+        """Raise ConfigError, with Kafka's message if Kafka has one, when a configuration is not valid."""
         check_group_configs(self._config, configs)
         known = self._directory.group_configs
         if configs and group not in known and len(known) >= MOST_GROUPS:
             raise ConfigError(f"{MOST_GROUPS} groups have a configuration, which is as many as may have one")
 
     def set(self, group: str, configs: Mapping[str, str]) -> None:
-        """Configure a group; the configuration must be checked. Raises StorageError: then it is as before."""
+        """Configure a group; the configuration must be checked. On StorageError nothing changes."""
         self._directory.set_group_configs(group, configs)
         self._apply(group, configs)
 
     def _apply(self, group: str, configs: Mapping[str, str]) -> None:
-        """Let a configuration count. One that the broker's keys do not allow any more does not, as a whole."""
+        """Apply a configuration. One that the broker's keys no longer allow is ignored as a whole."""
         try:
             values: dict[str, Any] = check_group_configs(self._config, configs)
         except ConfigError:
@@ -128,7 +128,7 @@ class GroupConfigs:
             self.settings.pop(group, None)
 
     def describe(self, group: str) -> list[Described]:
-        """Return all keys of a group with their values, as DescribeConfigs answers them."""
+        """Return all keys of a group with their values, as in a DescribeConfigs response."""
         configs = self.of(group)
         return [self._described(key, configs.get(name)) for name, key in GROUP_KEYS.items()]
 

@@ -1,9 +1,8 @@
 """The configuration of a broker: Kafka's keys, their defaults here, and where their values come from.
 
-The fields of :class:`Config` are the table of keys; `docs/configuration.md` is printed from it. A key is in it when
-something follows it, and only then; the other keys of Kafka are in `unfollowed_keys`.
-Where a default differs from Kafka's, `kafka_default` says so and
-``profile="kafka"`` restores it.
+The fields of :class:`Config` are the table of keys; `docs/configuration.md` is printed from it. It contains exactly the
+keys that have an effect; the other keys of Kafka are in `unfollowed_keys`. If a default differs from Kafka's,
+`kafka_default` is Kafka's, and ``profile="kafka"`` uses it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +26,7 @@ _FAMILIES = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""One setting in several units, the finest first: the first that is set counts."""
+"""Settings with keys in several units, the finest first: the first key that is set is used."""
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
@@ -39,7 +38,7 @@ class Listener(NamedTuple):
 
 
 def parse_listener(text: str) -> Listener:
-    """Take PLAINTEXT://HOST:PORT apart; an IPv6 host stands in brackets. Raises ValueError."""
+    """Parse PLAINTEXT://HOST:PORT; an IPv6 host must be in brackets. Raises ValueError."""
     name, separator, address = text.partition("://")
     if not separator or name.upper() != "PLAINTEXT":
         raise ValueError(f"only PLAINTEXT://HOST:PORT is served, not {text}")
@@ -80,7 +79,7 @@ def _one_directory(texts: tuple[str, ...]) -> str | None:
 class Config:
     """The values of all keys; an attribute for each, with underscores for dots. Make one with `Config.load`.
 
-    given  the keys that were set, and not left at their default
+    given  the keys that were set explicitly
     """
 
     profile: str = setting(
@@ -131,7 +130,7 @@ class Config:
         Kind.INT, 1000, "The maximum number of incremental fetch sessions.", at_least=0
     )
 
-    # Topics. What a topic can override is also in the table of topic configs.
+    # Topics. Keys that a topic can override are also in the table of topic configs.
     auto_create_topics_enable: bool = setting(
         Kind.BOOLEAN, True, "Whether Metadata creates missing topics, if the client allows it."
     )
@@ -400,7 +399,7 @@ class Config:
         Kind.INT, 3_600_000, "How often the broker looks for expired transactional ids.", at_least=1
     )
 
-    # Ours.
+    # Keys that Kafka does not have.
     fsync: str = setting(
         Kind.STRING,
         "never",
@@ -513,12 +512,12 @@ class Config:
         properties_file: Path | None = None,
         profile: str | None = None,
     ) -> Self:
-        """Put a configuration together: the profile's defaults, over them the file, over it `overrides`.
+        """Build a configuration: `overrides` override the file, which overrides the profile's defaults.
 
         overrides  Kafka's keys to texts or to values of the right Python type
-        profile    wins over the file's key `profile`, not over the one in `overrides`
-        Raises ConfigError: an unknown key, a value out of range, a file that cannot be read. Keys of Kafka that are
-        not followed get a warning in the log.
+        profile    overrides the file's key `profile`, but not the one in `overrides`
+        Raises ConfigError for an unknown key, a value out of range, or a file that cannot be read. Keys of Kafka that
+        have no effect here are logged as warnings.
         """
         values: dict[str, Any] = {}
         if properties_file is not None:
@@ -541,7 +540,7 @@ class Config:
         return parse_listener(self.listeners[0])
 
     def advertised_listener(self) -> Listener | None:
-        """Return the address to tell clients, or None when it is the one that is listened on."""
+        """Return the address for clients, or None when it is the listener's."""
         return None if self.advertised_listeners is None else parse_listener(self.advertised_listeners[0])
 
     def data_directory(self) -> Path | None:
@@ -555,7 +554,7 @@ class Config:
 
     @property
     def retention_ms(self) -> int:
-        """The age beyond which old segments go, -1 for never, by the finest of the keys log.retention.* that is set."""
+        """The age at which old segments are deleted, -1: never, by the finest log.retention.* key that is set."""
         found = self.log_retention_ms
         if found is None:
             minutes = self.log_retention_minutes
@@ -571,13 +570,13 @@ class Config:
         return KEYS[name].kafka_default if self.profile == "kafka" else KEYS[name].default
 
     def describe(self) -> list[Described]:
-        """Return all keys with their values, as DescribeConfigs answers them for the broker."""
+        """Return all keys with their values, as in a DescribeConfigs response for the broker."""
         return [self._described(key) for key in config_table()]
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """Return the places where a key's value could come from, the one that counts first.
+        """Return the possible sources of a key's value, the effective one first.
 
-        Of a time that has keys in several units Kafka begins with the key itself: none for one that is not set.
+        For a time with keys in several units Kafka begins with the key itself: a key that is not set has no synonyms.
         """
         names = next((family for family in _FAMILIES if name in family), (name,))
         places = [(each, self.value(each), Source.STATIC_BROKER) for each in names if each in self.given]
@@ -602,8 +601,8 @@ def config_table() -> tuple[Key, ...]:
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return "; did you mean X?" for the name most like `name`, or nothing when none is like it."""
-    import difflib  # late: only a mistake needs it
+    """Return "; did you mean X?" for the name most similar to `name`, or "" if there is none."""
+    import difflib  # late: only needed after a mistake
 
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
@@ -614,7 +613,7 @@ def _put(values: dict[str, Any], name: str, value: object, where: str) -> None:
     if key is None:
         from kafka_offsets.broker.config.unfollowed_keys import (
             UNFOLLOWED,
-        )  # late: most configurations need none of it
+        )  # late: most configurations do not need it
 
         if name not in UNFOLLOWED:
             raise ConfigError(
@@ -629,7 +628,7 @@ def _put(values: dict[str, Any], name: str, value: object, where: str) -> None:
 
 
 def _merge_aliases(values: dict[str, Any]) -> None:
-    """Let every value stand under the key's own name; two names with two values are refused, as Kafka does."""
+    """Move each value to the key's own name; two names with different values are refused, as in Kafka."""
     for alias, name in _ALIASES.items():
         if alias not in values:
             continue

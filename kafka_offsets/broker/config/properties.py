@@ -2,9 +2,9 @@ r"""Reads Java's .properties files, the form of Kafka's server.properties.
 
     # comment            also with !
     key = value          or key: value, or key value
-    key = one, \         a line that ends in a backslash goes on in the next, whose indentation does not count
+    key = one, \         a line that ends in a backslash continues in the next line, without its indentation
           two
-    key = a\tb\u00e9     escapes: \t \n \r \f \uXXXX; before any other character the backslash falls away
+    key = a\tb\u00e9     escapes: \t \n \r \f \uXXXX; before any other character the backslash is removed
 
 Source: java.util.Properties.load. The text is read as UTF-8, where Java's default is ISO 8859-1.
 """
@@ -54,7 +54,7 @@ def _properties(text: str, source: str) -> Iterator[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines that say something, continued ones joined, without indentation."""
+    """Yield lines that are not empty or comments, with continued lines joined, without indentation."""
     begun, parts = 0, ""
     for number, physical in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = physical.lstrip(" \t\f")

@@ -1,8 +1,8 @@
 """The configuration of a topic: Kafka's keys, in Kafka's order, with Kafka's defaults and ranges.
 
-All keys of a Kafka topic can be set and are described, since clients do both; `is_enforced` says which of them
-something follows. Without an override a topic takes the value of its `broker_key` where the broker has that key.
-Source: LogConfig.java of Kafka 4.3; what is refused, and in which words, was recorded from a broker of that release.
+All keys of a Kafka topic can be set and are described, because clients do both; `is_enforced` marks those that have an
+effect. Without an override a topic uses the value of its `broker_key`, if the broker has that key.
+Source: LogConfig.java of Kafka 4.3; the errors and their messages were recorded from a broker of that release.
 """
 
 import re
@@ -36,7 +36,7 @@ def _throttled(name: str) -> Any:
 
 
 def _stored(kind: Kind, default: object, doc: str, **rules: Any) -> Any:
-    """Declare a key that is stored and described, and that nothing follows."""
+    """Declare a key that is stored and described, but has no effect."""
     return setting(kind, default, doc, is_enforced=False, **rules)
 
 
@@ -236,9 +236,9 @@ class TopicConfig:
 
     @classmethod
     def of(cls, config: Config, overrides: Mapping[str, str]) -> Self:
-        """Return the configuration of a topic: the broker's, and over it the topic's own overrides.
+        """Return the configuration of a topic: the topic's overrides over the broker's values.
 
-        Raises ConfigError with Kafka's words; see `check_topic_configs`.
+        Raises ConfigError with Kafka's message; see `check_topic_configs`.
         """
         values = {key.attribute: _inherited(config, key) for key in TOPIC_KEYS.values()}
         values.update(check_topic_configs(overrides))
@@ -287,7 +287,7 @@ def _check_together(values: dict[str, Any]) -> None:
 
 
 def describe_topic(config: Config, overrides: Mapping[str, str]) -> list[Described]:
-    """Return all keys of a topic with their values, as DescribeConfigs answers them."""
+    """Return all keys of a topic with their values, as in a DescribeConfigs response."""
     return [
         _described(config, key, overrides.get(name))
         for name, key in TOPIC_KEYS.items()
@@ -306,7 +306,7 @@ def _described(config: Config, key: Key, override: str | None) -> Described:
 
 
 def _synonyms(config: Config, key: Key) -> tuple[Synonym, ...]:
-    """The broker's side. Kafka names its key also where it is not a key of ours: the default stands behind it."""
+    """Return the broker's synonyms. Kafka's key is named even if this broker does not have it, with the default."""
     if key.broker_key is None:
         return ()
     if key.broker_key in BROKER_KEYS:

@@ -1,8 +1,7 @@
-"""What a configuration key is: its type, its range, and how a text becomes its value.
+"""Configuration keys: their types, their ranges, and the parsing of their values.
 
-Types, ranges and the words of a refusal are Kafka's (ConfigDef.java), so that a client which sets a wrong value reads
-what it would read from a real broker. Which keys there are is said elsewhere: `keys.py` for the broker,
-`topic.py` for topics.
+Types, ranges and error messages are Kafka's (ConfigDef.java), so that a client which sets a wrong value gets the
+message of a real broker. The keys themselves are in `keys.py` for the broker and in `topic.py` for topics.
 """
 
 import re
@@ -15,7 +14,7 @@ from kafka_offsets.errors import ConfigError
 
 
 class Kind(IntEnum):
-    """The type of a value, with the numbers that DescribeConfigs answers (KIP-569)."""
+    """The type of a value, with its number in DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -27,7 +26,7 @@ class Kind(IntEnum):
 
 
 class Source(IntEnum):
-    """Where a value comes from, with the numbers that DescribeConfigs answers (KIP-226)."""
+    """The source of a value, with its number in DescribeConfigs (KIP-226)."""
 
     TOPIC = 1
     STATIC_BROKER = 4
@@ -39,15 +38,15 @@ class Key(NamedTuple):
     """One configuration key.
 
     attribute      its name in Python: dots become underscores
-    default        its value when nobody sets it; None when there is none
-    kafka_default  what Kafka takes instead; the same unless it is documented otherwise
+    default        its default value; None when it has none
+    kafka_default  Kafka's default; the same unless documented otherwise
     doc            its meaning in one line
-    choices        the texts allowed; of a list, for each element; empty when anything goes
-    check          a further rule: the value -> why it is refused, or None
-    is_ours        whether Kafka has no such key
-    broker_key     of a topic's key: the broker's key that it takes its value from, if any
-    is_enforced    whether something follows it; else it is stored and described only
-    is_internal    described only where it is set, as Kafka does with its internal.* keys
+    choices        the allowed texts; for a list, those of each element; empty: any text
+    check          a further rule: the value -> the reason for refusing it, or None
+    is_ours        whether Kafka does not have the key
+    broker_key     for a topic's key: the broker's key with its default value, if any
+    is_enforced    whether it has an effect; otherwise it is only stored and described
+    is_internal    described only if it is set, like Kafka's internal.* keys
     """
 
     name: str
@@ -66,7 +65,7 @@ class Key(NamedTuple):
     is_internal: bool
 
     def parse(self, value: object) -> Any:
-        """Return `value`, a text or already of the right Python type, as this key's value. Raises ConfigError."""
+        """Parse `value`, a text or a value of the right Python type. Raises ConfigError."""
         parsed = _PARSERS[self.kind](self.name, value)
         if self.kind is Kind.LIST:
             self._check_elements(parsed)
@@ -90,7 +89,7 @@ class Key(NamedTuple):
 
     @property
     def range_text(self) -> str:
-        """Say in a few characters what is allowed, for a table of all keys."""
+        """Return the allowed range as a short text, for a table of all keys."""
         if self.choices:
             return ", ".join(self.choices)
         if self.kind is Kind.BOOLEAN:
@@ -103,7 +102,7 @@ class Key(NamedTuple):
 
 
 class Synonym(NamedTuple):
-    """One of the places that a value could come from, the most specific first."""
+    """One possible source of a value; the most specific one comes first."""
 
     name: str
     value: str
@@ -111,7 +110,7 @@ class Synonym(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A key with its value, as DescribeConfigs answers it.
+    """A key with its value, as in a DescribeConfigs response.
 
     value  None when the key has no value
     """
@@ -143,7 +142,7 @@ def setting(
     is_enforced: bool = True,
     is_internal: bool = False,
 ) -> Any:
-    """Declare the key that a dataclass field stands for; see :class:`Key`. The field's name is the key's."""
+    """Declare the key of a dataclass field; see :class:`Key`. The field's name gives the key's name."""
 
     def key(attribute: str) -> Key:
         return Key(

@@ -1,4 +1,4 @@
-"""Keys of a broker that Kafka has and this broker does not follow, so that a server.properties of Kafka is taken.
+"""Broker keys of Kafka that have no effect here; they are known so that Kafka's server.properties is accepted.
 
 Source: KafkaConfig and the ConfigDefs that it joins, of Kafka 4.3.1.
 """
@@ -118,4 +118,4 @@ _NAMES = """
 """
 
 UNFOLLOWED = frozenset(_NAMES.split())
-"""What `Config` does not have of Kafka's keys. Setting one has no effect."""
+"""Kafka's keys that `Config` does not have. Setting one has no effect."""

@@ -1,1 +1,1 @@
-"""The broker on the network and as a process: sockets, threads, the log of the process, metrics over HTTP."""
+"""Network: the broker's sockets, threads and process, the process log, metrics over HTTP."""

@@ -1,4 +1,4 @@
-"""The timer that carries out what is due. After a pause of the process, what clients have sent comes first."""
+"""Timer of the broker's deadlines. After a pause of the process, received data is handled first."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -6,21 +6,21 @@ from typing import Protocol
 from kafka_offsets.clock import Clock, ManualClock
 
 _LATE_MS = 100
-"""A timer that is later was held up: the process was stopped, or the machine was. What clients sent may be unread."""
+"""A timer with a larger delay means that the process or the machine was stopped: sockets may have unread data."""
 
 _ROUNDS_OF_READING = 5
-"""In the first round of the loop a connection is accepted, in the next two it is made, and in the fourth it is read."""
+"""The first round of the loop accepts a connection, the next two set it up, and the fourth reads it."""
 
 
 class Handle(Protocol):
-    """A call that the loop is to make."""
+    """A scheduled call of the loop."""
 
     def cancel(self) -> None:
-        """Do not make it."""
+        """Cancel the call."""
 
 
 class Loop(Protocol):
-    """What is needed of asyncio's."""
+    """The used methods of asyncio's loop."""
 
     def call_soon(self, callback: Callable[[], None]) -> Handle:
         """Call in the next round."""
@@ -30,12 +30,12 @@ class Loop(Protocol):
 
 
 class DueTimer:
-    """Calls `run_due` when a deadline has come.
+    """Calls `run_due` at the deadline.
 
-    A process that was stopped finds its timers due before it has read its sockets (the call that waits for them ends
-    with nothing when it is interrupted and its time has passed). The session of a member whose heartbeat has arrived
-    must not time out then, so a late timer first lets the loop read for some rounds. A manual clock is not late: who
-    moves it lets the loop read before.
+    When a stopped process continues, its timers are due before it has read its sockets (the interrupted wait for
+    sockets returns nothing after its timeout). The session of a member whose heartbeat has arrived must not expire
+    then, so a late timer first lets the loop read for some rounds. A manual clock is never late: its owner lets the
+    loop read before moving it.
     """
 
     def __init__(self, loop: Loop, clock: Clock, run_due: Callable[[], None]) -> None:
@@ -47,7 +47,7 @@ class DueTimer:
         self._rounds = 0
 
     def set(self, due_ms: int | None) -> None:
-        """Call at this monotonic time, None for never, in place of the time before."""
+        """Call at this monotonic time, None for never; replaces the earlier time."""
         if due_ms == self._due_ms or self._rounds:
             return
         self.cancel()
@@ -58,7 +58,7 @@ class DueTimer:
                 self._handle = self._loop.call_later(delay, self._fire)
 
     def cancel(self) -> None:
-        """Call no more."""
+        """Cancel the timer."""
         if self._handle is not None:
             self._handle.cancel()
         self._handle, self._due_ms, self._rounds = None, None, 0
@@ -73,7 +73,7 @@ class DueTimer:
             self._run()
 
     def _read(self) -> None:
-        """End a round: what was ready in the one before has been read."""
+        """Count a round: data that was ready in the previous round has been read."""
         self._rounds -= 1
         if self._rounds:
             self._handle = self._loop.call_soon(self._read)

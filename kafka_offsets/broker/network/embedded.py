@@ -23,16 +23,16 @@ T = TypeVar("T")
 
 
 class Broker:
-    """A broker inside this process: ``with Broker() as broker:`` in a thread of its own, or ``async with``.
+    """A broker inside this process: ``with Broker() as broker:`` in a separate thread, or ``async with``.
 
-    config           Kafka's keys to values, over the defaults for tests; see docs/configuration.md
-    host, port       where to listen, over the key `listeners`; port 0 takes a free one
-    data_directory   where topics and committed offsets are kept, over the key `log.dirs`; in memory when not given
-    properties_file  a server.properties file, read below `config`
-    clock            the source of time, the machine's when not given
-    A broker may be started again after it was stopped; what was in memory is then gone. All methods may be called
-    from any thread. A wrong configuration is a ConfigError here; starting raises StorageError (the data cannot be
-    read, or another broker has it), OSError (the port) or RuntimeError (it runs already).
+    config           Kafka's keys to values; they override the defaults for tests; see docs/configuration.md
+    host, port       the address to listen on; overrides the key `listeners`; port 0 takes a free one
+    data_directory   the directory of topics and committed offsets; overrides the key `log.dirs`; default: in memory
+    properties_file  a server.properties file; `config` overrides it
+    clock            the source of time; default: the machine's clock
+    A stopped broker may be started again; data in memory is then lost. All methods may be called from any thread.
+    A wrong configuration raises ConfigError here. Starting raises StorageError (the data cannot be read, or another
+    broker uses it), OSError (the port) or RuntimeError (the broker is running).
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address to give to clients, `host:port`. RuntimeError when the broker is not running."""
+        """The address for clients, `host:port`. RuntimeError when the broker is not running."""
         broker = self._running().core.context
         return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
 
@@ -95,46 +95,46 @@ class Broker:
     ) -> None:
         """Commit offsets of a group that has no members, by (topic, partition); returns when they are committed.
 
-        expected  the offsets that must be committed now, None for none: then all of `offsets` are committed or nothing
-        CommitRefusedError says which were not, and what is committed in place of what was expected. ValueError for a
-        negative offset, and for an offset or a partition that the protocol has no room for, TypeError for one that is
-        no int. RuntimeError when the broker is not running, or when this is the thread of its loop, which has to
-        answer.
+        expected  a condition: the currently committed offsets, None for no offset. If one differs, nothing is committed
+        CommitRefusedError names the refused partitions, and the committed offsets that differ from `expected`.
+        ValueError for a negative offset, or an offset or partition that does not fit the protocol; TypeError for one
+        that is not an int. RuntimeError when the broker is not running, or when called in the thread of its loop,
+        which must answer.
         """
         request = commits.request(group, offsets, expected or {})
         answer = self._wait_for(lambda server: server.exchange(request, commits.VERSION))
         commits.check(group, answer, expected or {})
 
     def metrics(self) -> dict[str, float]:
-        """Return what the broker says of itself in numbers, by the names of docs/metrics.md.
+        """Return the metrics of the broker, by the names of docs/metrics.md.
 
         RuntimeError when the broker is not running.
         """
         return self._call(lambda server: server.core.metrics.read())
 
     def expire_offsets(self) -> int:
-        """Look now for offsets that are past their retention, as the broker does every 10 minutes.
+        """Delete the offsets that are past their retention now, as the broker does every 10 minutes.
 
-        Returns how many have gone, once they have; with them go groups that are empty. What is past its retention
-        `offsets.retention.minutes` says. RuntimeError when the broker is not running, or when it runs in the calling
-        thread, which cannot wait for it: `await asyncio.to_thread(broker.expire_offsets)`.
+        Returns how many were deleted. Empty groups without offsets are deleted too. The retention is
+        `offsets.retention.minutes`. RuntimeError when the broker is not running, or when it runs in the calling
+        thread, which cannot wait for it: use `await asyncio.to_thread(broker.expire_offsets)`.
         """
         return self._wait_for(lambda server: server.core.expiry.run_now(server.core.clock.now()))
 
     def compact(
         self, topic: str | None = None, *, include_active: bool = False
     ) -> dict[tuple[str, int], Compacted]:
-        """Compact the logs of a topic now, or of all topics whose policy it is, the offsets topic included.
+        """Compact the logs of a topic now, or of all topics with cleanup.policy=compact, including the offsets topic.
 
-        include_active  begin a new segment in each log before; else the active one is spared, as always
-        Returns what became of each (topic, partition), when it is over; others are served meanwhile. What
-        `min.compaction.lag.ms` protects stays. ValueError when the topic is not there, or is not to be compacted.
-        RuntimeError when the broker is not running, is stopped meanwhile, or runs in the calling thread.
+        include_active  first roll each log to a new segment; otherwise the active segment is not compacted, as usual
+        Returns the result of each (topic, partition) at the end; other requests are served in the meantime. Records
+        that `min.compaction.lag.ms` protects stay. ValueError if the topic does not exist or has another policy.
+        RuntimeError when the broker is not running, is stopped in the meantime, or runs in the calling thread.
         """
         return self._wait_for(lambda server: server.core.compact(topic, include_active=include_active))
 
     def start(self) -> None:
-        """Start in a thread of its own; return once clients can connect."""
+        """Start in a separate thread; return once clients can connect."""
         self._take()
         started: Future[None] = Future()
         thread = threading.Thread(target=self._run, args=(started,), name="kafka-offsets", daemon=True)
@@ -143,7 +143,7 @@ class Broker:
             started.result()
         except BaseException:
             if thread.ident is not None:
-                if started.exception() is None:  # it did start: the waiting was interrupted
+                if started.exception() is None:  # the broker has started: the wait was interrupted
                     self._stop_thread(thread)
                 thread.join()
             self._in_use = False
@@ -151,9 +151,9 @@ class Broker:
         self._thread = thread
 
     def stop(self) -> None:
-        """Stop; return once every socket, file and thread is gone. Stopping twice does nothing.
+        """Stop; return once every socket, file and thread is closed. Stopping twice does nothing.
 
-        RuntimeError when the broker runs in a loop of the caller: leaving its `async with` stops it.
+        RuntimeError when the broker runs in the caller's loop: leaving its `async with` stops it.
         """
         with self._stop_lock:
             thread = self._thread
@@ -194,14 +194,14 @@ class Broker:
             self._in_use = False
 
     def _take(self) -> None:
-        """Let no other start come between."""
+        """Claim the broker, so that no other start can begin."""
         with self._state_lock:
             if self._in_use:
                 raise RuntimeError("this broker is running already")
             self._in_use = True
 
     def _new_server(self) -> Server:
-        """Make what this broker runs from its start to its stop; called in the thread of its loop."""
+        """Create the server of this broker, for one start; called in the thread of its loop."""
         files = None if self._data_directory is None else DiskFiles(self._data_directory)
         return Server(self.config, files, self._clock)
 
@@ -216,13 +216,13 @@ class Broker:
         self._server = server
 
     async def _stop_server(self) -> None:
-        with self._state_lock:  # behind it nobody can ask for another call
+        with self._state_lock:  # afterwards no other call can be scheduled
             server, self._server = self._server, None
         if server is not None:
             await server.stop()
 
     def _run(self, started: "Future[None]") -> None:
-        """Be the thread: run a loop until the server is stopped."""
+        """Run a loop until the server is stopped; the main function of the thread."""
 
         async def main() -> None:
             self._stopped = asyncio.Event()
@@ -263,7 +263,7 @@ class Broker:
         return server
 
     def _wait_for(self, begin: "Callable[[Server], Future[T]]") -> T:
-        """Begin something in the thread of the broker's loop, and wait in this one for what comes of it."""
+        """Call `begin` in the thread of the broker's loop, and wait in this thread for its result."""
         if threading.get_ident() == self._loop_thread_id and self._server is not None:
             raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
         return self._call(begin).result()

@@ -1,4 +1,4 @@
-"""A request of this very process, decided as if it had come over a connection."""
+"""A request from this process, decided like a request of a connection."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class InnerPeer:
         self.answer: Future[Any] = Future()
 
     def send(self) -> None:
-        """Have the request decided."""
+        """Decide the request."""
         self._core.receive(self._connection, encode_request(self._request, self._version, 1, "this process"))
 
     def flush(self) -> None:
-        """Take the answer, or note that there will be none."""
+        """Set the answer as the result, or fail if there will be none."""
         frame = self._core.drain(self._connection)
         if frame and not self.answer.done():
             self._core.disconnect(self._connection)
@@ -35,7 +35,7 @@ class InnerPeer:
             self.abort()
 
     def abort(self) -> None:
-        """Note that there will be no answer."""
+        """Fail the future: there will be no answer."""
         self._core.disconnect(self._connection)
         if not self.answer.done():
             self.answer.set_exception(RuntimeError("this broker was stopped before the request was answered"))

@@ -1,7 +1,7 @@
-"""The log of a broker process: written to standard error by a thread of its own, so that the broker never waits for it.
+"""Log writer: a separate thread writes the process log to standard error, so that the broker never waits for it.
 
-When standard error is a pipe that is not read, lines wait in a bounded memory; others are dropped and counted.
-Lines that repeat are limited: a client that is refused a thousand times a second must not fill a disk.
+When standard error is a pipe that is not read, lines wait in a buffer of limited size; further lines are dropped and
+counted. Repeated lines are limited: a client that is refused a thousand times a second must not fill a disk.
 """
 
 import logging
@@ -15,21 +15,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _HELD_BYTES = 1 << 20
-"""So much waits for standard error."""
+"""The size of the buffer."""
 
 _WINDOW_SECONDS = 10.0
 _LINES_OF_ONE, _LINES_OF_ALL = 10, 100
-"""How often a message is written in a window: about one client, file or group, and about all of them together."""
+"""Limit of a message in a window: for one client, file or group, and for all of them together."""
 
 _CLOSING_SECONDS = 1.0
-"""How long the end of the process waits for the rest to be written."""
+"""How long the process waits at its end for the remaining lines to be written."""
 
 
 class LineLimit:
     """Decides which lines are written, and counts the others.
 
-    A message is what the program says (`%s: connection closed: %s`); whom it is about is its first argument, a client
-    without its port.
+    A message is identified by its format (`%s: connection closed: %s`), its subject by the first argument; for a
+    client that is the address without the port.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class LineLimit:
 
     @property
     def has_left_out(self) -> bool:
-        """Whether a line was not written in this window."""
+        """Whether a line was suppressed in this window."""
         return bool(self._left_out)
 
     def admits(self, record: logging.LogRecord, line: str) -> bool:
-        """Return whether a line is written; one that is not is counted."""
+        """Return whether a line is written; suppressed lines are counted."""
         message = str(record.msg)
         first = record.args[0] if isinstance(record.args, tuple) and record.args else ""
         key = message, first.rpartition(":")[0] or first if isinstance(first, str) else str(first)
@@ -52,14 +52,14 @@ class LineLimit:
             self._written[key] = of_one + 1
             self._of_message[message] = of_all + 1
             return True
-        if key not in self._written:  # whom it is about is one of too many
+        if key not in self._written:  # too many subjects of this message
             key = message, ""
         count, _ = self._left_out.get(key, (0, ""))
         self._left_out[key] = count + 1, line
         return False
 
     def end_window(self) -> list[str]:
-        """Begin the next window; return a line for each message that was left out in the last one."""
+        """Begin the next window; return a line for each message that was suppressed in the last window."""
         lines = [
             f"{line} ({count} such lines in {_WINDOW_SECONDS:g} s)" for count, line in self._left_out.values()
         ]
@@ -69,7 +69,7 @@ class LineLimit:
 
 
 class LogWriter(logging.Handler):
-    """Writes lines to a file descriptor in a thread of its own.
+    """Writes lines to a file descriptor in a separate thread.
 
     monotonic        the time in seconds
     closing_seconds  how long `close` waits for the rest to be written
@@ -96,7 +96,7 @@ class LogWriter(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a line to the thread, or count it."""
+        """Pass a line to the thread, or count it as suppressed."""
         line = self.format(record)
         with self._changed:
             self._end_window_when_due()
@@ -105,7 +105,7 @@ class LogWriter(logging.Handler):
             self._changed.notify()
 
     def close(self) -> None:
-        """Write the rest, unless nobody reads it."""
+        """Write the remaining lines, unless they are not read."""
         with self._changed:
             for line in self._limit.end_window():
                 self._put(line)
@@ -133,11 +133,11 @@ class LogWriter(logging.Handler):
         while (data := self._next()) is not None:
             try:
                 self._write(data)
-            except OSError:  # it was closed: there is nowhere left to report that
+            except OSError:  # it was closed: the error cannot be reported
                 return
 
     def _next(self) -> bytes | None:
-        """Wait for lines; None when there are no more. How many were dropped follows what was not."""
+        """Wait for lines; None at the end. The number of dropped lines follows the written ones."""
         with self._changed:
             while not (self._lines or self._closed):
                 left = self._window_end - self._monotonic() if self._limit.has_left_out else None
@@ -160,15 +160,15 @@ class LogWriter(logging.Handler):
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:  # whoever started us made it so
+            except BlockingIOError:  # the parent process made it non-blocking
                 select.select([], [self._descriptor], [])
 
 
 @contextmanager
 def logging_to_standard_error() -> Iterator[None]:
-    """Have all lines from INFO on written to standard error."""
+    """Write all log lines from INFO on to standard error."""
     root = logging.root
-    if root.handlers or sys.stderr is None:  # the embedding program has its own, or nobody wants them
+    if root.handlers or sys.stderr is None:  # the embedding program logs, or nothing can
         yield
         return
     writer = LogWriter(2)

@@ -1,4 +1,4 @@
-"""The numbers of a broker for Prometheus, over HTTP. prometheus-client is imported when they are asked for."""
+"""Metrics of a broker for Prometheus, over HTTP. prometheus-client is imported on first use."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 _MOST_REQUESTS = 16
-"""So many requests are answered at a time; further connections are closed."""
+"""Maximum number of concurrent requests; further connections are closed."""
 
 _REQUEST_SECONDS = 15.0
-"""A request and its answer may take so long."""
+"""Time limit of a request with its answer."""
 
 logger = new_logger(__name__)
 
@@ -41,7 +41,7 @@ def check_installed() -> None:
 
 
 class Collector:
-    """What prometheus-client asks for the numbers.
+    """The collector that prometheus-client calls for the metrics.
 
     read  `Broker.metrics` or its like; called in the threads that answer requests
     """
@@ -50,7 +50,7 @@ class Collector:
         self._read = read
 
     def collect(self) -> Iterable[Family]:
-        """Return all numbers as they are now."""
+        """Return the current metrics."""
         from prometheus_client.core import GaugeMetricFamily, UnknownMetricFamily
 
         values = self._read()
@@ -59,7 +59,7 @@ class Collector:
             metrics = list(members)
             labels = [metric.tag[0] for metric in metrics[:1] if metric.tag]
             meaning = metrics[0].meaning if len(metrics) == 1 else f"{metrics[0].name}, by {labels[0]}"
-            # A counter would have to be called …_total; the JMX exporter leaves such names untyped.
+            # The name of a counter must end in _total; the JMX exporter leaves other names untyped.
             kind = UnknownMetricFamily if metrics[0].is_counter else GaugeMetricFamily
             family = kind(name, meaning, labels=labels)
             for metric in metrics:
@@ -76,7 +76,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread for each request, of which there are few, each for a bounded time."""
+    """A thread for each request; their number and their time are limited."""
 
     daemon_threads = True
 
@@ -88,7 +88,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__((str(address[0]), port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or close the connection when there are too many."""
+        """Answer in a separate thread, or close the connection if there are too many."""
         if len(self._open) >= _MOST_REQUESTS:
             self.shutdown_request(request)
             return
@@ -96,7 +96,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Cut connections that send no request, or do not read the answer; called twice a second."""
+        """Close connections that send no request or do not read the answer; called twice a second."""
         oldest = time.monotonic() - self._request_seconds
         for request, since in list(self._open.items()):
             if since <= oldest:
@@ -110,12 +110,12 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._open.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log in one line what has become of a connection."""
+        """Log the error of a connection in one line."""
         logger.warning("%s: a request for metrics failed: %s", client_address[0], sys.exception())
 
 
 class Endpoint:
-    """Answers http://HOST:PORT/metrics in threads of its own, until `close`. Raises OSError when it cannot listen."""
+    """Answers http://HOST:PORT/metrics in separate threads, until `close`. Raises OSError when it cannot listen."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Endpoint:
 
 
 def _logged(answer: WSGIApplication) -> WSGIApplication:
-    """Return an application that logs its errors; wsgiref writes them to standard error and waits for that."""
+    """Return an application that logs its errors; wsgiref would write them to standard error, which can block."""
 
     def answer_and_log(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
@@ -156,7 +156,7 @@ def _logged(answer: WSGIApplication) -> WSGIApplication:
 
 
 def listen(host: str, port: int, read: Callable[[], Mapping[str, float]]) -> Endpoint:
-    """Begin to answer Prometheus; say where on standard error. Raises OSError that names the address."""
+    """Start to answer Prometheus; write the address to standard error. Raises OSError with the address."""
     try:
         endpoint = Endpoint(host, port, read)
     except OSError as error:

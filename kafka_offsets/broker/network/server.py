@@ -1,7 +1,7 @@
-"""Sockets: the only module of the broker that knows asyncio.
+"""Server: the broker's sockets, the only module of the broker that knows asyncio.
 
-One ``asyncio.Protocol`` a connection hands bytes to the core as they come; one ``end_turn`` behind all of a loop's turn
-appends and answers; one write a connection carries all its answers. fsync runs in a worker thread.
+One ``asyncio.Protocol`` per connection passes received bytes to the core. One ``end_turn`` after each turn of the loop
+appends and answers. One write per connection sends all its answers. fsync runs in a worker thread.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.log.log import Log
 
 _PAUSE_READING_BYTES = 1 << 20
-"""A connection with this many bytes of requests waiting behind an unanswered one is not read from."""
+"""A connection is not read while this many bytes of requests wait for an earlier unanswered one."""
 
 _WRITE_AT_ONCE_BYTES = 1 << 18
-"""Answers of this size are written before further requests are read, while the processor's cache still holds them."""
+"""Answers of this size are written before further requests are read, while they are in the processor's cache."""
 
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
@@ -44,7 +44,7 @@ _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
 
 _ROUNDS_OF_ACCEPTING = 2
-"""asyncio makes a transport in the round of the loop after it has accepted, and says so in the one behind that."""
+"""asyncio creates a transport one round of the loop after accepting, and calls `connection_made` in the next round."""
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ logger = new_logger(__name__)
 class Peer(asyncio.Protocol):
     """One connection between asyncio and the core.
 
-    listener  by which of the server's listeners it came in
+    listener  index of the server's listener that accepted it
     """
 
     def __init__(self, server: "Server", listener: int = 0) -> None:
@@ -66,7 +66,7 @@ class Peer(asyncio.Protocol):
         self._aborting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Have the core take the connection in, or cut it off."""
+        """Register the connection with the core, or close it."""
         assert isinstance(transport, asyncio.Transport)
         self._transport, self._writer = transport, Writer(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
@@ -75,7 +75,7 @@ class Peer(asyncio.Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Have what has come decided; stop reading when too much waits."""
+        """Decide the received requests; stop reading when too much waits."""
         if self.connection is None or self.connection.closing:
             return
         core = self._server.core
@@ -118,7 +118,7 @@ class Peer(asyncio.Protocol):
             self.resume()
 
     def _schedule_step(self) -> None:
-        """Have the next part of a large answer written when others have had their turn, unless the socket is full."""
+        """Write the next part of a large answer after other connections had their turn, unless the socket is full."""
 
         def step() -> None:
             if not self._writer.is_paused:
@@ -128,7 +128,7 @@ class Peer(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(step)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Have the server forget the connection."""
+        """Remove the connection from the server."""
         if self._aborting is not None:
             self._aborting.cancel()
         self._server.release(self)
@@ -142,14 +142,14 @@ class Peer(asyncio.Protocol):
         return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
 
     def resume(self) -> None:
-        """Read on if reading was paused and nothing stands against it any more."""
+        """Continue reading, if it was paused and may continue."""
         assert self._transport is not None
         if not self._reading and self._may_read() and not self._transport.is_closing():
             self._reading = True
             self._transport.resume_reading()
 
     def flush(self) -> None:
-        """Write what the core has for this connection, in one go."""
+        """Write the core's output for this connection, all at once."""
         assert self._transport is not None and self.connection is not None
         if self.connection.output:
             self._writer.write(self._server.core.drain_pieces(self.connection))
@@ -161,7 +161,7 @@ class Peer(asyncio.Protocol):
         if not self.connection.closing:
             self.resume()
         elif self._aborting is None:
-            self._writer.close()  # waits until the peer has read all; one that does not read is cut off
+            self._writer.close()  # waits until the peer has read everything; a peer that does not read is disconnected
             self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
 
     def abort(self) -> None:
@@ -203,7 +203,7 @@ class Server:
         self.core = self.new_core(files)
 
     def new_core(self, files: Files | None) -> BrokerCore:
-        """Make the broker that this server drives."""
+        """Create the broker core that this server drives."""
         core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
         if self._time_driver is not None:
             core.scheduler.real_time_fallback = self._time_driver.real_time_fallback
@@ -211,11 +211,11 @@ class Server:
         return core
 
     def served(self) -> Apis:
-        """Return the table of APIs by which this server serves, unless a test has it serve by another."""
+        """Return the table of APIs of this server; tests may override it."""
         return served_apis(self._config.profile)
 
     def new_peer(self, listener: int = 0) -> Peer:
-        """Make what stands between the core and a connection that comes in by a listener."""
+        """Create the protocol object for a connection of a listener."""
         return Peer(self, listener)
 
     async def start(self, host: str, port: int) -> None:
@@ -239,13 +239,13 @@ class Server:
         ports = _ports(listener)
         if len(set(ports)) == 1:
             return listener
-        # Any free port of a name with several addresses: each got its own, and clients are told one.
+        # With port 0 and a host of several addresses each address gets its own port; clients receive one of them.
         listener.close()
         await listener.wait_closed()
         return await self._loop.create_server(new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True)
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
-        """Have a request decided as if it had come over a connection; the future is the answer, or RuntimeError."""
+        """Decide a request as if a connection had sent it; the future has the answer or fails with RuntimeError."""
         inner = InnerPeer(self.core, request, version)
         self._inner.add(inner)
         inner.answer.add_done_callback(lambda _: self._inner.discard(inner))
@@ -254,7 +254,7 @@ class Server:
         return inner.answer
 
     async def stop(self) -> None:
-        """Stop listening, cut all connections, write what is decided and close the files."""
+        """Stop listening, close all connections, write all decisions and close the files."""
         self._stopping = True
         if self._time_driver is not None:
             self._time_driver.stop()
@@ -275,11 +275,11 @@ class Server:
             self.core.close()
 
     def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Be the exception handler of a loop that has nothing else to do.
+        """Handle exceptions of the loop, if the loop belongs to this server.
 
-        A process without descriptors cannot accept. Python 3.11 tells that once for each place in the backlog, with a
-        traceback, and again a second later; one line a second says as much. What it has put off by then it carries out
-        on a listener that may be closed.
+        A process without free descriptors cannot accept connections. Python 3.11 reports that once for each entry of
+        the backlog, with a traceback, and again a second later; here it is one line a second. Python then retries on
+        a listener that may be closed; that error is ignored.
         """
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in _NO_RESOURCES and "socket" in context:
@@ -297,7 +297,7 @@ class Server:
         loop.default_exception_handler(context)
 
     async def _disconnect_all(self) -> None:
-        """Return when no socket is open and no thread is at work."""
+        """Return when no socket is open and no thread is working."""
         await self.stop_listening(list(self._listeners))
         while self._peers or self._tasks:
             self._closed.clear()
@@ -306,7 +306,7 @@ class Server:
             await listener.wait_closed()
 
     async def stop_listening(self, indexes: Iterable[int]) -> None:
-        """Close some listeners, and cut the connections that came in by them; `admit` must let in no more of these."""
+        """Close some listeners and their connections; `admit` must accept no more of these."""
         closing = {index: self._listeners[index] for index in indexes if index in self._listeners}
         for listener in closing.values():
             for accepting in listener.sockets:
@@ -314,14 +314,14 @@ class Server:
         for peer in list(self._peers):
             if peer.listener in closing:
                 peer.abort()
-        # What asyncio has accepted must have reached `admit` before its server closes: it drops the others unclosed.
+        # Accepted connections must reach `admit` before asyncio's server closes: it would leave the others open.
         for _ in range(_ROUNDS_OF_ACCEPTING):
             await asyncio.sleep(0)
         for listener in closing.values():
             listener.close()
 
     def admit(self, peer: Peer, peername: tuple[str, int]) -> Connection | None:
-        """Take in a connection, or None when there are too many or the server is stopping."""
+        """Register a connection; None when there are too many or the server is stopping."""
         host = peername[0]
         from_host = self._per_host.get(host, 0)
         self._peers.add(peer)
@@ -342,7 +342,7 @@ class Server:
         return connection
 
     def release(self, peer: Peer) -> None:
-        """Forget a connection that is gone."""
+        """Forget a closed connection."""
         self._peers.discard(peer)
         self._closed.set()
         if peer.connection is None:
@@ -356,7 +356,7 @@ class Server:
         self.core.disconnect(peer.connection)
 
     def request_turn(self) -> None:
-        """Have the turn end once everything that is ready in this round of the loop has been read."""
+        """End the turn after all data that is ready in this round of the loop has been read."""
         if self._turn is None and not self._stopping:
             self._turn = self._loop.call_soon(self._end_turn)
 
@@ -378,18 +378,18 @@ class Server:
         self.end_turn_now()
 
     def end_turn_now(self) -> None:
-        """Append and answer what has been decided."""
+        """Append and answer all decisions."""
         if self._turn is not None:
             self._turn.cancel()
         self._end_turn()
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a turn is to end, or a thread is at work."""
+        """Whether a turn must end, or a thread is working."""
         return self._turn is not None or self._tasks > 0
 
     async def work(self) -> None:
-        """End the turn; if there is none, return when a thread has done something."""
+        """End the turn; without a turn, return when a thread has finished some work."""
         if self._turn is None and self._tasks:
             self._closed.clear()
             await self._closed.wait()
@@ -410,7 +410,7 @@ class Server:
         future.add_done_callback(finished)
 
     def _background(self, work: Work, done: Done) -> None:
-        """Carry out `work` in another thread than the one that clients wait for; `done` is called in the loop."""
+        """Run `work` in a background thread, separate from that of the syncs; `done` is called in the loop."""
         self._tasks += 1
         future = self._loop.run_in_executor(self._writer, switch_interval, work)
 

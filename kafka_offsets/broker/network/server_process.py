@@ -1,4 +1,4 @@
-"""A broker as a process of its own: it serves until a signal comes."""
+"""Server process: runs a broker until a signal arrives."""
 
 import asyncio
 import gc
@@ -13,16 +13,16 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
 
 _READ_SECONDS = 10.0
-"""How long Prometheus waits for its numbers."""
+"""Time limit for reading the metrics."""
 
 
 def serve(
     config: Config, host: str, port: int, data_directory: Path | None, metrics_port: int | None = None
 ) -> None:
-    """Run a broker in this thread until SIGINT or SIGTERM; says where it listens on standard error.
+    """Run a broker in this thread until SIGINT or SIGTERM; writes its address to standard error.
 
-    metrics_port  where Prometheus finds its numbers, on the same host; 0 takes a free one, None is nowhere
-    Raises StorageError or OSError when it cannot start, ConfigError when prometheus-client is needed and missing.
+    metrics_port  port of the metrics for Prometheus, on the same host; 0 takes a free one, None disables them
+    Raises StorageError or OSError if it cannot start, ConfigError if prometheus-client is needed and missing.
     """
     if metrics_port is not None:
         prometheus.check_installed()
@@ -38,8 +38,8 @@ def serve(
             asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-            # What is loaded now lives as long as the process. Requests make much garbage and hardly a cycle, so looking
-            # for cycles every 700 objects, Python's default, would cost a twentieth of the time.
+            # Objects that are loaded now live as long as the process. Requests make much garbage but hardly any cycles:
+            # a collection every 700 objects, Python's default, would take a twentieth of the time.
             gc.collect()
             gc.freeze()
             gc.set_threshold(20_000, 20, 20)
@@ -56,7 +56,7 @@ def serve(
 
 
 def _listen_for_prometheus(server: Server, host: str, port: int) -> prometheus.Endpoint:
-    """Answer Prometheus from what the loop's thread reads. Raises OSError that names the address."""
+    """Answer Prometheus with metrics that the loop's thread reads. Raises OSError with the address."""
     loop = asyncio.get_running_loop()
 
     async def read() -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Writing answers to a socket: what is large is neither joined nor copied into asyncio's buffer."""
+"""Socket writer: writes answers without joining large pieces or copying them to asyncio's buffer."""
 
 import os
 from collections import deque
@@ -8,44 +8,44 @@ from typing import Any, Protocol
 from kafka_offsets.memory import keep_freed_memory
 
 _MOST_PIECES = 1000
-"""How many pieces one call takes; IOV_MAX of Linux is 1024."""
+"""Maximum number of pieces per call; IOV_MAX of Linux is 1024."""
 
 _CHUNK_BYTES = 96 << 10
-"""What asyncio is given when the socket is full: more than its high-water mark, so that it tells when that has gone."""
+"""The part passed to asyncio when the socket is full: above its high-water mark, so that it calls `resume_writing`."""
 
 _STEP_BYTES = 4 << 20
-"""So much is written before others have their turn: a peer that reads as quickly takes any answer without a pause."""
+"""This much is written before other connections have their turn."""
 
 KEPT_BYTES = 16 << 20
-"""Memory for requests and answers up to this size is kept for the next ones, once there was a large one."""
+"""After the first large request or answer, memory of up to this size is kept for the next ones."""
 
 
 class Transport(Protocol):
-    """What is needed of asyncio's."""
+    """The used methods of asyncio's transport."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes, or keep them until the socket takes them."""
+        """Send bytes, or buffer them until the socket accepts them."""
 
     def close(self) -> None:
-        """Close once what is kept is sent."""
+        """Close after the buffered data is sent."""
 
     def is_closing(self) -> bool:
         """Return whether it is closed or about to be."""
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes are kept."""
+        """Return the number of buffered bytes."""
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         """Return the low and the high-water mark."""
 
     def get_extra_info(self, name: str) -> Any:
-        """Return the socket, by that name."""
+        """Return the socket, for the name "socket"."""
 
 
 class Writer:
     """Writes to one transport, in order.
 
-    While it holds back anything, the transport has paused its protocol, or the next step has its turn.
+    While it holds data, either the transport has paused its protocol, or the next step is scheduled.
     """
 
     __slots__ = ("_closing", "_descriptor", "_held", "_transport")
@@ -58,7 +58,7 @@ class Writer:
 
     @property
     def is_holding(self) -> bool:
-        """Whether anything is held back."""
+        """Whether it holds unsent data."""
         return bool(self._held)
 
     @property
@@ -68,7 +68,7 @@ class Writer:
 
     @property
     def unsent_bytes(self) -> int:
-        """The memory of what is not sent yet; a piece is freed when all of it is sent."""
+        """The memory of unsent pieces; a piece is freed when all of it is sent."""
         held = self._held
         unsent = sum(map(len, held)) + self._transport.get_write_buffer_size()
         if held and isinstance(held[0], memoryview):
@@ -76,7 +76,7 @@ class Writer:
         return unsent
 
     def write(self, pieces: list[bytes | bytearray]) -> None:
-        """Write pieces one after the other; to a peer that has closed, nothing."""
+        """Write pieces in order; do nothing if the peer has closed."""
         if self._transport.is_closing():
             return
         if len(pieces) == 1 and not self._held:
@@ -87,7 +87,7 @@ class Writer:
         self.proceed()
 
     def proceed(self) -> None:
-        """Take one step: write what is held back, as far as the socket takes it.
+        """Take one step: write held data, as much as the socket accepts.
 
         The protocol calls this again when it resumes writing, and in the next round of the loop if it is not paused.
         """
@@ -116,7 +116,7 @@ class Writer:
             self._transport.close()
 
     def _write_now(self, most: int) -> int:
-        """Write by a single call, from where the pieces are; return how many bytes, at most so many."""
+        """Write with a single call, without copying the pieces; return the number of bytes, at most `most`."""
         held, left = self._held, most
         pieces = []
         for piece in islice(held, _MOST_PIECES):
@@ -126,7 +126,7 @@ class Writer:
                 break
         try:
             written = os.writev(self._descriptor, pieces)
-        except OSError:  # it takes nothing now, or its peer has gone: the transport finds out
+        except OSError:  # the socket is full, or the peer has closed: the transport detects that
             return 0
         finally:
             pieces.clear()

@@ -1,8 +1,7 @@
-"""Work in the background of a thread that clients wait for: that one gets the interpreter back soon.
+"""Switch interval: lets the serving thread get the interpreter back quickly from background threads.
 
-A thread that computes keeps the interpreter for CPython's switch interval, 5 ms, from one that has just been to the
-system, as the one that serves is several times for each request. While there is such work the interval is shorter, in
-the whole process.
+The serving thread releases the interpreter several times per request, at each system call. A computing thread then
+keeps it for CPython's switch interval, 5 ms. While there is such work, the interval is shorter in the whole process.
 """
 
 import sys
@@ -17,7 +16,7 @@ _usual_s = 0.0
 
 
 def switch_interval(work: Callable[[], None]) -> None:
-    """Carry out `work`, giving way to other threads after half a millisecond. Raises what it raises."""
+    """Run `work`, switching to other threads after half a millisecond. Raises what it raises."""
     global _at_work, _usual_s
     with _lock:
         if not _at_work:

@@ -1,7 +1,7 @@
-"""A broker whose clock is moved by hand: what is due is carried out in its order, and finished, before time goes on.
+"""Virtual time: a broker whose clock is moved by hand. Due work is finished, in order, before the clock moves on.
 
-Clients are at the other end of sockets and live in the machine's time. So what bounds their patience, such as the wait
-of a Fetch, passes in that as well, and whatever they have sent is decided before the clock moves.
+Clients are at the other end of sockets and use real time. So their timeouts, such as the wait of a Fetch, also expire
+in real time, and their requests are decided before the clock moves.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.scheduler import Deadline
 
 _PARTS = 50
-"""What a broker looks for at intervals is found at most such a part of the way that is left too late: towards the end
-of it at its own intervals. In a week it looks for something a hundred thousand times, and nearly always in vain."""
+"""Over long jumps periodic checks run less often: each is late by at most this fraction of the remaining time, and near
+the end they have their usual intervals. A week contains a hundred thousand checks, nearly all without a result."""
 
 _SHORT_MS = 1000
-"""A shorter time is not an interval but the next step of what is under way."""
+"""A shorter time is not an interval but the pause before the next step of current work."""
 
 _ROUNDS_OF_READING = 3
-"""In the first round of the loop connections are accepted, in the next ones they are made and read."""
+"""The first round of the loop accepts connections, the next rounds set them up and read them."""
 
 
 class Driven(Protocol):
-    """What is needed of the server."""
+    """The used methods of the server."""
 
     core: BrokerCore
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a turn is to end, or a thread is at work."""
+        """Whether a turn must end, or a thread is working."""
 
     async def work(self) -> None:
-        """End the turn, or else return when a thread has done something."""
+        """End the turn; without a turn, return when a thread has finished some work."""
 
     def end_turn_now(self) -> None:
-        """Append and answer what has been decided."""
+        """Append and answer all decisions."""
 
 
 class TimeDriver:
-    """Steps one broker through time.
+    """Moves one broker through time.
 
     submit  runs a coroutine in the server's thread, from another one
-    later   (seconds, callback): calls back in the server's thread, after some of the machine's time
+    later   (seconds, callback): calls back in the server's thread, after some real time
     read    lets the server's loop read its sockets once
     """
 
@@ -72,16 +72,16 @@ class TimeDriver:
         clock.attach(self)
 
     def stop(self) -> None:
-        """Step no more; who waits for a step goes on."""
+        """Stop; callers that wait for a step return."""
         if not self._stopped:
             self._stopped = True
             self._clock.detach(self)
 
     def run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
-        """Carry out all that is due up to a monotonic time; return the next deadline behind it, None for none.
+        """Run everything that is due up to a monotonic time; return the next deadline after it, or None.
 
-        move  called in the broker's thread with each of the deadlines before its turn
-        Returns when all of it is done and answered. RuntimeError in the broker's own thread, which would wait for
+        move  called in the broker's thread with each deadline before it is handled
+        Returns when everything is done and answered. RuntimeError in the broker's own thread, which would wait for
         itself.
         """
         if threading.get_ident() == self._thread_id:
@@ -90,7 +90,7 @@ class TimeDriver:
             return None
         try:
             return self._submit(self._run(until_ms, move)).result()
-        except CancelledError:  # the broker was stopped meanwhile
+        except CancelledError:  # the broker was stopped in the meantime
             return None
 
     async def _run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
@@ -99,13 +99,13 @@ class TimeDriver:
             await self._read()
         while not self._stopped:
             await self._settle()
-            core = self._server.core  # a state that was restored meanwhile has another one
+            core = self._server.core  # restoring a state in the meantime replaces the core
             due = core.next_deadline_ms
             while due is not None and due <= until_ms:
                 move(due)
                 core.run_due()
                 if not core.is_quiet or self._pauses or self._server.is_at_work:
-                    break  # most of what is due in the days of a retention only looks whether there is work
+                    break  # most deadlines in the days of a retention are checks that find no work
                 due = core.next_deadline_ms
             else:
                 return due
@@ -113,7 +113,7 @@ class TimeDriver:
         return None
 
     async def _settle(self) -> None:
-        """Return when nothing is under way any more."""
+        """Return when no work is in progress."""
         while not self._stopped:
             if self._server.is_at_work:
                 await self._server.work()
@@ -131,13 +131,13 @@ class TimeDriver:
         return min(self._pauses, key=lambda pause: pause.due_ms, default=None)
 
     def real_time_fallback(self, ms: int, deadline: Deadline, is_work: bool) -> None:
-        """Let what must not wait for this clock pass in real time as well: `RealTimeFallback` of the scheduler."""
+        """Also expire a deadline in real time: the `RealTimeFallback` of the scheduler."""
         if is_work:
             self._pauses[deadline] = None
         self._later(ms / 1000, lambda: self._passed(deadline))
 
     def scaled_interval(self, ms: int) -> int:
-        """Return how long an interval is when there is a long way to go."""
+        """Return the length of an interval, which is longer when much time remains."""
         return ms if ms < _SHORT_MS else max(ms, (self._until_ms - self._clock.now().mono_ms) // _PARTS)
 
     def _passed(self, deadline: Deadline) -> None:

@@ -79,7 +79,7 @@ class Writer:
         """Write pieces in order; do nothing if the peer has closed."""
         if self._transport.is_closing():
             return
-        if len(pieces) == 1 and not self._held:
+        if len(pieces) == 1 and len(pieces[0]) <= _CHUNK_BYTES and not self._held:
             self._transport.write(pieces[0])
             return
         self._held += pieces

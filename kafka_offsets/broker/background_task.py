@@ -107,6 +107,7 @@ class BackgroundTask:
     def stop(self) -> None:
         """Take no further step, after a worker has finished its work."""
         self._is_over = True
+        self._ended = None
         if self._deadline is not None:
             self._deadline.cancel()
         if not self._working:
@@ -184,8 +185,10 @@ class BackgroundTask:
     def _end(self, error: Exception | None) -> None:
         if not self.is_over():
             self._is_over = True
-            if self._ended is not None:
-                self._ended(error)
+            # `ended` may refer to this task: such a cycle would keep the result until a garbage collection, which is rare.
+            ended, self._ended = self._ended, None
+            if ended is not None:
+                ended(error)
             elif isinstance(error, StorageError):
                 logger.error("%s: %s", self.name, error)
 

@@ -1,6 +1,8 @@
 """A background task: when it takes its steps, what it waits for, and how it ends."""
 
+import gc
 import logging
+import weakref
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -229,6 +231,43 @@ def test_a_task_stops_when_it_may_not_continue(world: World) -> None:
     world.pass_time(1)
     world.pass_time(1)
     assert (world.steps, world.ended, task.is_over()) == ([0, 1], [], True)
+
+
+class Found(list[int]):
+    """A result that a weak reference can watch."""
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_task_that_is_over_is_freed_without_the_garbage_collector(world: World, is_stopped: bool) -> None:
+    # A request of several steps reads its response from its task: responses of 24 MB stayed in memory.
+    watched: list[weakref.ref[object]] = []
+
+    def steps() -> Steps:
+        found = Found([1])
+        watched.append(weakref.ref(found))
+        yield None
+        return found
+
+    def begin() -> BackgroundTask:
+        task = BackgroundTask(
+            "a task", world.scheduler, steps(), lambda _: world.steps.append(len(task.result))
+        )
+        task.begin()
+        return task
+
+    gc.disable()
+    try:
+        task = begin()
+        watched.append(weakref.ref(task))
+        if is_stopped:
+            task.stop()
+        else:
+            world.pass_time()
+            assert world.steps == [1]
+        del task
+        assert [reference() for reference in watched] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_task_can_be_finished_at_once(world: World) -> None:

@@ -11,8 +11,15 @@ from tests.drivers.partitions import batch
 DAY = 86_400_000
 
 
-def header(sequence: int, *, producer: int = 1, epoch: int = 0) -> BatchHeader:
-    data = batch(producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+def header(
+    sequence: int, *, producer: int = 1, epoch: int = 0, is_transactional: bool = False
+) -> BatchHeader:
+    data = batch(
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=is_transactional,
+    )
     return read_batch_header(data)
 
 
@@ -58,6 +65,16 @@ def test_beyond_the_bound_the_longest_idle_is_forgotten(monkeypatch: pytest.Monk
 
 def test_batches_without_a_producer_are_not_counted() -> None:
     assert len(Producers.of([(read_batch_header(batch()), b"")])) == 0
+
+
+def test_a_new_epoch_continues_in_a_transaction_whose_marker_is_missing() -> None:
+    producers = Producers()
+    producers.add(header(0, epoch=0, is_transactional=True), 0, 5, 1000)
+    first, second = (header(sequence, epoch=1, is_transactional=True) for sequence in (0, 1))
+    producers.attempt(first, begins_at_0=False)
+    assert producers.check(first) is ErrorCode.NONE
+    producers.add(first, 1, 5, 1000)
+    assert producers.check(second) is ErrorCode.NONE
 
 
 def test_a_transaction_marker_brings_an_epoch_and_no_sequence_number() -> None:

@@ -294,8 +294,8 @@ class Producers:
         first = header.base_sequence
         last = last_sequence(first, header.last_offset_delta)
         producer.batches.append(AppendedBatch(first, last, base_offset, timestamp))
-        if header.is_transactional and header.producer_id not in self._open:
-            self._open[header.producer_id] = base_offset
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, base_offset)
             self._attempts.pop(header.producer_id, None)
 
     def end_transaction(

@@ -23,26 +23,26 @@ FEATURES = (
 )
 CLASSIC_ONLY = "The client knows classic groups only."
 SAME_CLIENT = (
-    "The producer and the administrator are those of the row above; the group's protocol is nothing to them."
+    "Same client as in the row above: the group protocol does not concern the producer and the admin client."
 )
 OWN_ASSIGNMENT = (
-    "Spark assigns partitions itself and keeps its offsets in checkpoints: it is a member of no group."
+    "Spark assigns partitions itself and keeps its offsets in checkpoints: it does not join a group."
 )
 ABSENT = {
     ("kafka-python", "KIP-848"): CLASSIC_ONLY,
     ("aiokafka", "KIP-848"): CLASSIC_ONLY,
-    ("Java, classic", "KIP-848"): "That is the row below: `group.protocol=consumer`.",
+    ("Java, classic", "KIP-848"): "See the row below: `group.protocol=consumer`.",
     ("Java, consumer", "produce"): SAME_CLIENT,
     ("Java, consumer", "idempotent"): SAME_CLIENT,
     ("Java, consumer", "transactional"): SAME_CLIENT,
     ("Java, consumer", "admin"): SAME_CLIENT,
     ("kcat", "KIP-848"): CLASSIC_ONLY,
-    ("kcat", "admin"): "kcat lists metadata and offsets; it administers nothing.",
-    ("Spark", "transactional"): "Spark's sink knows no transactions.",
+    ("kcat", "admin"): "kcat lists metadata and offsets; it has no admin commands.",
+    ("Spark", "transactional"): "Spark's sink does not support transactions.",
     ("Spark", "group"): OWN_ASSIGNMENT,
     ("Spark", "static member"): OWN_ASSIGNMENT,
     ("Spark", "KIP-848"): OWN_ASSIGNMENT,
-    ("Spark", "admin"): "Spark administers nothing.",
+    ("Spark", "admin"): "Spark has no admin client.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Kafka offset management and group coordination in pure Python: the public names, loaded when they are first used."""
+"""Kafka offset management and group coordination in pure Python: the public names, loaded on first use."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ _NOT_IN_ERRORS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name. What needs no broker, such as `kafka-offsets inspect`, does not pay for one."""
+    """Load a public name. Programs without a broker, such as `kafka-offsets inspect`, need not import one."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

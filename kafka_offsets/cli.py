@@ -1,7 +1,7 @@
-"""The command line: which command, which options, and one clear line when it cannot be done.
+"""Command line: commands, options, and one-line error messages.
 
-A command is imported when it is asked for, so that each starts as quickly as it can. Exit codes: 0 done, 1 the
-command found something wrong in what it read, 2 it could not be carried out as asked.
+A command is imported only when it is used, so that each starts quickly. Exit codes: 0 done; 1 the command found
+something wrong in its input; 2 the command could not be carried out.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _ASKS = {
     "groups": "list, describe or delete groups, on any Kafka broker",
     "offsets": "list, commit, reset, delete, export or import offsets of groups, on any Kafka broker",
 }
-"""The commands that ask a broker."""
+"""The commands that connect to a broker."""
 
 _SPARK = "what a log of committed offsets says: state, lag, expiry, activity, audit, reports, by Apache Spark"
 
@@ -29,28 +29,28 @@ _BROKEN_PIPE = 141
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line instead of the whole usage."""
+    """Prints errors in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """End the process with what is wrong on standard error, and exit code 2."""
+        """Write the error to standard error, and exit with code 2."""
         self.exit(CANNOT, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    arguments  those of the process when not given, without the program's name
+    arguments  without the program's name; default: those of the process
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # closed by the parent process
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     try:
         code = _run(words)
-        sys.stdout.flush()  # what cannot be written is told here, and not as the interpreter ends
+        sys.stdout.flush()  # report a write error here, not when the interpreter exits
     except KafkaOffsetsError as error:
         return _cannot(str(error))
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does; the interpreter must not flush into the pipe once more.
+        # The reader of our output has closed the pipe, as `head` does; the interpreter must not flush into it again.
         _drop_output()
         return _BROKEN_PIPE
     except OSError as error:
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Let what is still in the buffer of standard output go nowhere."""
+    """Discard the remaining buffer of standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -195,7 +195,7 @@ def _serve_and_log(options: argparse.Namespace) -> int:
 
     config = Config.load(dict(options.set), options.config)
     from kafka_offsets.broker.network.server_process import (
-        serve,  # after the configuration: a mistake is told at once
+        serve,  # imported after the configuration is read: its errors are reported at once
     )
 
     listener = config.listener()
@@ -204,7 +204,7 @@ def _serve_and_log(options: argparse.Namespace) -> int:
     data_directory = options.data_dir if options.data_dir is not None else config.data_directory()
     try:
         serve(config, host, port, data_directory, options.metrics_port)
-    except StorageError as error:  # names files as they are called below the data directory
+    except StorageError as error:  # its paths are relative to the data directory
         return _cannot(f"{data_directory}: {error}")
     except OSError as error:
         return _cannot(os_error_text(error, host, port))
@@ -244,8 +244,8 @@ def _compact(options: argparse.Namespace) -> int:
 
 
 def os_error_text(error: OSError, host: str, port: int) -> str:
-    """Say what the system refused: a file when the error names one, else the address."""
-    # asyncio wraps what bind() said in a sentence of its own; the number still tells which it was.
+    """Describe an OSError: by the file if it names one, otherwise by the address."""
+    # asyncio replaces the message of bind(); the number still identifies the error.
     reason = (
         os.strerror(error.errno)
         if error.errno is not None and error.errno > 0

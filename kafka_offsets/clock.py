@@ -1,4 +1,4 @@
-"""Where time comes from. Nothing below the server reads a clock: it is handed a :class:`Now`.
+"""Clocks. Nothing below the server reads a clock: it receives a :class:`Now`.
 
 Two times, never mixed: monotonic time decides when a session ends or a long poll is answered, wall time
 stamps records and decides which offsets expire. A jump of the wall clock therefore ends no session.
@@ -22,7 +22,7 @@ class Now(NamedTuple):
 
 
 class Clock(Protocol):
-    """Anything that can say what time it is."""
+    """A source of time."""
 
     def now(self) -> Now:
         """Read both clocks."""
@@ -38,17 +38,17 @@ class SystemClock:
 
 
 class Driver(Protocol):
-    """A broker that does what is due when its clock has been moved."""
+    """A broker that runs due work when its clock is moved."""
 
     def run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
-        """Carry out what is due up to a monotonic time, and call `move` with each deadline before its turn.
+        """Run everything that is due up to a monotonic time; call `move` with each deadline before it is handled.
 
-        Returns the next deadline behind it, None for none, when everything is done and answered.
+        Returns the next deadline after that time, or None, when everything is done and answered.
         """
 
 
 def _whole(ms: float) -> int:
-    """Round to whole milliseconds: records, deadlines and requests have no fractions of them."""
+    """Round to whole milliseconds: records, deadlines and requests have no fractions of a millisecond."""
     try:
         return round(ms)
     except (ValueError, OverflowError):
@@ -56,11 +56,11 @@ def _whole(ms: float) -> int:
 
 
 class ManualClock:
-    """A clock that moves only when told to, for tests and simulation.
+    """A clock that moves only by its methods, for tests and simulation.
 
-    Handed to a `Broker`, or to several, it moves them along: all that becomes due on the way is carried out in the
-    order of the deadlines, each at its time, and `advance` returns when it is done and answered. One thread at
-    a time may move it; any may read it.
+    Pass it to one or more `Broker` objects to move their time: everything that becomes due runs in the order of the
+    deadlines, each at its time, and `advance` returns when it is done and answered. Only one thread at a time may
+    move the clock; any thread may read it.
     """
 
     def __init__(self, wall_ms: float = 1_700_000_000_000, mono_ms: float = 0) -> None:
@@ -69,15 +69,15 @@ class ManualClock:
         self._moving = threading.Lock()
 
     def now(self) -> Now:
-        """Return the time that was last set."""
+        """Return the current time of this clock."""
         return self._now
 
     def attach(self, driver: Driver) -> None:
-        """Have a broker follow this clock from now on."""
+        """Make a broker follow this clock."""
         self._drivers.append(driver)
 
     def detach(self, driver: Driver) -> None:
-        """Have it follow no more."""
+        """Stop a broker from following this clock."""
         self._drivers.remove(driver)
 
     def advance(
@@ -89,10 +89,10 @@ class ManualClock:
         hours: float = 0,
         days: float = 0,
     ) -> Now:
-        """Move both clocks forward by so many milliseconds, or by what else is named, and return the new time.
+        """Move both clocks forward by a time in the given units, and return the new time.
 
-        The sum is rounded to a whole number of milliseconds. ValueError when it is negative, infinite or no number.
-        RuntimeError in the thread of a broker's loop, which has to do it: `await asyncio.to_thread(clock.advance, ms)`.
+        The sum is rounded to whole milliseconds. ValueError if it is negative, infinite or not a number. RuntimeError
+        in the thread of a broker's loop, which must do the work: use `await asyncio.to_thread(clock.advance, ms)`.
         """
         ms += 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         if ms < 0:
@@ -109,15 +109,15 @@ class ManualClock:
             return self._now
 
     def run_until_idle(self) -> Now:
-        """Have done what is due now, and finished what has begun, without moving; return the time."""
+        """Run everything that is due now and finish work in progress, without moving the clock; return the time."""
         return self.advance(0)
 
     def set_wall(self, wall_ms: float) -> None:
-        """Let the wall clock jump, as an operator or NTP does; monotonic time goes on as it was."""
+        """Set the wall clock, as an operator or NTP does; monotonic time does not change."""
         self._now = self._now._replace(wall_ms=_whole(wall_ms))
 
     def _run_due(self) -> int | None:
-        """Have every broker do what is due now; return the next deadline of them all."""
+        """Make every broker run what is due now; return the earliest next deadline."""
         dues = [driver.run(self._now.mono_ms, self._move_to) for driver in list(self._drivers)]
         return min((due for due in dues if due is not None), default=None)
 

@@ -1,9 +1,9 @@
-"""What can go wrong, in three kinds that never mix.
+"""Errors of three kinds, which are never mixed.
 
-A protocol answer is a value, an :class:`ErrorCode` inside a response. A peer's fault is a
-:class:`ProtocolError`: its connection closes and the broker lives. Ours or the disk's is a
-:class:`StorageError`: it reaches the operator, and becomes a client's error code in one place.
-:class:`ConfigError` is the operator's own: a key, a value or a file that cannot be used.
+An error for a client is a value, an :class:`ErrorCode` in a response. A peer that breaks the protocol causes a
+:class:`ProtocolError`: its connection is closed, and the broker continues. An error of this package or of the disk is a
+:class:`StorageError`: it is logged for the operator, and answered to clients with an error code.
+A :class:`ConfigError` is a mistake of the operator: a key, a value or a file that cannot be used.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from enum import IntEnum
 
 
 class KafkaOffsetsError(Exception):
-    """The base of every exception that this package raises on purpose."""
+    """The base class of every exception that this package raises on purpose."""
 
 
 class ProtocolError(KafkaOffsetsError):
-    """Bytes of a peer that are not what the protocol allows.
+    """Bytes of a peer that break the protocol.
 
     position  byte offset in the buffer where decoding stopped, or None when there is no single place
     """
@@ -26,10 +26,10 @@ class ProtocolError(KafkaOffsetsError):
 
 
 class StorageError(KafkaOffsetsError):
-    """A file that the disk refused, or that does not hold what it must.
+    """A file error of the operating system, or a file with wrong content.
 
     path      the file or directory, relative to the data directory
-    position  byte offset in that file, or None when the whole file is meant
+    position  byte offset in that file, or None for the whole file
     """
 
     def __init__(self, message: str, path: str | None = None, position: int | None = None) -> None:
@@ -40,7 +40,7 @@ class StorageError(KafkaOffsetsError):
 
 
 class OpeningAbandonedError(KafkaOffsetsError):
-    """A log that nobody wants any more, while it is being opened."""
+    """The opening of a log was abandoned, because the log is not needed any more."""
 
 
 class ConfigError(KafkaOffsetsError):
@@ -48,13 +48,13 @@ class ConfigError(KafkaOffsetsError):
 
 
 class ConnectionLostError(KafkaOffsetsError):
-    """A broker that cannot be reached, or that has closed the connection before it answered."""
+    """A broker cannot be reached, or has closed the connection before it answered."""
 
 
 class RefusedError(KafkaOffsetsError):
-    """An answer of a broker that says no.
+    """An error response of a broker.
 
-    error_code  Kafka's number; one that we do not know is UNKNOWN_SERVER_ERROR
+    error_code  Kafka's error code; UNKNOWN_SERVER_ERROR for an unknown number
     """
 
     def __init__(self, what: str, error_code: int) -> None:
@@ -63,10 +63,10 @@ class RefusedError(KafkaOffsetsError):
 
 
 class CommitRefusedError(KafkaOffsetsError):
-    """A commit of which not all partitions were committed; on condition: none of them.
+    """A commit that the broker refused for some partitions; if it was conditional, for all of them.
 
-    errors  those that were not, by (topic, partition)
-    found   the committed offset where a condition was given, -1 for none
+    errors  of the refused partitions, by (topic, partition)
+    found   the committed offset of each partition with a condition, -1 for none
     """
 
     def __init__(
@@ -226,12 +226,12 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
-    # Ours, far outside Kafka's range: answered to those who use our extensions, and to nobody else.
+    # Codes of this package, far outside Kafka's range: only clients that use its extensions get them.
     COMMITTED_OFFSET_MISMATCH = 10_000
 
 
 def error_code_of(number: int) -> ErrorCode:
-    """Return the error code of a number that a broker has sent, UNKNOWN_SERVER_ERROR when we do not know it."""
+    """Return the error code of a number in a response, UNKNOWN_SERVER_ERROR for an unknown number."""
     try:
         return ErrorCode(number)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Loggers whose lines a client cannot forge: what is not printable in a name or a message is escaped."""
+"""Loggers whose lines a client cannot forge: unprintable characters in names and messages are escaped."""
 
 import logging
 
@@ -23,7 +23,7 @@ class _Escape(logging.Filter):
             lines = _FORMATTER.formatException(record.exc_info).split("\n")
             record.exc_text = "\n".join(
                 f"  {printable(line)}" for line in lines
-            )  # no line of it begins like another
+            )  # no line of a traceback can look like a log line
         return True
 
 
@@ -38,7 +38,7 @@ def _printable_argument(argument: object) -> object:
 
 
 def new_logger(name: str) -> logging.Logger:
-    """Return the logger of a module. All of this package come from here."""
+    """Return the logger of a module. All loggers of this package are created here."""
     logger = logging.getLogger(name)
     logger.addFilter(_ESCAPE)
     return logger

@@ -1,7 +1,7 @@
-"""Where the schema files are: the one place that reads them.
+"""Schema files: the only module that finds and reads them.
 
-An installed package carries them beside its modules; a checkout has them one folder up, at the top of the
-project. Nothing is read before it is asked for.
+An installed package contains them next to its modules; a checkout has them one folder up, at the top of the
+project. A file is read on first use.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ _PACKAGE = dirname(__file__)
 
 @cache
 def folder() -> str:
-    """Return the folder that holds the ``*.schema`` files; FileNotFoundError when there is none."""
+    """Return the folder with the ``*.schema`` files; FileNotFoundError if there is none."""
     candidates = join(_PACKAGE, "schemas"), join(dirname(_PACKAGE), "schemas")
     for candidate in candidates:
         if isfile(join(candidate, "headers.schema")):

@@ -1,1 +1,1 @@
-"""What talks to a broker, ours or Apache Kafka: one connection, one request at a time."""
+"""Client of a broker, this one or Apache Kafka: one connection, one request at a time."""

@@ -1,4 +1,4 @@
-"""What the brokers of a cluster say of topics and groups; each is asked what it leads."""
+"""Cluster: topics and groups of all brokers; each request is sent to the leader."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 
 EARLIEST, LATEST = -2, -1
-"""Timestamps that stand for the first offset of a partition, and for the next one to be written."""
+"""Special timestamps of ListOffsets: the first offset of a partition, and the next one to be written."""
 
 _METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 1
 _LIST_GROUPS, _LIST_GROUPS_TYPED = 16, 5
 
 
 class ListedGroup(NamedTuple):
-    """A group as ListGroups shows it; a broker before Kafka 3.8 does not say the type."""
+    """A group in a ListGroups response; a broker before Kafka 3.8 does not return the type."""
 
     group: str
     type: str
@@ -30,7 +30,7 @@ class ListedGroup(NamedTuple):
 class Cluster:
     """The brokers of a cluster.
 
-    bootstrap  host and port of any of them
+    bootstrap  host and port of any broker
     Raises ConnectionLostError and RefusedError.
     """
 
@@ -51,7 +51,7 @@ class Cluster:
             connection.close()
 
     def leaders(self, topics: Iterable[str]) -> dict[Place, int]:
-        """Return the broker that leads each partition of topics. RefusedError for a topic that does not exist."""
+        """Return the leader of each partition of topics. RefusedError for a topic that does not exist."""
         wanted = messages.MetadataRequest
         asked = wanted([wanted.Topic(name=name) for name in sorted(set(topics))], False)
         answer = self._bootstrap.call(asked, _METADATA_VERSION)
@@ -68,7 +68,7 @@ class Cluster:
         """Return the first offset of each partition whose record is not older than a timestamp, -1 for none.
 
         times  in ms of wall time, or EARLIEST, or LATEST
-        RefusedError for a partition that does not exist, or that nobody leads.
+        RefusedError for a partition that does not exist, or has no leader.
         """
         leaders = self.leaders(topic for topic, _ in times)
         by_leader: dict[int, list[Place]] = {}

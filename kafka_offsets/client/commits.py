@@ -1,4 +1,4 @@
-"""Commits from outside a group, on condition or not: the request, and what its answer says."""
+"""Commits from outside a group, with or without a condition: the request, and the check of its response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_offsets.errors import CommitRefusedError, ErrorCode, ProtocolError
 from kafka_offsets.protocol import conditions, messages
 
 VERSION = 8
-"""The first version of OffsetCommit with tagged fields; topics have names in it."""
+"""The first version of OffsetCommit with tagged fields; it still has topic names."""
 
 Place = tuple[str, int]
 """A topic and a partition."""
@@ -21,11 +21,11 @@ MAX_OFFSET = (1 << 63) - 1
 def request(
     group: str, offsets: Mapping[Place, int], expected: Mapping[Place, int | None], metadata: str = ""
 ) -> messages.OffsetCommitRequest:
-    """Return the request that commits `offsets`, for partitions in `expected` on condition.
+    """Return the request that commits `offsets`; for partitions in `expected` with a condition.
 
-    metadata  a text that is kept with each offset
-    ValueError for an expected offset of a partition that is not to be committed, for a negative offset, and for an
-    offset or a partition that the protocol has no room for; TypeError for one that is no int.
+    metadata  a text that is stored with each offset
+    ValueError for an expected offset of a partition that is not committed, for a negative offset, and for an offset or
+    a partition that does not fit the protocol; TypeError for one that is not an int.
     """
     for place, offset in offsets.items():
         _check_numbers(place, offset, "offset")
@@ -63,9 +63,9 @@ def _check_numbers(place: Place, offset: object, what: str) -> None:
 
 
 def check(group: str, answer: messages.OffsetCommitResponse, expected: Mapping[Place, int | None]) -> None:
-    """Return when all is committed. Raises CommitRefusedError.
+    """Check a response: raise CommitRefusedError unless everything is committed.
 
-    ProtocolError when the broker knows no conditions, and so has committed without looking.
+    ProtocolError if the broker does not support conditions, and so has committed unconditionally.
     """
     errors: dict[Place, int] = {}
     found: dict[Place, int] = {}

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def parse_address(address: str) -> Address:
-    """Take HOST:PORT apart; an IPv6 host stands in brackets. Raises ValueError."""
+    """Parse HOST:PORT; an IPv6 host must be in brackets. Raises ValueError."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65535:
         raise ValueError(f"{address or 'the empty string'} is not HOST:PORT")
@@ -30,14 +30,14 @@ def parse_address(address: str) -> Address:
 
 
 def parse_addresses(addresses: str) -> list[Address]:
-    """Take HOST:PORT[,HOST:PORT…] apart, as clients of Kafka are given it. Raises ValueError."""
+    """Parse HOST:PORT[,HOST:PORT…], the bootstrap servers of Kafka clients. Raises ValueError."""
     return [parse_address(address.strip()) for address in addresses.split(",")]
 
 
 def connect_to_any(addresses: Sequence[Address], connect: Callable[[Address], T]) -> T:
-    """Return what `connect` makes of the first of some addresses that answers, tried in their order.
+    """Return the result of `connect` for the first address that answers; addresses are tried in order.
 
-    Raises ConnectionLostError that says what is wrong with each when none does.
+    Raises ConnectionLostError with the error of each address if none answers.
     """
     lost = []
     for address in addresses:
@@ -49,10 +49,10 @@ def connect_to_any(addresses: Sequence[Address], connect: Callable[[Address], T]
 
 
 class Connection:
-    """A connection; `call` sends a request and waits for its answer.
+    """A connection; `call` sends a request and waits for its response.
 
-    timeout_s  for connecting, and for each answer
-    Raises ConnectionLostError when there is no broker, or none any more.
+    timeout_s  for connecting, and for each response
+    Raises ConnectionLostError if the broker cannot be reached, or closes the connection.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float = 30.0) -> None:
@@ -76,7 +76,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._socket.close()
 
     def call(self, request: messages.MessageValue, version: int) -> Any:

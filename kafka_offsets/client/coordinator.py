@@ -1,4 +1,4 @@
-"""A group's coordinator: found, asked again while it is not ready, and what it says about offsets."""
+"""Coordinator of a group: finds it, retries while it is not ready, and reads and changes its offsets."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,14 +22,14 @@ _NOT_READY = (
 
 
 class Committed(NamedTuple):
-    """A committed offset, with the text that the client has left with it."""
+    """A committed offset with the client's metadata."""
 
     offset: int
     metadata: str
 
 
 class Member(NamedTuple):
-    """A member of a group, and what it is assigned; of a group that is no consumers' that is not known."""
+    """A member of a group with its assignment, which is known only for groups of consumers."""
 
     member_id: str
     instance_id: str | None
@@ -39,7 +39,7 @@ class Member(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A group; `state` is Dead, and the type empty, when there is none."""
+    """A group; if it does not exist, `state` is Dead and the type is empty."""
 
     type: str
     state: str
@@ -51,7 +51,7 @@ class Coordinator:
     """The coordinator of one group.
 
     bootstrap  host and port of any broker
-    timeout_s  how long it may take to be ready, and each of its answers
+    timeout_s  limit for the coordinator to become ready, and for each response
     Raises ConnectionLostError and RefusedError.
     """
 
@@ -125,7 +125,7 @@ class Coordinator:
             raise RefusedError(f"group {self.group}", answer.error_code)
 
     def delete_offsets(self, places: Iterable[Place]) -> dict[Place, ErrorCode]:
-        """Delete offsets of topics that no member reads; return what each partition is answered."""
+        """Delete offsets of topics that no member subscribes to; return the error code of each partition."""
         made = messages.OffsetDeleteRequest
         topics: dict[str, messages.OffsetDeleteRequest.Topic] = {}
         for name, index in places:
@@ -143,7 +143,7 @@ class Coordinator:
         }
 
     def _ask(self, request: messages.MessageValue, version: int, field: str) -> Any:
-        """Return what an answer about this group alone says of it."""
+        """Send a request about this group alone; return its result in the response."""
 
         def errors(answer: Any) -> list[int]:
             return [each.error_code for each in getattr(answer, field)]
@@ -153,7 +153,7 @@ class Coordinator:
         return found
 
     def _retry(self, call: Callable[[], Any], errors: Callable[[Any], list[int]]) -> Any:
-        """Call until the coordinator is ready, or it has taken too long: then the last answer counts."""
+        """Call until the coordinator is ready or the timeout ends; return the last response."""
         while True:
             answer = call()
             if not any(code in _NOT_READY for code in errors(answer)) or time.monotonic() > self._until:
@@ -187,13 +187,13 @@ def _classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Des
 
 
 def _assigned(assignment: bytes) -> frozenset[Place]:
-    """Read what consumers agree on; version 0 is the beginning of every later one."""
+    """Parse a consumer's assignment; version 0 is a prefix of every later version."""
     if not assignment:
         return frozenset()
     try:
         found, _ = messages.decode(messages.ConsumerProtocolAssignment, assignment, 0, 2)
     except ProtocolError:
-        return frozenset()  # another library's own; who has what is not known then
+        return frozenset()  # the format of another library; the assignment is not known
     return frozenset(
         (topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions
     )

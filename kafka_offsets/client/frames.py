@@ -1,4 +1,4 @@
-"""Requests as frames, and responses out of them."""
+"""Frames: encodes requests and decodes responses."""
 
 import struct
 from typing import Any
@@ -13,7 +13,7 @@ _API_VERSIONS = 18
 def encode_request(
     request: messages.MessageValue, version: int, correlation_id: int, client_id: str
 ) -> bytes:
-    """Return a request as a frame, its size in front."""
+    """Return a request as a frame with its size."""
     schema = request.SCHEMA
     assert schema.number is not None
     header = messages.RequestHeader(schema.number, version, correlation_id, client_id)
@@ -25,10 +25,10 @@ def encode_request(
 def decode_response(
     request: type[messages.MessageValue], version: int, frame: bytes, correlation_id: int
 ) -> Any:
-    """Read the response to a request out of a frame without its size.
+    """Decode the response to a request from a frame without its size.
 
     request  the class of the request
-    Raises ProtocolError when it is no such response.
+    Raises ProtocolError if it is not such a response.
     """
     response = messages.find(request.SCHEMA.name.removesuffix("Request") + "Response")
     schema = response.SCHEMA

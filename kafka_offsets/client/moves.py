@@ -1,4 +1,4 @@
-"""Where the offsets of a group are to be moved: by a rule of kafka-consumer-groups.sh, or as a file says. No I/O."""
+"""Moves of a group's offsets: new offsets by a rule of kafka-consumer-groups.sh, or from a file. No I/O."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ROW = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 class MoveError(KafkaOffsetsError):
-    """Offsets that cannot be moved as asked."""
+    """Offsets that cannot be moved as requested."""
 
 
 class Row(NamedTuple):
-    """A line of an exported file; without a group it is for the group that is asked for."""
+    """A line of an exported file; a line without a group is for the requested group."""
 
     group: str | None
     place: Place
@@ -32,13 +32,13 @@ class Row(NamedTuple):
 
 
 def parse_time(text: str) -> int:
-    """Return ms of wall time of 2026-01-31T23:59:00, in UTC unless an offset stands behind it. Raises ValueError."""
+    """Parse a time such as 2026-01-31T23:59:00, in UTC unless a UTC offset follows; return ms. Raises ValueError."""
     when = datetime.fromisoformat(text)
     return round((when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def parse_duration(text: str) -> int:
-    """Return the ms of PnDTnHnMnS, any part of which may be missing. Raises ValueError."""
+    """Parse a duration PnDTnHnMnS, whose parts are optional; return ms. Raises ValueError."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         raise ValueError(f"{text} is not a duration such as PT1H30M or P7D")
@@ -49,12 +49,12 @@ def parse_duration(text: str) -> int:
 def clamped(
     offsets: Mapping[Place, int], first: Mapping[Place, int], end: Mapping[Place, int]
 ) -> dict[Place, int]:
-    """Return offsets, those outside of their log at its nearer end."""
+    """Return offsets; one outside its log is moved to the nearer end."""
     return {place: min(max(offset, first[place]), end[place]) for place, offset in offsets.items()}
 
 
 def shifted(committed: Mapping[Place, int], places: Iterable[Place], by: int) -> dict[Place, int]:
-    """Return committed offsets moved on, or back. MoveError for a partition without one."""
+    """Return committed offsets moved forward, or back if `by` is negative. MoveError for a partition without one."""
     wanted = list(places)
     missing = [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in committed]
     if missing:

@@ -1,7 +1,7 @@
-"""The offsets log as a table: columns for Arrow, a data source for Spark, and what is computed from them.
+"""The offsets log as a table: columns for Arrow, a data source for Spark, and pipelines.
 
-Importing this package loads neither pyspark nor pyarrow nor numpy (the extra `spark`): what needs them is loaded when
-it is asked for by its name. The pipelines have a package of their own, `kafka_offsets.spark.pipelines`.
+Importing this package loads neither pyspark nor pyarrow nor numpy (the extra `spark`): names that need them are loaded
+on first use. The pipelines are in `kafka_offsets.spark.pipelines`.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for by its name (PEP 562)."""
+    """Load a public name on first use (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """Return the names, of what is not yet loaded too."""
+    """Return all public names, including those not loaded yet."""
     return sorted({*globals(), *__all__})
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("consumer_offsets")` known to a session that does not find it by itself."""
+    """Register the format `consumer_offsets` with a session that does not find it automatically."""
     from kafka_offsets.spark.source import ConsumerOffsets
 
     spark.dataSource.register(ConsumerOffsets)

@@ -1,14 +1,14 @@
-"""What a query's checkpoint says: which query it is of, and up to which offsets its finished batches have read.
+"""Checkpoints of streaming queries: the query's id, and the offsets up to which its finished batches have read.
 
 A checkpoint is a folder that Spark writes:
 
     metadata     {"id": UUID}, the same for all runs of the query
-    offsets/N    before batch N: `v1`, a line of JSON about the batch, and for each source a line with the offset that
-                 the batch ends before, `-` where a source has none; in `v2` each is led by the source's id and a colon
+    offsets/N    before batch N: `v1`, a line of JSON about the batch, and for each source a line with the end offset of
+                 the batch, `-` for a source without one; in `v2` each has the source's id and a colon in front
     commits/N    after batch N
 
-A line does not say of what source it is. Those of Kafka sources are {"topic": {"partition": next offset}}, and so it
-is by topic and partition that offsets are taken, whatever the order of the sources.
+A line does not name its source. The lines of Kafka sources are {"topic": {"partition": next offset}}, so offsets are
+read by topic and partition, whatever the order of the sources.
 
 Source: Spark's OffsetSeqLog, CommitLog and StreamMetadata.
 """
@@ -38,10 +38,10 @@ class Checkpoint(NamedTuple):
 
 class _Folder(Protocol):
     def read(self, name: str) -> str | None:
-        """Return the text of a file, None when there is none."""
+        """Return the text of a file, None if it does not exist."""
 
     def names(self, name: str) -> list[str]:
-        """Return the names in a folder, none when there is no such folder."""
+        """Return the names in a folder, empty if it does not exist."""
 
 
 class _LocalFolder:
@@ -62,7 +62,7 @@ class _LocalFolder:
 
 
 class _RemoteFolder:
-    """A folder behind a URL, by fsspec."""
+    """A folder at a URL, read with fsspec."""
 
     def __init__(self, url: str) -> None:
         import fsspec
@@ -85,7 +85,7 @@ class _RemoteFolder:
 
 
 def read_checkpoint(location: str | Path) -> Checkpoint | None:
-    """Return what a checkpoint says, None when no query has used it yet.
+    """Read a checkpoint; None if no query has used it yet.
 
     location  a folder of this machine, or a URL that fsspec knows
     Raises StorageError for files that Spark would not have written, and OSError.
@@ -106,7 +106,7 @@ def read_checkpoint(location: str | Path) -> Checkpoint | None:
 
 
 def parse_offsets(text: str) -> dict[Place, int] | None:
-    """Return the offsets of partitions in what a source gives as its offset, None when it is no Kafka source's."""
+    """Return the offsets by partition in a source's offset, None if it is not from a Kafka source."""
     try:
         topics = json.loads(text)
     except ValueError:
@@ -125,7 +125,7 @@ def parse_offsets(text: str) -> dict[Place, int] | None:
 
 
 def merge_offsets(sources: Iterable[dict[Place, int]]) -> dict[Place, int]:
-    """Return what all sources of a query have read: of a partition that several read, the least offset."""
+    """Return the progress of all sources of a query: the lowest offset, if several read the same partition."""
     merged: dict[Place, int] = {}
     for offsets in sources:
         for place, offset in offsets.items():
@@ -149,7 +149,7 @@ def _query_id(identity: str, location: str) -> str:
 
 
 def _batches(folder: _Folder, name: str) -> set[int]:
-    # Beside the batches stand check sums and files that are being written.
+    # The folder also has checksums and unfinished files.
     return {int(each) for each in folder.names(name) if each.isascii() and each.isdigit()}
 
 

@@ -1,4 +1,4 @@
-"""The options of the data source, read and checked: what is wrong is said with the option's name."""
+"""Options of the data source: parsing and checks. Errors name the option."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -39,19 +39,19 @@ _SPLIT_RECORDS = 1_000_000
 
 
 class OptionError(ValueError):
-    """An option that there is not, or a value that it cannot have."""
+    """An unknown option, or an invalid value."""
 
 
 @dataclass(frozen=True)
 class Options:
     """The options of one table.
 
-    path                   of segments, None when a cluster is read
-    bootstrap              host and port of brokers, None when segments are read
-    start, stop            offsets by log partition, of the first record wanted and of the first not wanted any more
-    from_end               a stream begins at the end of the log
-    split_bytes            how much of segments one reader gets
-    split_records          how many offsets of a cluster's log one reader gets
+    path                   of segments, None if a cluster is read
+    bootstrap              host and port of brokers, None if segments are read
+    start, stop            offsets by log partition, start inclusive, stop exclusive
+    from_end               whether a stream begins at the end of the log
+    split_bytes            bytes of segments for one reader
+    split_records          number of offsets of a cluster's log for one reader
     max_records_per_batch  of a stream; None: no limit
     storage_options        for fsspec
     """
@@ -69,7 +69,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Read the options that Spark was given. Raises OptionError."""
+    """Parse the options given to Spark. Raises OptionError."""
     known = {name.lower(): name for name in NAMES}
     values: dict[str, str] = {}
     for name, value in given.items():
@@ -148,7 +148,7 @@ def _kinds(values: Mapping[str, str], mode: str) -> frozenset[str] | None:
 
 
 def _offsets(values: Mapping[str, str], name: str, *allowed: str) -> tuple[dict[int, int], bool]:
-    """Return offsets by log partition, and whether the word is the second one that is allowed."""
+    """Return offsets by log partition, and whether the value is the second allowed word."""
     text = values.get(name, allowed[0])
     wanted = (
         f"{' or '.join(map(repr, allowed))}, or JSON such as " + '{"0": 1234} of offsets by log partition'

@@ -1,11 +1,11 @@
 """The progress of a streaming query as a consumer group: committed batch by batch, and read to start a query from it.
 
-Spark keeps in a query's checkpoint how far it has read, and commits to no group: whatever looks at groups sees
-nothing of it. `OffsetCommitListener` commits the end of each batch when it is done. Offsets are those of topics and
-partitions, so that it does not matter how many sources a query has, in which order, and of which kind.
+Spark stores the progress of a query in its checkpoint and commits to no group, so monitoring of groups does not see
+it. `OffsetCommitListener` commits the end of each batch after the batch. Offsets are committed by topic and partition,
+so the number, order and kind of a query's sources do not matter.
 
-The group is one that nobody joins. A broker refuses such commits while the group has members, which is counted and
-logged as any other error is; the query never notices.
+No consumer may join the group: a broker refuses such commits while the group has members. That is counted and logged
+like any other error; the query is not affected.
 """
 
 import json
@@ -48,7 +48,7 @@ from kafka_offsets.spark.checkpoint import merge_offsets, parse_offsets, read_ch
 logger = new_logger(__name__)
 
 CONFLICT = "PARTITION_OF_ANOTHER_QUERY"
-"""What is counted when two queries would commit the same partition to one group."""
+"""The error name that is counted when two queries would commit the same partition to one group."""
 
 _HAS_MEMBERS = {
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -64,15 +64,15 @@ _MOVED = {
 _FAILURES = (KafkaOffsetsError, OSError, ValueError)
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _NOTHING_READ = ("None", "null")
-"""How PySpark shows the offset of a source that has read nothing yet: classic, and by Spark Connect."""
+"""PySpark's representation of the offset of a source that has read nothing yet: classic, and with Spark Connect."""
 
 
 class ProgressError(KafkaOffsetsError):
-    """Offsets that a query cannot start from, or none where some must be."""
+    """Offsets from which a query cannot start, or missing offsets."""
 
 
 class _Commits:
-    """Commits to one group, over a connection that is made again when it was lost or the coordinator has moved."""
+    """Commits to one group; reconnects if the connection is lost or the coordinator has moved."""
 
     def __init__(self, bootstrap: str, group: str, timeout_s: float) -> None:
         self.group = group
@@ -103,7 +103,7 @@ class _Commits:
             raise
 
     def close(self) -> None:
-        """Close the connection; the next commit makes another."""
+        """Close the connection; the next commit opens a new one."""
         if self._coordinator is not None:
             self._coordinator.close()
             self._coordinator = None
@@ -111,9 +111,9 @@ class _Commits:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a query is, and whether the group knows.
+    """The progress of a query, and whether it is committed.
 
-    at  when it was committed last, in seconds of the listener's clock
+    at  time of the last commit, in seconds of the listener's clock
     """
 
     run: UUID
@@ -129,29 +129,29 @@ class _Progress:
 
 
 class OffsetCommitListener(StreamingQueryListener):
-    """Commits to a group what streaming queries have done: `spark.streams.addListener(OffsetCommitListener(…))`.
+    """Commits the progress of streaming queries to a group: `spark.streams.addListener(OffsetCommitListener(…))`.
 
-    After each batch the offsets that it ends before are committed, with `batch=N query=NAME` as metadata: what a
-    consumer that goes on from there would have committed. Sources that are not Kafka's are passed over; of a partition
-    that several sources of a query read, the least offset counts.
+    After each batch its end offsets are committed, with `batch=N query=NAME` as metadata: a consumer that continues
+    from there would have committed the same. Sources other than Kafka are ignored; if several sources of a query read
+    a partition, the lowest offset is used.
 
     bootstrap    HOST:PORT[,HOST:PORT…], without TLS and without authentication
-    group        of nobody else: a group with members refuses the commits
+    group        a group without other users: commits to a group with members are refused
     queries      names of the queries to commit for; None for all of the session
-    topics       those to commit for, when a query reads other clusters as well; None for all
-    checkpoints  folders, or URLs for fsspec: when a query starts from one of them, the last batch that it says is done
-                 is committed again, in case the process ended before the commit
-    timeout_s    for each answer of a broker, which Spark's events wait for. A broker that cannot be reached is left
-                 alone for as long; then the next event commits what the last one could not
-    refresh_s    when an idle query is committed again, so that its offsets do not expire
+    topics       topics to commit for, if a query also reads other clusters; None for all
+    checkpoints  folders, or URLs for fsspec: when a query starts from one of them, its last finished batch is
+                 committed again, in case the process ended before the commit
+    timeout_s    for each response of a broker; Spark's events wait for it. After a connection error there is a pause of
+                 the same length; then the next event commits what is missing
+    refresh_s    interval at which an idle query is committed again, so that its offsets do not expire
     clock        seconds that never go back
 
-    Nothing is ever raised into Spark. `commits` counts the commits that were done, `errors` those that were not, by
-    the name of the protocol's error or of the exception, and `last_error` says which was the last. The first of a row
-    is logged as a warning.
+    The listener never raises an error into Spark. `commits` counts the successful commits, `errors` the failed ones, by
+    the name of the protocol's error or of the exception; `last_error` is the last one. The first error of a series is
+    logged as a warning.
 
-    Spark tells its listeners a moment after a batch, and not at all when the process ends first: call `commit(query)`
-    before that.
+    Spark calls its listeners a moment after a batch, and not at all if the process ends first: call `commit(query)`
+    before the end.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class OffsetCommitListener(StreamingQueryListener):
         self._queries, self._topics = queries, topics
         self._checkpoints = tuple(checkpoints)
         self._timeout_s, self._refresh_s, self._clock = timeout_s, refresh_s, clock
-        self._lock = threading.RLock()  # Spark calls from threads of its own
+        self._lock = threading.RLock()  # Spark calls from its own threads
         self._progress: dict[UUID, _Progress] = {}
         self._owners: dict[Place, UUID] = {}
         self._not_before = float("-inf")
@@ -184,18 +184,18 @@ class OffsetCommitListener(StreamingQueryListener):
 
     @property
     def group(self) -> str:
-        """The group that is committed to."""
+        """The group of the commits."""
         return self._commits.group
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Commit again what the query's checkpoint says is done, when that is among `checkpoints`."""
+        """Commit the last finished batch of the query's checkpoint again, if that is one of `checkpoints`."""
         if not self._checkpoints or not self._is_wanted(event.name):
             return
         with self._lock:
             for location in self._checkpoints:
                 try:
                     found = read_checkpoint(location)
-                # Each of the stores that fsspec knows has exceptions of its own.
+                # Each store of fsspec has its own exceptions.
                 except Exception as error:  # noqa: BLE001
                     self._failed(f"checkpoint {location}", error)
                     continue
@@ -211,7 +211,7 @@ class OffsetCommitListener(StreamingQueryListener):
                 self._settle(event.progress.id)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Commit what could not be committed, and what was committed long ago."""
+        """Commit what could not be committed before, and refresh old commits."""
         with self._lock:
             known = self._progress.get(event.id)
             if known is not None and self._clock() - known.at >= self._refresh_s:
@@ -219,7 +219,7 @@ class OffsetCommitListener(StreamingQueryListener):
             self._settle(event.id)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Commit what could not be committed, and forget the query."""
+        """Commit what could not be committed before, and forget the query."""
         with self._lock:
             known = self._progress.get(event.id)
             if known is not None and known.run == event.runId:
@@ -227,9 +227,9 @@ class OffsetCommitListener(StreamingQueryListener):
                 self._forget(event.id)
 
     def commit(self, query: StreamingQuery) -> bool:
-        """Commit at once what a query has done, without waiting to be told; return whether nothing has failed.
+        """Commit the progress of a query at once, without waiting for Spark's event; return whether nothing has failed.
 
-        Call it when a query has ended and the process is about to.
+        Call it after a query has ended, before the process ends.
         """
         progress = query.lastProgress
         if progress is None:
@@ -243,7 +243,7 @@ class OffsetCommitListener(StreamingQueryListener):
             return self.errors.total() == failures
 
     def close(self) -> None:
-        """Close the connection; a commit after that makes another."""
+        """Close the connection; a later commit opens a new one."""
         with self._lock:
             self._commits.close()
 
@@ -251,7 +251,7 @@ class OffsetCommitListener(StreamingQueryListener):
         return self._queries is None or name in self._queries
 
     def _take(self, progress: StreamingQueryProgress) -> bool:
-        """Note how far a query is; return whether there is anything to commit."""
+        """Note the progress of a query; return whether there is anything to commit."""
         if not self._is_wanted(progress.name):
             return False
         try:
@@ -263,7 +263,7 @@ class OffsetCommitListener(StreamingQueryListener):
         return self._note(progress.id, found)
 
     def _note(self, query: UUID, progress: _Progress) -> bool:
-        """Keep a query's progress unless it is older than what is known; return whether it has any offsets."""
+        """Keep a query's progress unless it is older than the known one; return whether it has any offsets."""
         known = self._progress.get(query)
         if known is not None and known.batch > progress.batch:
             return False
@@ -278,7 +278,7 @@ class OffsetCommitListener(StreamingQueryListener):
         return True
 
     def _leave_to_others(self, query: UUID, progress: _Progress) -> None:
-        """Take out the partitions that another query commits: the group would go to and fro between the two."""
+        """Remove the partitions that another query commits: the group's offset would alternate between the two."""
         taken = [place for place in progress.offsets if self._owners.setdefault(place, query) != query]
         for place in taken:
             del progress.offsets[place]
@@ -291,7 +291,7 @@ class OffsetCommitListener(StreamingQueryListener):
             )
 
     def _settle(self, query: UUID, *, at_once: bool = False) -> None:
-        """Commit what is known of a query and not committed."""
+        """Commit the known progress of a query that is not committed."""
         known = self._progress.get(query)
         if known is None or known.committed:
             return
@@ -336,11 +336,11 @@ def group_starting_offsets(
     reset: Literal["earliest", "latest", "none"] = "earliest",
     timeout_s: float = 30.0,
 ) -> str:
-    """Return where a group goes on, as the JSON that the option `startingOffsets` of Spark's Kafka source takes.
+    """Return a group's committed offsets as JSON for the option `startingOffsets` of Spark's Kafka source.
 
-    topics  their names, or one text as the option `subscribe` takes it; all partitions of each are in the answer
-    reset   where to begin in a partition that nothing is committed for, or whose log no longer holds the offset, as
-            `auto.offset.reset` says it to a consumer: `none` raises ProgressError. A batch query takes no `latest`
+    topics  their names, or one text in the form of the option `subscribe`; the result has all partitions of each
+    reset   the start in a partition without a committed offset, or whose log no longer contains it, like a consumer's
+            `auto.offset.reset`: `none` raises ProgressError. A batch query does not accept `latest`
     Raises RefusedError for a topic that does not exist, ConnectionLostError, and ValueError.
     """
     if reset not in (*_RESETS, "none"):
@@ -370,11 +370,11 @@ def commit_checkpoint(
     topics: Collection[str] | None = None,
     timeout_s: float = 30.0,
 ) -> dict[Place, int]:
-    """Commit the end of the last finished batch of a checkpoint to a group, without Spark; return what is committed.
+    """Commit the end of the last finished batch of a checkpoint to a group, without Spark; return the offsets.
 
     checkpoint  a folder of this machine, or a URL that fsspec knows
-    topics      those to commit for, None for all
-    Raises ProgressError when no batch is done, StorageError, ConnectionLostError, RefusedError, CommitRefusedError.
+    topics      topics to commit for, None for all
+    Raises ProgressError if no batch is finished, StorageError, ConnectionLostError, RefusedError, CommitRefusedError.
     """
     found = read_checkpoint(checkpoint)
     if found is None or found.batch < 0:
@@ -392,7 +392,7 @@ def commit_checkpoint(
 
 
 def _read_source(source: SourceProgress) -> dict[Place, int]:
-    """Return what a source has read, nothing for one that is none of Kafka's. ProgressError for an unknown offset."""
+    """Return the end offsets of a source, empty for other sources than Kafka. ProgressError for an unknown offset."""
     if not source.description.startswith("Kafka") or source.endOffset in _NOTHING_READ:
         return {}
     offsets = parse_offsets(source.endOffset)

@@ -1,7 +1,7 @@
-"""A page about the groups of a cluster: tables and plots, all in one HTML file that needs nothing else.
+"""Report about the groups of a cluster: tables and plots in one self-contained HTML file.
 
-`gather` runs the pipelines and takes the little that the page shows into this process; `page` writes it, and `draw`
-draws by matplotlib, also for whoever wants the pictures alone.
+`gather` runs the pipelines and collects the few rows that the page shows; `page` writes the HTML, and `draw` draws a
+plot with matplotlib; it can also be used on its own.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from kafka_offsets.spark.pipelines import activity, audit, stale
 from kafka_offsets.spark.pipelines.state import REFUSE
 
 GROUPS = 8
-"""How many groups have a line of their own; the rest is one line."""
+"""How many groups have their own line; the others share one line."""
 
 ROWS = 50
-"""How many rows a table has at most; it says how many there are."""
+"""Maximum number of rows of a table; the table also shows the total."""
 
 OTHERS = "others"
 
 Row = Mapping[str, Any]
 Series = Mapping[str, Sequence[tuple[datetime, float]]]
-"""Lines of a plot by their names: times, and what was counted."""
+"""Lines of a plot by their names: times and values."""
 
 
 class Table(NamedTuple):
     """A table of the page.
 
-    total  how many rows there are, of which `rows` are the first
+    total  number of all rows; `rows` are the first ones
     """
 
     title: str
@@ -77,10 +77,10 @@ def gather(
 ) -> Found:
     """Run the pipelines over a log.
 
-    raw           as `stale` and `audit` take it; best persisted, since it is read several times
-    lags          what `lag` returned
-    lag_history   what `lag_history` returned
-    now_ms, retention_ms, window, unreadable  as `stale` and `activity` take them
+    raw           as for `stale` and `audit`; persist it, because it is read several times
+    lags          the result of `lag`
+    lag_history   the result of `lag_history`
+    now_ms, retention_ms, window, unreadable  as for `stale` and `activity`
     """
     steps = activity(raw, window).persist()
     checked = audit(raw)
@@ -125,7 +125,7 @@ def gather(
 
 
 def lines(rows: DataFrame, column: str, top: Sequence[str]) -> Series:
-    """Return a line for each of some groups, and one for all others."""
+    """Return a line for each group in `top`, and one for all others."""
     name = sf.when(sf.col("group").isin(list(top)), sf.col("group")).otherwise(OTHERS)
     found = rows.groupBy(name.alias("name"), "window_start").agg(sf.sum(column).alias("value"))
     drawn: dict[str, list[tuple[datetime, float]]] = {}
@@ -136,7 +136,7 @@ def lines(rows: DataFrame, column: str, top: Sequence[str]) -> Series:
 
 
 def summed(drawn: Series) -> Series:
-    """Return lines of what has come together until each time."""
+    """Return lines with cumulative sums."""
     found: dict[str, list[tuple[datetime, float]]] = {}
     for name, points in drawn.items():
         total = 0.0
@@ -145,7 +145,7 @@ def summed(drawn: Series) -> Series:
 
 
 def _utc(at: datetime) -> datetime:
-    """Return a time as of UTC; PySpark gives it in the time zone of this process, without saying which that is."""
+    """Return a time in UTC; PySpark returns naive times in the time zone of this process."""
     return at.astimezone(UTC)
 
 
@@ -160,7 +160,7 @@ def _table(title: str, about: str, rows: DataFrame) -> Table:
 
 
 def draw(plot: Plot, width: float = 9, height: float = 3.2) -> Figure:
-    """Draw a plot, in inches. Without a line it says so."""
+    """Draw a plot; width and height in inches. A plot without lines has a note."""
     with matplotlib.rc_context({"date.converter": "concise"}):
         return _drawn(plot, width, height)
 
@@ -191,7 +191,7 @@ def _drawn(plot: Plot, width: float, height: float) -> Figure:
 
 
 def _label(name: str) -> str:
-    """Return a name as it is: dollars would begin a formula, and lines whose name begins with `_` have no label."""
+    """Return a name for matplotlib: it treats `$` as a formula, and a name that begins with `_` as no label."""
     return ("\u200b" if name.startswith("_") else "") + name.replace("$", r"\$")
 
 

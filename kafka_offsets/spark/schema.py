@@ -1,9 +1,9 @@
-"""The table that the offsets log is: one row for each record, and which columns it has.
+"""Schema of the offsets log as a table: one row for each record, with these columns.
 
-Everything below `spark` takes its names and types from here. Types are Arrow's; `ddl` gives them as Spark writes them.
+All of `spark` uses names and types from here. Types are Arrow's; `ddl` returns them in Spark's form.
 
-A row with an `error` stands for what could not be read: a record of an unknown version or that does not parse, or
-a batch that is damaged. What is known of it (place, kind, names) is in its other columns, the rest is null.
+A row with an `error` is a record or batch that could not be read: a record of an unknown version or that does not
+parse, or a damaged batch. Other columns have what is known (place, kind, names); the rest is null.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-"""Spark's only timestamp; the log keeps milliseconds."""
+"""Spark's only timestamp type; the log has milliseconds."""
 
 KINDS = {
     0: "offset",
@@ -44,13 +44,13 @@ OFFSET, GROUP, CONTROL, UNKNOWN = "offset", "group", "control", "unknown"
 """Kinds: a committed offset; a classic group; a transaction's marker; a key that is not known, or a batch unread."""
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
-"""Outcomes of a transaction: what the marker behind its records says, or that there is none yet."""
+"""Outcomes of a transaction: the result in its marker, or `open` without a marker."""
 
 
 class Column(NamedTuple):
     """A column of the table.
 
-    about  what it holds, and when it is null
+    about  its content, and when it is null
     """
 
     name: str
@@ -97,7 +97,7 @@ COLUMNS = (
 BY_NAME = {column.name: column for column in COLUMNS}
 
 DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.name not in ("key", "value"))
-"""What `mode=all` gives unless told which columns."""
+"""The default columns of `mode=all`."""
 
 STATE_COLUMNS = (
     "log_partition",
@@ -112,14 +112,14 @@ STATE_COLUMNS = (
     "expire_timestamp",
     "topic_id",
 )
-"""The state that a log amounts to: the last committed offset of each (group, topic, partition)."""
+"""Columns of a state: the last committed offset of each (group, topic, partition)."""
 
 LATEST_COLUMNS = (*STATE_COLUMNS, "tombstone", "error")
-"""What `mode=latest` gives unless told which columns: each task's winners, deletions among them."""
+"""The default columns of `mode=latest`: the last record of each key in a task, including deletions."""
 
 
 def select(names: Iterable[str]) -> tuple[Column, ...]:
-    """Return columns by their names, in that order. ValueError names one that there is not, or that comes twice."""
+    """Return columns by their names, in that order. ValueError for an unknown or repeated name."""
     chosen: dict[str, Column] = {}
     for name in names:
         if name not in BY_NAME:

@@ -1,7 +1,7 @@
-"""The data source `consumer_offsets` of Spark: `__consumer_offsets` as a table and as a stream.
+"""Data source `consumer_offsets` of Spark: `__consumer_offsets` as a table and as a stream.
 
-Spark's planner asks for partitions in one process and has each read in another; what they say to each other is
-pickled. Rows come as Arrow record batches: tuples cost Spark seven times as much.
+Spark plans partitions in one process and reads each in another; objects between them are pickled. Rows are returned as
+Arrow record batches: tuples would take Spark seven times as long.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from kafka_offsets.spark.reader import live, segments
 from kafka_offsets.spark.reader.tail import SegmentLog
 
 NAME = "consumer_offsets"
-"""What `spark.read.format` takes."""
+"""The format name for `spark.read.format`."""
 
 
 class ConsumerOffsets(DataSource):
@@ -35,20 +35,20 @@ class ConsumerOffsets(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """Return the columns that were asked for, as DDL."""
+        """Return the requested columns, as DDL."""
         return schema.ddl([column.name for column in options.parse(self.options).query.columns])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what plans and reads a batch query."""
+        """Return the reader of a batch query."""
         return BatchReader(options.parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return what plans and reads the batches of a streaming query."""
+        """Return the reader of a streaming query."""
         return StreamReader(options.parse(self.options))
 
 
 class Share(InputPartition):
-    """What one task reads: segments of the log, or a range of a cluster's log."""
+    """The input of one task: segments of the log, or a range of a cluster's log."""
 
     def __init__(self, runs: Sequence[segments.Run] = (), part: live.Range | None = None) -> None:
         super().__init__(None)
@@ -67,14 +67,14 @@ class BatchReader(DataSourceReader):
     """A batch query."""
 
     def __init__(self, asked: Options) -> None:
-        """Take the options of the query. OptionError for one that only a stream has."""
+        """Set the options of the query. OptionError for an option of streams."""
         if asked.from_end or asked.max_records_per_batch is not None:
             name = "startingOffsets=latest" if asked.from_end else "maxRecordsPerBatch"
             raise OptionError(f"{name} is for streams, not for a batch query")
         self._asked = asked
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Find out what there is, and share it among tasks."""
+        """Find the segments or offsets, and distribute them to tasks."""
         asked = self._asked
         if asked.path is not None:
             found = segments.find(asked.path, dict(asked.storage_options))
@@ -95,7 +95,7 @@ class BatchReader(DataSourceReader):
 
 
 class _Cluster:
-    """A cluster's log, looked at again and again; as `SegmentLog` for what a stream asks."""
+    """A cluster's log for a stream; same methods as `SegmentLog`."""
 
     def __init__(self, asked: Options) -> None:
         self._asked = asked
@@ -118,7 +118,7 @@ class _Cluster:
 
 
 class _Segments(SegmentLog):
-    """Segments, looked at again and again."""
+    """Segments for a stream, listed again for each batch."""
 
     def __init__(self, asked: Options) -> None:
         assert asked.path is not None
@@ -133,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query. Its offsets are {log partition: offset of the next record}."""
 
     def __init__(self, asked: Options) -> None:
-        """Take the options of the query. OptionError for one that only a batch has."""
+        """Set the options of the query. OptionError for an option of batch queries."""
         if asked.stop:
             raise OptionError("endingOffsets is for a batch query, not for streams")
         self._asked = asked
@@ -141,17 +141,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[int, int] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Return where a query without a checkpoint begins."""
+        """Return the start offsets of a query without a checkpoint."""
         begin = self._log.end() if self._asked.from_end else self._log.begin() | dict(self._asked.start)
         return _named(begin)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return what the option `maxRecordsPerBatch` says."""
+        """Return the limit of the option `maxRecordsPerBatch`."""
         limit = self._asked.max_records_per_batch
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Keep what there is now as the end of the query."""
+        """Fix the current end of the log as the end of the query."""
         self._target = self._log.end()
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
@@ -159,7 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _named(self._log.end())
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Return where the next batch of the query ends."""
+        """Return the end offsets of the next batch."""
         begin = self._start(start)
         end = dict(self._target) if self._target is not None else self._log.end()
         end = {partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()}
@@ -167,7 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _named(begin | self._log.settled(begin, stop, end))
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Share what lies between two offsets among tasks."""
+        """Distribute the records between two offsets to tasks."""
         return self._log.shares(self._start(start), _numbered(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -181,7 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Do nothing: no connection stays open."""
 
     def _start(self, start: dict[str, int]) -> dict[int, int]:
-        """Return where to start; partitions that have come since the query began start at their beginning."""
+        """Return the start offsets; partitions that are new since the query began start at their first offset."""
         return self._log.begin() | _numbered(start)
 
 
@@ -194,7 +194,7 @@ def _numbered(offsets: Mapping[str, Any]) -> dict[int, int]:
 
 
 def _limited(begin: Mapping[int, int], end: Mapping[int, int], records: int) -> dict[int, int]:
-    """Share so many records among partitions in proportion to what they have; each that has any gets one at least."""
+    """Distribute a number of records to partitions in proportion to their size; each with records gets at least one."""
     left = {partition: offset - begin.get(partition, 0) for partition, offset in end.items()}
     total = sum(left.values())
     if total <= records:

@@ -306,3 +306,22 @@ def test_a_task_that_is_too_slow_is_not_finished(world: World) -> None:
     task = world.task(world.numbered(9))
     assert not task.finish(lambda: None, lambda: len(world.steps) < 3)
     assert (world.steps, world.ended, task.is_over()) == ([0, 1, 2], [], True)
+
+
+def test_the_steps_of_many_tasks_leave_time_for_requests(world: World) -> None:
+    # The first 50 requests for the metadata of 6,000 partitions held up all others for 0.4 s at a time.
+    def steps(number: int) -> Steps:
+        for _ in range(2):
+            world.steps.append(number)
+            world.clock.advance(ms=5)
+            yield None
+
+    for number in range(50):
+        world.task(steps(number), pacing=Pacing(fixed_ms=1)).start()
+    world.pass_time()
+    assert world.steps == [0, 1]
+    assert world.scheduler.next_ms is not None
+    assert world.scheduler.next_ms <= world.clock.now().mono_ms
+    while len(world.ended) < 50:
+        world.pass_time()
+    assert world.steps == [*range(50), *range(50)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.spark.conftest import JARS, need_spark
+from tests.spark.conftest import BRIEF, JARS, need_spark
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
 IN_SPARK = {example for example in EXAMPLES if "pyspark" in example.read_text(encoding="utf-8")}
@@ -51,7 +51,7 @@ def run(*words: str | Path) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY), "KAFKA_OFFSETS_SPARK_JARS": str(JARS)},
+        env=os.environ | BRIEF | {"PYTHONPATH": str(REPOSITORY), "KAFKA_OFFSETS_SPARK_JARS": str(JARS)},
         timeout=MOST_S,
     )
 

@@ -27,6 +27,11 @@ JARS = Path(
 POM = Path(__file__).parent / "pom.xml"
 GET_JARS = f"mvn -q -B -f {POM} dependency:copy-dependencies -DoutputDirectory={JARS}"
 
+# Small queries, each of them once: the compiler that is quick to begin with is all that they need.
+_BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+BRIEF = {"SPARK_LAUNCHER_OPTS": _BRIEF, "SPARK_SUBMIT_OPTS": _BRIEF}
+"""The environment of a process that starts Spark: options of the JVM that composes the command line, and of Spark's."""
+
 _numbers = itertools.count(1)
 
 
@@ -60,6 +65,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     jars = sorted(JARS.glob("*.jar"))
     # Without it Spark's workers are the `python3` of the path, which may be another one without our packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(BRIEF)
     settings = {
         "spark.jars": ",".join(map(str, jars)),
         "spark.ui.enabled": "false",
@@ -69,8 +75,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
-        # Small queries, each of them once: the compiler that is quick to begin with is all that they need.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     builder = SparkSession.builder.master("local[2]").appName("kafka_offsets")
     for key, value in settings.items():

@@ -20,7 +20,7 @@ from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.testing import Broker
 from tests.conftest import DATA, REPOSITORY
-from tests.spark.conftest import need_spark
+from tests.spark.conftest import BRIEF, need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,11 +157,10 @@ def test_spark_submit_runs_a_command_in_a_process_of_its_own(tmp_path: Path) -> 
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
     submit = [Path(pyspark.origin).parent / "bin" / "spark-submit", "--master", "local[1]"]
     options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
+    environment = os.environ | BRIEF | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(
         [*submit, *options, REPOSITORY / "pyspark_kafka_offsets" / "submit.py", "latest", LOG, "--json"],
         capture_output=True,

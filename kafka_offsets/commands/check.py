@@ -1,6 +1,6 @@
-"""`kafka-offsets check`: a data directory, or the folder of one partition, verified by reading alone.
+"""`kafka-offsets check`: verifies a data directory, or the folder of one partition, without changing it.
 
-Joins what the storage knows of files with what the coordinator knows of records.
+It combines the file checks of the storage with the record checks of the coordinator.
 """
 
 import json
@@ -27,7 +27,7 @@ from kafka_offsets.storage.repair.check import Checker, Finding, Kind
 
 
 def check_offsets_record(record: Record) -> None:
-    """Raise ProtocolError unless a record of the offsets topic parses; one of an unknown type does."""
+    """Raise ProtocolError unless a record of the offsets topic parses; an unknown type is accepted."""
     if record.key is None:
         raise ProtocolError("it has no key")
     key = stored.parse_key(record.key)
@@ -42,7 +42,7 @@ def check_offsets_record(record: Record) -> None:
 
 
 def check_transaction_record(record: Record) -> None:
-    """Raise ProtocolError unless a record of the topic of transactions parses; one of an unknown version does."""
+    """Raise ProtocolError unless a record of the transactions topic parses; an unknown version is accepted."""
     if record.key is None:
         raise ProtocolError("it has no key")
     transaction_records.parse_key(record.key)
@@ -51,7 +51,7 @@ def check_transaction_record(record: Record) -> None:
 
 
 def check_snapshot(data: bytes, facts: Facts) -> str | None:
-    """Say why the snapshot beside a log will be ignored, or None; a start looks at the log behind it as well."""
+    """Return why the next start will ignore a snapshot, or None; a start also checks the log after the snapshot."""
     try:
         snapshot = Snapshot(data)
     except UnusableSnapshotError as error:
@@ -73,7 +73,7 @@ def check_snapshot(data: bytes, facts: Facts) -> str | None:
 
 
 def check_producer_state(data: bytes, facts: Facts) -> str | None:
-    """Say why what a log has saved of its producers will be ignored, or None."""
+    """Return why the next start will ignore the saved producers of a log, or None."""
     saved = decode_state(data)
     if saved is None:
         return "its checksum or its version is wrong"
@@ -93,14 +93,14 @@ def check_producer_state(data: bytes, facts: Facts) -> str | None:
 
 
 def is_partition_folder(directory: Path) -> bool:
-    """Tell whether a directory is the folder of one partition, by its name and what is in it."""
+    """Return whether a directory is the folder of one partition, by its name and content."""
     if not partition_folders([directory.name]):
         return False
     return (directory / PARTITION_METADATA).exists() or any(directory.glob(f"*{LOG_SUFFIX}"))
 
 
 def existing_directory(path: Path) -> Path:
-    """Return the absolute path of a directory. Raises StorageError when it is none."""
+    """Return the absolute path of a directory. Raises StorageError if it is not a directory."""
     path = path.resolve()
     if not path.is_dir():
         raise StorageError("not a directory" if path.exists() else "no such directory", str(path))
@@ -108,10 +108,10 @@ def existing_directory(path: Path) -> Path:
 
 
 def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
-    """Check a directory; give a line for each finding and one for all, and whether it speaks of damage.
+    """Check a directory; yield a line for each finding and a summary, each with whether it reports damage.
 
-    as_json  an object a line
-    Raises StorageError when it cannot be read or a broker uses it.
+    as_json  one object per line
+    Raises StorageError if it cannot be read or a broker uses it.
     """
     directory = existing_directory(directory)
     is_folder = is_partition_folder(directory)

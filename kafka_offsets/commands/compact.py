@@ -1,4 +1,4 @@
-"""`kafka-offsets compact`: the logs of a data directory that no broker uses, compacted to the end; or what would go."""
+"""`kafka-offsets compact`: compacts the logs of a data directory that no broker uses, or shows the effect."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.overlay import OverlayFiles
 
 _ONE_ROUND = 1 << 62
-"""A map of keys without a bound: what all rounds together would do is what one would do that has room for all keys."""
+"""An offset map without a limit: one pass with room for all keys has the result of all passes together."""
 
 _NOTHING = "no partition of a topic that is compacted is in it"
 
@@ -29,13 +29,12 @@ _NOTHING = "no partition of a topic that is compacted is in it"
 def compact_directory(
     directory: Path, config: Config, now: Now, *, dry_run: bool = False, include_active: bool = False
 ) -> Iterator[Compacted]:
-    """Compact every topic of a data directory whose policy says so, or the folder of one partition of such a topic.
+    """Compact every topic of a data directory with the policy compact, or the folder of one partition of such a topic.
 
-    A folder that stands in no data directory, as a copy of one does, has no policy and is compacted.
+    A folder outside of a data directory, such as a copy, has no policy and is compacted.
 
-    include_active  begin a new segment in each log before, so that the active one is not spared
-    Gives what became of each partition that holds something, then the sum. Raises StorageError when the directory
-    cannot be used.
+    include_active  first roll each log to a new segment, so that the active segment is compacted too
+    Yields the result of each partition with records, then the sum. Raises StorageError if the directory cannot be used.
     """
     directory = existing_directory(directory)
     is_folder = is_partition_folder(directory)
@@ -63,7 +62,7 @@ def compact_directory(
 
 
 def _is_data_directory(root: Path) -> bool:
-    """Tell whether a broker has used a directory; opening another one would make it a data directory."""
+    """Return whether a broker has used a directory; opening any other would turn it into a data directory."""
     try:
         return (root / META_PROPERTIES).exists() or any(is_partition_folder(each) for each in root.iterdir())
     except OSError as error:
@@ -76,7 +75,7 @@ class _Run(NamedTuple):
     include_active: bool
 
     def data_directory(self, files: Files, config: Config, folder: str | None) -> Iterator[Compacted | None]:
-        """Compact the logs of a data directory, or only that of one folder; None is for one that holds nothing."""
+        """Compact the logs of a data directory, or only that of one folder; yields None for an empty log."""
         with ExitStack() as closing:
             directory = DataDirectory(files, adopted_configs=partial(adopted_configs, config))
             closing.callback(directory.close)
@@ -95,7 +94,7 @@ class _Run(NamedTuple):
                     name = f"{topic.name}-{index}"
                     if name != folder and folder is not None:
                         continue
-                    if name not in logged:  # nobody has used it, and opening it would make its folder
+                    if name not in logged:  # never used: opening it would create its folder
                         yield None
                         continue
                     try:
@@ -112,7 +111,7 @@ class _Run(NamedTuple):
                     yield done
 
     def lone_folder(self, files: Files, folder: str, config: Config) -> Iterator[Compacted]:
-        """Compact a partition's folder that stands in no data directory."""
+        """Compact a partition's folder outside of a data directory."""
         lock = files.lock(LOCK)
         try:
             ((topic, _, _),) = partition_folders([folder])
@@ -131,7 +130,7 @@ class _Run(NamedTuple):
             lock.release()
 
     def compact(self, log: Log, config: CompactionConfig) -> tuple[Compacted, int | None]:
-        """Compact one log; return what became of it, and up to where."""
+        """Compact one log; return the result, and its end offset."""
         if self.include_active:
             log.roll()
         if self.dry_run:

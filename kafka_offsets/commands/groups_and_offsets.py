@@ -1,4 +1,4 @@
-"""`kafka-offsets offsets` and `kafka-offsets groups`: what kafka-consumer-groups.sh does, on any Kafka broker."""
+"""`kafka-offsets offsets` and `kafka-offsets groups`: like kafka-consumer-groups.sh, on any Kafka broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 
 REFUSED = 1
-"""Exit code when the broker refused some of what was asked."""
+"""Exit code when the broker refused a part of the request."""
 
 _PLACE_AND_OFFSET = re.compile(r"(.+):(-?[0-9]+)=(-?[0-9]+)", re.ASCII | re.DOTALL)
 _WITHOUT_MEMBERS = ("Empty", "Dead")
@@ -44,11 +44,11 @@ _TYPES = ("consumer", "classic", "share", "streams")
 Parser = argparse.ArgumentParser
 
 
-# ---- the words ------------------------------------------------------------------------------------------------
+# ---- arguments ------------------------------------------------------------------------------------------------
 
 
 def add_actions(parser: Parser, command: str) -> None:
-    """Give the parser of `offsets` or of `groups` its actions."""
+    """Add the actions to the parser of `offsets` or `groups`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser), required=True)
     add = _add_offsets if command == "offsets" else _add_groups
     add(actions)
@@ -184,7 +184,7 @@ def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _one_of(names: Iterable[str]) -> Callable[[str], str]:
-    """Return what takes one of some names, whatever its case."""
+    """Return a parser of an argument that is one of some names, ignoring case."""
     known = {name.lower() for name in names}
 
     def named(text: str) -> str:
@@ -225,7 +225,7 @@ def _place_and_offset(text: str) -> tuple[Place, int]:
 def _number(digits: str, text: str) -> int:
     try:
         return int(digits)
-    except ValueError as error:  # Python reads so many digits and no more
+    except ValueError as error:  # Python limits the number of digits
         raise argparse.ArgumentTypeError(f"{text[:40]}…: the number is too large") from error
 
 
@@ -238,7 +238,7 @@ def _topic(text: str) -> tuple[str, tuple[int, ...] | None]:
                 raise argparse.ArgumentTypeError(f"{text}: a partition is from 0 to {MAX_PARTITION}")
             return topic, found if colon else None
     except ValueError:
-        pass  # said below
+        pass  # reported below
     raise argparse.ArgumentTypeError(f"{text} is not TOPIC or TOPIC:PARTITION,PARTITION…")
 
 
@@ -246,7 +246,7 @@ def _topic(text: str) -> tuple[str, tuple[int, ...] | None]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carry out what the words say; return the exit code. Raises KafkaOffsetsError when it cannot be."""
+    """Run the command; return the exit code. Raises KafkaOffsetsError if it cannot be carried out."""
     try:
         return _ACTIONS[options.command, options.action](options)
     except RefusedError as error:
@@ -281,7 +281,7 @@ def _commit(options: argparse.Namespace) -> int:
 
 
 def _one_each(named: Iterable[tuple[Place, int]], where: str) -> dict[Place, int]:
-    """Return offsets by partition. MoveError for a partition that is named with two of them."""
+    """Return offsets by partition. MoveError for a partition with two offsets."""
     found: dict[Place, int] = {}
     for place, offset in named:
         other = found.setdefault(place, offset)
@@ -316,7 +316,7 @@ def _reset(options: argparse.Namespace) -> int:
 def _wanted(
     options: argparse.Namespace, cluster: Cluster, committed: Mapping[Place, int]
 ) -> dict[Place, int]:
-    """Return where offsets are to be."""
+    """Return the new offsets."""
     if options.from_file is not None:
         rows = moves.read_rows(_lines(options.from_file), str(options.from_file))
         found = {row.place: row.offset for row in rows if row.group in (None, options.group)}
@@ -337,14 +337,14 @@ def _wanted(
     since = options.to_datetime
     if since is None:
         since = round(time.time() * 1000) - options.by_duration
-    at = cluster.offsets_at(dict.fromkeys(places, max(since, 0)))  # below stand other meanings
+    at = cluster.offsets_at(dict.fromkeys(places, max(since, 0)))  # negative timestamps have special meanings
     return {place: end[place] if offset < 0 else offset for place, offset in at.items()}
 
 
 def _places(
     topics: Iterable[tuple[str, tuple[int, ...] | None]], cluster: Cluster, known: Iterable[Place]
 ) -> list[Place]:
-    """Return the partitions that are named, whole topics with all of theirs; those that are known when none is."""
+    """Return the named partitions, all of a topic without numbers; `known` if no topic is named."""
     named = list(topics)
     if not named:
         return sorted(known)
@@ -364,7 +364,7 @@ def _within_logs(cluster: Cluster, offsets: Mapping[Place, int]) -> dict[Place, 
 def _move(
     coordinator: Coordinator, committed: Mapping[Place, int], wanted: Mapping[Place, int], *, execute: bool
 ) -> int:
-    """Say what moves, and move it. MoveError for a group with members."""
+    """Print the moves, and carry them out. MoveError for a group with members."""
     group = coordinator.group
     state = coordinator.describe().state
     if state not in _WITHOUT_MEMBERS:
@@ -374,7 +374,9 @@ def _move(
     for (topic, partition), offset in sorted(wanted.items()):
         print(f"{topic} {partition} {committed.get((topic, partition), '-')} -> {offset}")
     if not execute:
-        print(f"kafka-offsets: group {group} is as before: nothing moves without --execute", file=sys.stderr)
+        print(
+            f"kafka-offsets: group {group} is unchanged: add --execute to move its offsets", file=sys.stderr
+        )
         return 0
     return _committed(coordinator, wanted, {})
 
@@ -410,7 +412,7 @@ def _import(options: argparse.Namespace) -> int:
             by_group.setdefault(group, {})[row.place] = row.offset
     if not by_group:
         whose = "" if options.group is None else f" of group {options.group}"
-        raise MoveError(f"{options.file} holds no offset{whose}")
+        raise MoveError(f"{options.file} has no offsets{whose}")
     code = 0
     with ExitStack() as stack:
         cluster = stack.enter_context(_cluster(options))
@@ -460,7 +462,7 @@ def _describe(options: argparse.Namespace) -> int:
 def _describe_one(cluster: Cluster, coordinator: Coordinator, *, as_json: bool) -> int:
     found, committed = coordinator.describe(), coordinator.committed()
     if found.state == "Dead" and not committed:
-        return _refused(f"group {coordinator.group}: there is none")
+        return _refused(f"group {coordinator.group} does not exist")
     head = {
         "group": coordinator.group,
         "type": found.type,
@@ -492,7 +494,7 @@ def _describe_one(cluster: Cluster, coordinator: Coordinator, *, as_json: bool) 
 
 
 def _ends(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
-    """Return the ends of logs; of a topic that is gone there is none."""
+    """Return the ends of logs; a deleted topic has none."""
     by_topic: dict[str, list[Place]] = {}
     for place in places:
         by_topic.setdefault(place[0], []).append(place)

@@ -1,4 +1,4 @@
-"""`kafka-offsets inspect`: reads a file or hex, explains it, prints a line a field."""
+"""`kafka-offsets inspect`: explains a file or hex, one line per field."""
 
 import argparse
 import json
@@ -37,17 +37,17 @@ Exit code: 0 when all is well, 1 when damage was found, 2 when the input cannot 
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line instead of the whole usage."""
+    """Prints errors in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """End the process with what is wrong on standard error, and exit code 2."""
+        """Write the error to standard error, and exit with code 2."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(words: Sequence[str]) -> int:
-    """Run `kafka-offsets inspect`; return its exit code: 1 when the input holds damage.
+    """Run `kafka-offsets inspect`; return its exit code: 1 if the input is damaged.
 
-    Raises InspectError when the input cannot be explained.
+    Raises InspectError if the input cannot be explained.
     """
     options = _parser().parse_args(words)
     show = _show_timeline if options.path.endswith(CAPTURE_ENDINGS) else _show_lines
@@ -94,7 +94,7 @@ def _show_frame(event: Event, *, as_json: bool) -> None:
 
 
 def _printable(text: str) -> str:
-    """The text without what the terminal's encoding lacks."""
+    """Replace characters that the terminal's encoding does not have."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -175,12 +175,14 @@ def _explain_record(text: str, stored: RecordExplainer) -> list[Line]:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise InspectError("the input is empty")
-    # Two words on one line are key and value as well: bytes apart from each other would be two digits each.
+    # Two words on one line are also key and value: separate bytes would have two digits each.
     words = lines[0].split()
     if len(lines) == 1 and len(words) == 2 and max(map(len, words)) > 2:
         lines = words
     if len(lines) > 2:
-        raise InspectError(f"a record takes a line for its key and one for its value, these are {len(lines)}")
+        raise InspectError(
+            f"a record needs one line for its key and one for its value, not {len(lines)} lines"
+        )
     return explain_record(_from_hex(lines[0]), _from_hex(lines[1]) if len(lines) > 1 else None, stored)
 
 
@@ -188,7 +190,7 @@ def _explain_record(text: str, stored: RecordExplainer) -> list[Line]:
 
 
 def _ending(path: str) -> str:
-    """The ending of a file of a log directory, whatever its state is called. Raises InspectError for those refused."""
+    """Return the ending of a file of a log directory, without a temporary suffix. Raises InspectError if refused."""
     name = Path(path).name
     for ending, reason in _REFUSED.items():
         if name.endswith(ending):
@@ -206,7 +208,7 @@ def _read(path: str) -> bytes:
 
 
 def _refusal(path: str, error: OSError) -> str:
-    """Say what the system refused; of a directory also what can be read."""
+    """Describe an OSError; for a directory name a file that can be read."""
     if not isinstance(error, IsADirectoryError):
         return f"{path}: {error.strerror}"
     segments = sorted(Path(path).glob("*.log"))
@@ -215,7 +217,7 @@ def _refusal(path: str, error: OSError) -> str:
 
 
 def _hex_text(path: str) -> str:
-    """Read hex, from standard input for "-". What may have no end is read up to a bound."""
+    """Read hex, from standard input for "-". The input has a size limit, because it may be endless."""
     source = "standard input" if path == "-" else path
     try:
         if path == "-":
@@ -239,7 +241,7 @@ def _hex_text(path: str) -> str:
 
 # -- hex ----------------------------------------------------------------------------------------------------------
 
-# A dump has an offset in front of each line and its text behind, two spaces apart from the bytes:
+# A line of a dump has its offset before the bytes and its text after them, separated by two spaces:
 #     00000010: 0472 6177 00  .raw.              xxd
 #     00000010  04 72 61 77 00        |.raw.|    hexdump -C, with two more spaces in the middle
 #         0x0010:  0472 6177 00  .raw.           tcpdump -X
@@ -259,14 +261,14 @@ def _from_hex(text: str) -> bytes:
     digits = "".join(digits.split()).removeprefix("0x")
     wrong = re.search(r"[^0-9a-fA-F]", digits)
     if wrong is not None:
-        raise InspectError(f"this is no hex: {wrong.group()!r} behind {wrong.start()} digits")
+        raise InspectError(f"not hex: {wrong.group()!r} after {wrong.start()} digits")
     if len(digits) % 2:
-        raise InspectError(f"this is no hex: {len(digits)} digits, an odd number")
+        raise InspectError(f"not hex: {len(digits)} digits, an odd number")
     return bytes.fromhex(digits)
 
 
 def _bytes_of(match: re.Match[str] | None, line: str) -> str:
     if match is None:
         repeated = " (print repeated lines in full, as hexdump -v does)" if line.strip() == "*" else ""
-        raise InspectError(f"this is no line of the hex dump around it: {line.strip()[:40]!r}{repeated}")
+        raise InspectError(f"not a line of a hex dump: {line.strip()[:40]!r}{repeated}")
     return match["bytes"] or ""

@@ -1,7 +1,7 @@
 """`kafka-offsets spark …`: the pipelines, from a log to tables, files and reports.
 
-A session is made where there is none, with as many threads as there are processors; below `spark-submit` it is that of
-the cluster. Tables are printed with spaces between the columns and `-` for what is not known, or as JSON, or written.
+Without a session the command creates one, with a thread per processor; under `spark-submit` it uses the cluster's.
+Tables are printed with spaces between the columns and `-` for unknown values, or as JSON, or written to files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMATS = ("parquet", "csv", "json")
 _WEEK = "P7D"
 _BYTES = "key,value"
 _HISTORY_WINDOWS = 200
-"""Of how many windows, the last ones, a report draws the lag: for each the broker is asked about each topic."""
+"""How many windows of lag a report draws, the latest ones: each needs a request per topic."""
 
 _LAST_ERROR = re.compile(
     r"^(?:pyspark\.\S+\.|kafka_offsets\.\S+\.|builtins\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE
@@ -41,7 +41,7 @@ class SparkCommandError(KafkaOffsetsError):
 
 
 def add_actions(parser: argparse.ArgumentParser) -> None:
-    """Add the words that follow `kafka-offsets spark`."""
+    """Add the actions of `kafka-offsets spark`."""
     parsers = parser.add_subparsers(
         dest="action", metavar="COMMAND", required=True, parser_class=type(parser)
     )
@@ -162,9 +162,9 @@ def _key_and_value(text: str) -> tuple[str, str]:
 
 
 def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
-    """Carry out what the words say; return the exit code. Raises KafkaOffsetsError when it cannot be.
+    """Run the command; return the exit code. Raises KafkaOffsetsError if it cannot be carried out.
 
-    spark  the session to use; made when not given
+    spark  the session to use; created if not given
     """
     try:
         from pyspark.errors import PySparkException
@@ -187,11 +187,11 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
 def _session(options: argparse.Namespace) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers are the `python3` of the path
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers run the `python3` of PATH
     builder = SparkSession.builder.appName(f"kafka-offsets {options.action}")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not below spark-submit
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         builder = builder.master(options.master or "local[*]").config("spark.ui.showConsoleProgress", "false")
-        # Spark's 200 tasks behind each shuffle take one machine a minute, however little there is to do.
+        # Spark's default of 200 tasks after each shuffle takes one machine a minute, even for little data.
         builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     elif options.master is not None:
         raise SparkCommandError("--master is said to spark-submit")
@@ -203,17 +203,17 @@ def _session(options: argparse.Namespace) -> SparkSession:
 
 
 def _said(error: Exception) -> str:
-    """Return what went wrong without the way it took through Spark."""
+    """Return the error message without Spark's stack."""
     text = str(error)
     raised = _RAISED.findall(text) or _LAST_ERROR.findall(text)
     return raised[-1].strip() if raised else text.strip().splitlines()[0]
 
 
-# ---- what goes in and out -------------------------------------------------------------------------------------
+# ---- input and output -----------------------------------------------------------------------------------------
 
 
 def _read(spark: SparkSession, options: argparse.Namespace, **settings: str) -> DataFrame:
-    """Return the rows of the log, of open and aborted transactions too."""
+    """Return the rows of the log, including those of open and aborted transactions."""
     from kafka_offsets.spark import register
 
     if options.parquet:
@@ -237,7 +237,7 @@ def _unreadable(options: argparse.Namespace) -> str:
 
 
 def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None:
-    """Write or print a table, one of several when it has a name."""
+    """Write or print a table; one of several has a name."""
     if options.output is not None:
         where = f"{options.output.rstrip('/')}/{name}" if name else options.output
         writer = table.write.format(options.format)
@@ -263,7 +263,7 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
 
 
 def _plain(value: Any) -> Any:
-    """Return times in UTC; PySpark gives them in the time zone of this process, without saying which that is."""
+    """Return times in UTC; PySpark returns naive times in the time zone of this process."""
     if not isinstance(value, datetime):
         return value
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

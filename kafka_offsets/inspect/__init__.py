@@ -1,17 +1,17 @@
 """Bytes explained field by field, with their positions: segments, index files, stored records, frames.
 
-What stands where is declared in construct: messages from their schemas, record batches and index files by hand. The
-declarations share no code with the codecs that serve clients, so that each can judge the other. Slow, and meant to be;
-only the command `kafka-offsets inspect` imports it.
+The layouts are declared in construct: messages from their schemas, record batches and index files by hand. The
+declarations share no code with the codecs that serve clients, so that each can verify the other. They are slow on
+purpose; only the command `kafka-offsets inspect` imports this package.
 
-    declarations  what the bytes are
-    lines         what a line of an explanation is
+    declarations  the layouts of the bytes
+    lines         the lines of an explanation
     batches       segments, index files, records
     message       messages in any version, records of the offsets topic
     frame         requests and responses with their headers
     capture       wire captures as a timeline
-    json_lines    the lines for machines
-    guess         the API of a frame that does not name it
+    json_lines    the lines as JSON
+    guess         the API of a response in hex
 """
 
 from kafka_offsets.inspect.declarations import InspectError

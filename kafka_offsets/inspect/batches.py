@@ -1,4 +1,4 @@
-"""Segments and index files: record batches, their records, and what a crash or a bad disk makes of them."""
+"""Segments and index files: record batches, their records, and damage by a crash or a bad disk."""
 
 import re
 import zlib
@@ -34,10 +34,10 @@ _MARKERS = {0: "abort", 1: "commit"}
 
 
 class RecordExplainer(NamedTuple):
-    """Explains what the keys and values of a topic's records hold. Both raise InspectError when they cannot.
+    """Explains the keys and values of a topic's records. Both raise InspectError if they cannot.
 
-    key    (key, where it stands, depth) -> the lines that cover it
-    value  (key, value, where the value stands, depth) -> the lines that cover the value
+    key    (key, its position, depth) -> the lines that cover it
+    value  (key, value, position of the value, depth) -> the lines that cover the value
     """
 
     key: Callable[[bytes, int, int], Iterator[Line]]
@@ -45,13 +45,13 @@ class RecordExplainer(NamedTuple):
 
 
 class Cut(Enum):
-    """What an incomplete end of batches is called: it depends on where they stand."""
+    """The name of an incomplete last batch, which depends on the source of the batches."""
 
     TORN = "torn tail"
-    """In a file: what a crash leaves of the last write."""
+    """In a file: a crash left the last write incomplete."""
 
     ANSWER = "(the last batch, cut)"
-    """In the answer to a Fetch: a broker sends what fits, and the reader asks again for the rest. No damage."""
+    """In a Fetch response: a broker sends what fits, and the reader fetches the rest later. Not damage."""
 
     DAMAGE = "no batch"
     """Elsewhere: a mistake."""
@@ -66,11 +66,11 @@ def explain_batches(
 ) -> Iterator[Line]:
     """Explain the batches of a segment, or of a field of records, to the last byte.
 
-    Bytes that are no batch are said to be so, up to the next whole batch with a good checksum or to the end.
+    Bytes that are not a batch are reported as damage, up to the next complete batch with a correct checksum.
 
-    at         where data[0] stands in the input
-    explainer  of keys and values, which are shown as bytes without it
-    cut        what it means when the last batch is incomplete
+    at         position of data[0] in the input
+    explainer  of keys and values; without it they are shown as bytes
+    cut        the meaning of an incomplete last batch
     """
     position = following = 0
     while position < len(data):
@@ -93,7 +93,7 @@ def explain_batches(
 
 
 def _extent(data: bytes, position: int, magic: int | None) -> tuple[str, int]:
-    """Say why nothing whole stands at `position`, or "" and how many bytes it takes."""
+    """Return why there is no complete batch at `position`, or "" and its size."""
     left = len(data) - position
     if magic is None:
         return f"{left} byte{'' if left == 1 else 's'} of a batch", 0
@@ -130,7 +130,7 @@ def _has_good_checksum(data: bytes, position: int, size: int) -> bool:
 
 
 def _next_batch(data: bytes, position: int) -> int:
-    """Return where the next whole batch with a good checksum begins behind `position`, or the end."""
+    """Return the position of the next complete batch with a correct checksum after `position`, or the end."""
     for magic in re.compile(b"\x02").finditer(data, position + _START_BYTES):
         start = magic.start() - 16
         size = int.from_bytes(data[start + 8 : start + 12], signed=True) + _LOG_OVERHEAD
@@ -142,7 +142,7 @@ def _next_batch(data: bytes, position: int) -> int:
 def _explain_damage(
     data: bytes, position: int, size: int, at: int, depth: int, cut: Cut, problem: str
 ) -> Iterator[Line]:
-    """Explain bytes that are no whole batch, and the header among them when they end the data."""
+    """Explain bytes that are not a complete batch, and the header in them if they end the data."""
     start, is_last = at + position, position + size == len(data)
     if not any(data[position : position + size]):
         problem = f"{size} zero bytes, as where a file grew before its data came"
@@ -209,7 +209,7 @@ def _attributes(attributes: int) -> Iterator[str]:
 def _explain_compressed(
     header: Any, batch: bytes, at: int, depth: int, explainer: RecordExplainer | None
 ) -> Iterator[Line]:
-    """Explain what compressed records were before: their positions count from there."""
+    """Explain compressed records; positions are those in the decompressed records."""
     place = at + _HEADER_BYTES, len(batch) - _HEADER_BYTES
     try:
         compression = Compression(header.attributes.value & _COMPRESSION_MASK)
@@ -246,7 +246,7 @@ def _explain_records(
 class _Record:
     """Explains one record of a batch.
 
-    at     where position 0 of the parsed record stands
+    at     position of the start of the parsed record
     depth  of the record's own line
     """
 
@@ -262,7 +262,7 @@ class _Record:
         self.explainer = explainer
 
     def explain(self, position: int, size: int) -> Iterator[Line]:
-        """Explain the record, which stands at `position` and has `size` bytes with its length."""
+        """Explain the record at `position`, which has `size` bytes including its length."""
         fields = self.fields
         offset = self.header.base_offset.value + fields.offset_delta.value
         timestamp = self.header.base_timestamp.value + fields.timestamp_delta.value
@@ -296,7 +296,7 @@ class _Record:
     def counted(
         self, name: str, raw: Any, explain: Callable[[bytes, int], Iterator[Line] | None]
     ) -> Iterator[Line]:
-        """Explain a key or value: a length, and what the lines of `explain` say or, if that is None, just bytes."""
+        """Explain a key or value: its length, and the lines of `explain`, or bytes if that is None."""
         content = raw.value._content
         start = self.at + raw.offset2 - len(content or b"")
         lines = explain(content, start) if content else None
@@ -313,18 +313,18 @@ class _Record:
             yield Line(start, len(content), self.depth + 2, "(not readable)", str(error), damage=True)
 
     def bytes_or_tombstone(self, name: str, content: bytes | None) -> str:
-        """Return bytes as people read them; a null value of a record that a coordinator stores is a tombstone."""
+        """Return bytes as readable text; a null value in a coordinator's topic is a tombstone."""
         tombstone = name == "value" and content is None and self.explainer is not None and not self.is_control
         return "null: a tombstone" if tombstone else show_bytes(content)
 
     def key_lines(self, key: bytes, at: int) -> Iterator[Line] | None:
-        """Explain a key that stands at `at`: of a marker or of what a coordinator stores; None for any other."""
+        """Explain a key at position `at`: of a marker or of a coordinator's record; None for any other."""
         if self.is_control:
             return _explain_control_key(key, at, self.depth + 2)
         return None if self.explainer is None else self.explainer.key(key, at, self.depth + 2)
 
     def value_lines(self, value: bytes, at: int) -> Iterator[Line] | None:
-        """Explain a value that stands at `at`, by its key: a marker or what a coordinator stores; else None."""
+        """Explain a value at position `at`, by its key: of a marker or of a coordinator's record; otherwise None."""
         key = self.fields.key.value._content or b""
         if self.is_control:
             ends = key[2:4] in (b"\x00\x00", b"\x00\x01")
@@ -348,7 +348,7 @@ def _explain_end(value: bytes, at: int, depth: int) -> Iterator[Line]:
 
 
 def explain_rest(data: bytes, position: int, at: int, depth: int) -> Iterator[Line]:
-    """Say what stands behind the last field of something, which readers pass over."""
+    """Explain the bytes after the last field, which readers ignore."""
     if position < len(data):
         yield Line(at + position, len(data) - position, depth, "(behind it)", show_bytes(data[position:]))
 
@@ -366,8 +366,8 @@ INDEX_ENTRIES = {
 def explain_index(data: bytes, ending: str, base_offset: int | None = None) -> Iterator[Line]:
     """Explain the entries of an index file.
 
-    ending       of its name: which kind it is
-    base_offset  from which its offsets count, None when that is unknown
+    ending       ending of its name, which gives its kind
+    base_offset  base of its relative offsets, None if unknown
     """
     entry = INDEX_ENTRIES[ending]
     size: int = entry.sizeof()
@@ -384,7 +384,7 @@ def explain_index(data: bytes, ending: str, base_offset: int | None = None) -> I
                 yield Line(raw.offset1, raw.length, 1, name, shown, content=raw.value)
     if end < len(data):
         rest = data[end:]
-        # A running broker makes the file as large as it may become; only a clean stop cuts it.
+        # A running broker allocates the file at its maximum size; only a clean stop truncates it.
         problem = any(rest) or len(rest) % size != 0
         shown = f"part of an entry: {show_bytes(rest)}" if problem else "zero bytes: not used yet"
         yield Line(end, len(rest), 0, "(behind the entries)", shown, damage=problem)

@@ -1,8 +1,8 @@
-"""Wire captures as a timeline: who asked what when, how long the answer took and which errors it holds.
+"""Wire captures as a timeline: the requests of each client, their latency and their errors.
 
-A capture is a file of JSON lines, one a frame in the order of arrival at a proxy between clients and broker: `ms`
-since the start, `conn`, `dir` (request, response, open, close), and for frames `hex`, without the size in front.
-`apiName` and `apiVersion` serve for responses whose request is not in the file; all else is read from the bytes.
+A capture is a file of JSON lines, one per frame, in the order of arrival at a proxy between clients and broker: `ms`
+since the start, `conn`, `dir` (request, response, open, close), and for frames `hex`, without the size.
+`apiName` and `apiVersion` are used for responses whose request is not in the file; everything else is in the bytes.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import api_name, explain_message
 
 CAPTURE_ENDINGS = (".jsonl", ".jsonl.gz")
-"""Of the names of files that hold captures."""
+"""Endings of the names of capture files."""
 
 _MAX_LINE_BYTES = 1 << 28
 _ARROWS = {"open": "+", "close": "-", "request": ">", "response": "<"}
@@ -36,14 +36,14 @@ class Event(NamedTuple):
 
     number          of the line in the file, from 1
     kind            open, close, request or response
-    api, version    as the request names them, also for its response
-    client          the client id, of the request for a response
+    api, version    those of the request, also for its response
+    client          the client id; for a response that of its request
     size            of the frame in bytes, without the four that announce it
     latency_ms      from the request to this response, None for others
     errors, nested  codes other than NONE by name, and how often: those of the message itself and those deeper in it
-    note            what else there is to say
-    problem         why the frame cannot be explained, or what is damaged in it; "" when all is well
-    lines           that explain the frame, as far as it can be
+    note            further information
+    problem         why the frame cannot be explained, or its damage; "" without a problem
+    lines           the explanation of the frame, as far as possible
     """
 
     number: int
@@ -73,7 +73,7 @@ class Event(NamedTuple):
         return _COLUMNS.format(*place, self.client or "", api, size, latency, notes).rstrip()
 
     def object(self) -> dict[str, object]:
-        """The event for machines: all but its lines, what is absent left out."""
+        """Return the event for JSON, without its lines and without absent values."""
         found = {"line": self.number, **self._asdict()}
         del found["number"], found["lines"]
         return {name: value for name, value in found.items() if value not in (None, "", {})}
@@ -84,7 +84,7 @@ def _counted(errors: Mapping[str, int], where: str = "") -> str:
 
 
 class _Asked(NamedTuple):
-    """A request that waits for its answer."""
+    """A request without a response so far."""
 
     api: str
     version: int
@@ -95,7 +95,7 @@ class _Asked(NamedTuple):
 def timeline(path: str) -> Iterator[Event]:
     """Read a capture; yield its events in order.
 
-    Raises InspectError for a file that cannot be read, and for a line that is none of a capture.
+    Raises InspectError for a file that cannot be read, and for an invalid line.
     """
     reader = _Timeline()
     for number, frame in _frames(path):
@@ -103,11 +103,11 @@ def timeline(path: str) -> Iterator[Event]:
             yield reader.event(number, frame)
         except (KeyError, TypeError, ValueError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise InspectError(f"{path}, line {number}: this is no frame of a capture: {what}") from error
+            raise InspectError(f"{path}, line {number}: not a frame of a capture: {what}") from error
 
 
 class Totals:
-    """What a timeline holds in all; as text, one line."""
+    """Totals of a timeline; as text, one line."""
 
     def __init__(self) -> None:
         self.events = self.undecodable = 0
@@ -147,20 +147,20 @@ def _frame(path: str, number: int, line: bytes) -> dict[str, Any]:
     try:
         frame = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InspectError(f"{path}, line {number}: this is no JSON: {error}") from error
+        raise InspectError(f"{path}, line {number}: not JSON: {error}") from error
     if not isinstance(frame, dict):
         raise InspectError(f"{path}, line {number}: a JSON object is expected")
     return frame
 
 
 class _Timeline:
-    """Remembers what was asked, so that answers can be read."""
+    """Remembers requests, so that responses can be decoded."""
 
     def __init__(self) -> None:
         self.asked: dict[tuple[int, int], _Asked] = {}
 
     def event(self, number: int, frame: dict[str, Any]) -> Event:
-        """Explain one frame. Raises KeyError, TypeError or ValueError when it is none."""
+        """Explain one frame. Raises KeyError, TypeError or ValueError if it is not valid."""
         kind = frame["dir"]
         if kind not in _ARROWS:
             raise ValueError(f"dir is {kind!r}")
@@ -174,13 +174,13 @@ class _Timeline:
         return self.request(event, data) if kind == "request" else self.response(event, data, frame)
 
     def closed(self, connection: int) -> str:
-        """Forget what a connection asked; say what was not answered."""
+        """Forget the requests of a connection; return a note about unanswered ones."""
         left = [place for place in self.asked if place[0] == connection]
         asked = [self.asked.pop(place) for place in left]
         return f"unanswered: {', '.join(f'{a.api} v{a.version}' for a in asked)}" if asked else ""
 
     def request(self, event: Event, data: bytes) -> Event:
-        """Explain a request and note it, so that its answer is known by connection and correlation id."""
+        """Explain a request and remember it by connection and correlation id."""
         key, version = (int.from_bytes(data[at : at + 2], signed=True) for at in (0, 2))
         correlation_id = int.from_bytes(data[4:8], signed=True)
         try:
@@ -199,7 +199,7 @@ class _Timeline:
             return event._replace(problem=str(error))
 
     def response(self, event: Event, data: bytes, frame: dict[str, Any]) -> Event:
-        """Explain an answer by the request that it belongs to; without one by what its line in the capture says."""
+        """Explain a response by its request; without one by `apiName` and `apiVersion` of the capture."""
         if len(data) < 4:
             return event._replace(problem=f"a response of {len(data)} bytes has no correlation id")
         correlation_id = int.from_bytes(data[:4], signed=True)
@@ -219,7 +219,7 @@ class _Timeline:
 
 
 def _client(data: bytes) -> str | None:
-    """The client id in the header of a request, None where none can be read."""
+    """Return the client id in the header of a request, None if it cannot be read."""
     try:
         lines, _ = explain_message("RequestHeader", 1, data)
     except InspectError:

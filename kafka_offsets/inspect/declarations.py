@@ -1,8 +1,8 @@
-"""What the bytes are: construct declarations of messages, record batches and index files.
+"""Declarations in construct of messages, record batches and index files.
 
-Every field is wrapped in RawCopy, which keeps where it stands. Names that begin with an underscore are not Kafka's:
-lengths, counts and markers of the encoding. Nothing here loops or allocates by what the bytes announce: counts are
-compared with the bytes that are left, varints end after as many bytes as their type can need.
+Every field is wrapped in RawCopy, which keeps its position. Names with a leading underscore are not Kafka's: lengths,
+counts and markers of the encoding. No loop or allocation trusts the input: counts are compared with the remaining
+bytes, and varints end after the maximum number of bytes of their type.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class InspectError(KafkaOffsetsError):
 
 
 def parse(declared: Declaration, data: bytes, position: int, what: str, at: int = 0) -> tuple[Any, int]:
-    """Parse the bytes of `data` from `position` on; return what construct makes of them, and the position behind.
+    """Parse the bytes of `data` from `position` on; return construct's result, and the position after it.
 
-    what  what they are, for errors
-    at    where data[0] stands in the input, for errors
-    Raises InspectError when they are not what is declared.
+    what  name of the bytes, for errors
+    at    position of data[0] in the input, for errors
+    Raises InspectError if they do not match the declaration.
     """
     stream = io.BytesIO(data)
     stream.seek(position)
@@ -42,7 +42,7 @@ def parse(declared: Declaration, data: bytes, position: int, what: str, at: int 
 
 
 def _field_of(error: c.ConstructError) -> str:
-    """The field that an error is about, such as "topics.partitions: ", or "" when construct does not know."""
+    """Return the field of an error, such as "topics.partitions: ", or "" if construct does not know it."""
     steps = (error.path or "").split(" -> ")[1:]
     names = [step for step in steps if not step.startswith("_")]
     return f"{'.'.join(names)}: " if names else ""
@@ -68,7 +68,7 @@ def _left(context: Any) -> int:
 
 
 def _varint(max_bytes: int, bits: int) -> Declaration:
-    """Seven bits a byte, the lowest first; the high bit says that another byte follows."""
+    """Seven bits a byte, the lowest first; the high bit means that another byte follows."""
 
     def value(read: list[int], _: Any) -> int:
         number = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(read))
@@ -108,7 +108,7 @@ _SCALARS: dict[str, Declaration] = {
 def declaration(name: str, version: int) -> Declaration:
     """Return the declaration of a message.
 
-    Raises InspectError when there is no such version.
+    Raises InspectError if there is no such version.
     """
     schema = messages.find(name).SCHEMA
     if version not in schema.versions:
@@ -117,7 +117,7 @@ def declaration(name: str, version: int) -> Declaration:
 
 
 def is_tagged(field: Field, *, flexible: bool) -> bool:
-    """Tell whether a field stands among the tagged fields in a flexible or other version."""
+    """Return whether a field is tagged, in a flexible or other version."""
     return field.tag is not None and flexible
 
 
@@ -147,7 +147,7 @@ class _MessageDeclaration:
         return _counted(field.name, c.Int32sb, compact, nullable, c.Array(c.this._count, element))
 
     def element(self, field: Field, compact: bool, nullable: bool) -> Declaration:
-        """Declare a struct, a scalar, or what has a length before it: compact is a varint, one more than the length."""
+        """Declare a struct, a scalar, or a field with a length: a compact length is a varint of length + 1."""
         if field.struct is not None:
             return self.single_struct(field, nullable)
         if field.type in _SCALARS:
@@ -158,7 +158,7 @@ class _MessageDeclaration:
         return _counted(field.name, c.Int32sb, compact, nullable, content)
 
     def single_struct(self, field: Field, nullable: bool) -> Declaration:
-        """A struct; a nullable one stands behind a marker: -1 for null, but 0 in a tagged field."""
+        """Declare a struct; a nullable one follows a marker: -1 for null, but 0 in a tagged field."""
         assert field.struct is not None
         declared = self.struct(field.struct)
         if not nullable:
@@ -218,7 +218,7 @@ def _places(**fields: Declaration) -> Declaration:
 
 
 MESSAGE_START = _places(offset=c.Int64sb, message_size=c.Int32sb, crc=c.Int32ub, magic=c.Int8sb)
-"""What a message of magic 0 or 1 begins with. A record batch has its size and its magic at the same places."""
+"""Start of a message of magic 0 or 1. A record batch has its size and its magic at the same positions."""
 
 BATCH_HEADER = _places(
     base_offset=c.Int64sb,

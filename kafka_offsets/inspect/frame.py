@@ -16,15 +16,15 @@ _REQUEST_HEADER_BYTES = 8
 
 
 class HeaderError(InspectError):
-    """No header of a request stands where it was looked for."""
+    """There is no request header at the expected position."""
 
 
 Reading = Callable[[int], tuple[list[Line], int]]
-"""(where the header begins) -> the lines of header and message, and the position behind. Raises InspectError."""
+"""(position of the header) -> the lines of header and message, and the position after them. Raises InspectError."""
 
 
 def explain_request(data: bytes, *, stored: RecordExplainer | None = None) -> list[Line]:
-    """Explain a request, with or without the four bytes of its size in front.
+    """Explain a request, with or without the four bytes of its size.
 
     Raises InspectError for bytes that are none.
     """
@@ -65,7 +65,7 @@ def read_response(
 
 
 def _explain(data: bytes, read: Reading) -> list[Line]:
-    """Explain a frame whose size may be missing or wrong: the reading that leaves no bytes over is the right one."""
+    """Explain a frame whose size may be missing or wrong: the reading without remaining bytes is right."""
     if not data:
         raise InspectError("no bytes at all")
     size = int.from_bytes(data[:_SIZE_BYTES], signed=True)
@@ -88,7 +88,7 @@ def _explain(data: bytes, read: Reading) -> list[Line]:
 
 
 def has_size(data: bytes) -> bool:
-    """Tell whether a frame begins with the number of the bytes that follow."""
+    """Return whether a frame begins with its size."""
     return (
         len(data) >= _SIZE_BYTES
         and int.from_bytes(data[:_SIZE_BYTES], signed=True) == len(data) - _SIZE_BYTES
@@ -96,7 +96,7 @@ def has_size(data: bytes) -> bool:
 
 
 def _refusal(data: bytes, problems: list[InspectError]) -> InspectError:
-    """Say what is wrong with a frame that no reading fits: of two readings, the one that got as far as a header."""
+    """Return the error of a frame without a valid reading: that of the reading with a valid header."""
     if isinstance(problems[0], HeaderError) and not isinstance(problems[-1], HeaderError):
         size = int.from_bytes(data[:_SIZE_BYTES], signed=True)
         follow = len(data) - _SIZE_BYTES

@@ -1,4 +1,4 @@
-"""A frame that does not say what it is: a request names its API, a response only answers one."""
+"""Guess of a frame's API: a request names its API, a response does not."""
 
 from typing import NamedTuple
 
@@ -18,8 +18,8 @@ _TEXT_BITS, _MAX_TEXT_BITS = 3, 60
 class Candidate(NamedTuple):
     """A reading of a response that reaches exactly to its last byte.
 
-    versions  in which the API has this very reading
-    score     how much of the bytes speaks for it: the higher, the more specific
+    versions  versions of the API with exactly this reading
+    score     how specific the reading is; higher is more specific
     """
 
     api: str
@@ -35,14 +35,14 @@ class Candidate(NamedTuple):
 
 
 def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list[Line]:
-    """Explain a frame: as a request or, when it is none, as the likeliest response behind a list of all that fit.
+    """Explain a frame: as a request, otherwise as the most likely response, after a list of all candidates.
 
     Raises InspectError for bytes that are neither.
     """
     try:
         request = explain_request(data, stored=stored)
     except InspectError as refusal:
-        # Behind a good size, what names an API in one of its versions is a request, and wrong.
+        # If the size is right and the header names an API and version, the frame is a damaged request.
         if has_size(data) and not isinstance(refusal, HeaderError):
             raise
         found = candidates(data, stored=stored)
@@ -56,7 +56,7 @@ def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list
 
 
 def _is_exact(lines: list[Line]) -> bool:
-    """Whether a frame ends with its last field: what is left over has a line of its own, a wrong size is damage."""
+    """Whether a frame ends with its last field: remaining bytes have their own line, a wrong size is damage."""
     return not (lines[0].damage or (lines[-1].name == "(behind it)" and lines[-1].depth == 0))
 
 
@@ -91,7 +91,7 @@ def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[Ca
 
 
 def _reading(data: bytes, api: str, version: int, stored: RecordExplainer | None) -> list[Line]:
-    """The lines of a response that ends with its last field, or none."""
+    """Return the lines of a response that ends with its last field, otherwise an empty list."""
     try:
         lines = explain_response(data, api, version, stored=stored)
     except InspectError:
@@ -114,7 +114,7 @@ def _score(data: bytes, lines: list[Line]) -> int:
 
 
 def _evidence(data: bytes, line: Line) -> int:
-    """About how many bits of a line are as they can hardly be by chance; negative when they hardly can be at all."""
+    """Return roughly how many bits of a line are unlikely to be chance; negative if the value is implausible."""
     value = line.content
     if line.damage or line.name == "(unknown field)":
         return _IMPLAUSIBLE

@@ -1,4 +1,4 @@
-"""Explanations for machines: one JSON object a line."""
+"""Explanations as JSON: one object per line."""
 
 import json
 import math
@@ -9,8 +9,8 @@ from kafka_offsets.inspect.lines import NO_CONTENT, Line
 class JsonLines:
     """Turns the lines of an explanation, in their order, into JSON objects.
 
-    Keys: position, size, depth, path (the names from depth 0 down to the line, with slashes between), name, value (as
-    people read it). Where they say something: content (the value itself; bytes in hex), unpacked, damage.
+    Keys: position, size, depth, path (the names from depth 0 down to the line, separated by slashes), name, value (as
+    readable text). If present: content (the value itself; bytes in hex), unpacked, damage.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class JsonLines:
         return json.dumps(self.object(line))
 
     def object(self, line: Line) -> dict[str, object]:
-        """The object of a line, which must follow those above it."""
+        """Return the object of a line; call this for all lines in order."""
         del self._above[line.depth :]
         self._above.append(line.name)
         found: dict[str, object] = {
@@ -38,18 +38,18 @@ class JsonLines:
 
 
 def json_error(message: str) -> str:
-    """The object of an input that cannot be explained."""
+    """Return the object for an input that cannot be explained."""
     return json.dumps({"error": message})
 
 
 def _path(names: list[str]) -> str:
-    """The names with slashes between, those of arrays left out where one of their elements follows."""
+    """Return the names separated by slashes, without arrays that are followed by one of their elements."""
     followed = zip(names, [*names[1:], ""], strict=True)
     return "/".join(name for name, below in followed if not below.startswith(f"{name}["))
 
 
 def _json_value(value: object) -> object:
-    """What JSON has no form for as text: bytes in hex, infinite numbers by name."""
+    """Convert values that JSON does not have to text: bytes to hex, infinite numbers to their names."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float) and not math.isfinite(value):

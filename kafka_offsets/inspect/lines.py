@@ -1,4 +1,4 @@
-"""What a line of an explanation is, and how values look in it."""
+"""Lines of an explanation, and the text form of values."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -13,23 +13,23 @@ _LAST_SHOWN_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 class Uuid(str):
-    """A uuid as Kafka prints it, which is told from a string that a message holds."""
+    """A uuid as Kafka prints it, as a type different from the strings of a message."""
 
     __slots__ = ()
 
 
 NO_CONTENT: Final = object()
-"""The content of a line that is no single value: a struct, an array, part of the encoding told in words."""
+"""The content of a line that is not a single value: a struct, an array, a described part of the encoding."""
 
 
 class Line(NamedTuple):
-    """One line: some bytes, and what they are. The lines below it, one deeper, cover its bytes without gaps.
+    """One line: some bytes and their meaning. The lines below it, one level deeper, cover its bytes without gaps.
 
     position  of the first byte, in the input or, when `unpacked`, in the decompressed records of a batch
     size      in bytes
-    depth     how far it is indented: the lines of depth 0 cover the whole input
-    damage    whether the bytes are not what they should be
-    content   the value itself, whole: a number, a string, bytes or None for null; else NO_CONTENT
+    depth     level of indentation: the lines of depth 0 cover the whole input
+    damage    whether the bytes are damaged
+    content   the complete value: a number, a string, bytes or None for null; otherwise NO_CONTENT
     """
 
     position: int
@@ -59,7 +59,7 @@ def show_number(name: str, value: Any) -> str:
 def show_timestamp(value: int, shown: str = "") -> str:
     """A time in ms since 1970, with its date in UTC when it has one.
 
-    shown  what to put in front, if not the number
+    shown  text to use instead of the number
     """
     if not 0 <= value <= _LAST_SHOWN_MS:
         return shown or str(value)
@@ -73,14 +73,14 @@ def show_uuid(value: bytes) -> str:
 
 
 def show_text(value: str) -> str:
-    """A string in quotes, a long one cut."""
+    """A string in quotes; a long one is truncated."""
     if len(value) <= _SHOWN_CHARACTERS:
         return repr(value)
     return f"{value[:_SHOWN_CHARACTERS]!r}… ({len(value)} characters)"
 
 
 def show_bytes(value: bytes | None) -> str:
-    """How many bytes, and what they are: text when all of it can be printed, else up to 32 bytes in hex."""
+    """The size of bytes and their content: as text if all of it is printable, otherwise up to 32 bytes in hex."""
     if value is None:
         return "null"
     count = f"{len(value)} byte{'' if len(value) == 1 else 's'}"

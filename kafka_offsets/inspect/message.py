@@ -1,4 +1,4 @@
-"""Messages in any version, and the records of the coordinators that are made of them."""
+"""Messages in any version, and the coordinators' records that consist of them."""
 
 from collections.abc import Iterator
 from functools import cache, partial
@@ -17,7 +17,7 @@ _CONSUMER_PROTOCOL = {
     "assignment": "ConsumerProtocolAssignment",  # SyncGroup, GroupMetadataValue
     "member_assignment": "ConsumerProtocolAssignment",  # DescribeGroups
 }
-"""Fields of opaque bytes, and what consumers write into them."""
+"""Fields of opaque bytes, and the messages that consumers write into them."""
 
 
 def explain_message(
@@ -30,11 +30,11 @@ def explain_message(
     *,
     stored: RecordExplainer | None = None,
 ) -> tuple[list[Line], int]:
-    """Explain the message that begins at data[position]; return its lines and the position behind it.
+    """Explain the message at data[position]; return its lines and the position after it.
 
-    at      where data[0] stands in the input
-    stored  explains what the records of batches inside hold
-    Raises InspectError for bytes that are no such message.
+    at      position of data[0] in the input
+    stored  explains the records of batches in the message
+    Raises InspectError for bytes that are not such a message.
     """
     parsed, end = parse(declaration(name, version), data, position, f"{name} version {version}", at)
     explainer = _Explainer(name, version, at, stored)
@@ -54,7 +54,7 @@ class _Explainer:
     def struct(self, struct: Struct, parsed: Any, depth: int, protocol_type: str | None) -> Iterator[Line]:
         """Explain the fields of a struct.
 
-        protocol_type  of the group that the structs around belong to, None while nothing has told it
+        protocol_type  protocol type of the group of the enclosing structs, None if unknown so far
         """
         present = [field for field in struct.fields if self.version in field.versions]
         tagged = {field.tag: field for field in present if is_tagged(field, flexible=self.flexible)}
@@ -115,7 +115,7 @@ class _Explainer:
     def scalar(
         self, field: Field, name: str, raw: Any, depth: int, protocol_type: str | None
     ) -> Iterator[Line]:
-        """Explain a scalar in a line; bytes that hold something known get the lines of that below it."""
+        """Explain a scalar in one line; bytes with known content have its lines below."""
         value = raw.value
         if field.type in ("bytes", "records") and value._content:
             start = self.at + raw.offset2 - len(value._content)
@@ -129,7 +129,7 @@ class _Explainer:
         yield line._replace(content=self.whole(field, value))
 
     def shown(self, field: Field, value: Any) -> str:
-        """The value of a scalar as people read it."""
+        """Return the value of a scalar as readable text."""
         if field.type in ("string", "bytes", "records"):
             value = value._content
         if value is None:
@@ -145,7 +145,7 @@ class _Explainer:
         return show_number(field.name, value)
 
     def whole(self, field: Field, value: Any) -> object:
-        """The value of a scalar, nothing cut off."""
+        """Return the complete value of a scalar."""
         if field.type in ("string", "bytes", "records"):
             return value._content
         return Uuid(show_uuid(value)) if field.type == "uuid" else value
@@ -153,21 +153,21 @@ class _Explainer:
     def content(
         self, field: Field, content: bytes, at: int, depth: int, protocol_type: str | None
     ) -> list[Line]:
-        """Explain what bytes hold, batches or what consumers write for each other; nothing if that is unknown."""
+        """Explain the content of bytes: batches, or the consumer protocol; nothing if it is unknown."""
         if field.type == "records":
             explainer = self.stored
             cut = Cut.ANSWER if self.name == "FetchResponse" else Cut.DAMAGE
             return list(explain_batches(content, at, depth, explainer, cut))
         if field.name not in _CONSUMER_PROTOCOL or protocol_type not in (None, "consumer"):
             return []
-        # Older versions do not tell the protocol type: then nothing may be left over.
+        # Older versions do not contain the protocol type: then no bytes may remain.
         whole = protocol_type is None
         return _explain_consumer_protocol(_CONSUMER_PROTOCOL[field.name], content, at, depth, whole=whole)
 
     def tags(
         self, tagged: dict[int | None, Field], raw: Any, depth: int, protocol_type: str | None
     ) -> Iterator[Line]:
-        """Explain the tagged fields behind a struct, the unknown ones as bytes."""
+        """Explain the tagged fields after a struct, unknown ones as bytes."""
         items = raw.value._content
         yield self.line(raw, depth, "(tagged fields)", str(len(items)))
         if not items:
@@ -187,7 +187,7 @@ class _Explainer:
 
 
 def _explain_consumer_protocol(name: str, data: bytes, at: int, depth: int, *, whole: bool) -> list[Line]:
-    """Explain a subscription or assignment behind its int16 version; nothing for bytes that are none.
+    """Explain a subscription or assignment after its int16 version; nothing for other bytes.
 
     whole  whether it must reach to the last byte
     """
@@ -209,12 +209,12 @@ _OF_OTHER_TOPICS = {
     "__transaction_state": {0: "TransactionLog"},
     "__share_group_state": {0: "ShareSnapshot", 1: "ShareUpdate"},
 }
-"""Stored records whose types are numbered anew, in the topics of transactions and of share groups."""
+"""Record types of the transactions topic and of the share groups topic, which have their own numbers."""
 
 
 @cache
 def _names_by_number(kind: str) -> dict[int, str]:
-    """The names of all messages of a kind by API key or record type, without what they end with."""
+    """Return the names of all messages of a kind by API key or record type, without their suffix."""
     schemas = [messages.find(name).SCHEMA for name in messages.names()]
     named = [(s.number, s.name.removesuffix(kind.capitalize())) for s in schemas if s.kind == kind]
     others = {name for records in _OF_OTHER_TOPICS.values() for name in records.values()}
@@ -238,7 +238,7 @@ class _Stored(NamedTuple):
 
 
 def _stored(key: bytes, topic: str) -> _Stored:
-    """The record type that a key begins with, and its name, None for one that is not known here."""
+    """Return the record type at the start of a key, and its name, None for an unknown one."""
     if len(key) < 2:
         raise InspectError(f"a key of {len(key)} byte{'' if len(key) == 1 else 's'} has no record type")
     number = int.from_bytes(key[:2], signed=True)

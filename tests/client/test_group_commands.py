@@ -100,7 +100,7 @@ def test_offsets_are_reset(
 ) -> None:
     lines = [f"orders 0 40 -> {first}", f"orders 1 0 -> {second}"]
     assert tell("offsets", "reset", group, *where) == lines
-    assert "nothing moves without --execute" in tell.error
+    assert "add --execute to move its offsets" in tell.error
     assert offsets(running, group) == {0: 40, 1: 0}
     assert tell("offsets", "reset", group, *where, "--execute") == lines
     assert offsets(running, group) == {0: first, 1: second}
@@ -201,10 +201,10 @@ def test_a_file_without_an_offset_of_the_group_is_said(group: str, tell: Told, t
     file = tmp_path / "offsets"
     file.write_text("")
     tell("offsets", "import", file, "--execute", code=cli.CANNOT)
-    assert tell.error == f"kafka-offsets: {file} holds no offset\n"
+    assert tell.error == f"kafka-offsets: {file} has no offsets\n"
     file.write_text(f"{group},orders,0,1\n")
     tell("offsets", "import", file, "--group", "other", code=cli.CANNOT)
-    assert tell.error == f"kafka-offsets: {file} holds no offset of group other\n"
+    assert tell.error == f"kafka-offsets: {file} has no offsets of group other\n"
 
 
 def test_a_file_that_is_not_there_is_said(tell: Told, tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_group_is_described(running: Broker, group: str, tell: Told) -> None:
     assert [each["member"] for each in json.loads(line)["partitions"]] == ["m"] * 3
     joined.connection.close()
     tell("groups", "describe", "nobody", code=1)
-    assert tell.error == "kafka-offsets: group nobody: there is none\n"
+    assert tell.error == "kafka-offsets: group nobody does not exist\n"
 
 
 def test_a_group_may_have_offsets_of_what_is_gone(tell: Told, running: Broker) -> None:

@@ -157,11 +157,11 @@ def test_a_capture_is_printed_as_objects_with_and_without_frames(capsys: pytest.
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "this is no JSON: Expecting property name enclosed in double quotes: line 2 column 1 (char 2)"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes: line 2 column 1 (char 2)"),
         ("[]", "a JSON object is expected"),
-        ({"ms": 1, "conn": 1}, "this is no frame of a capture: 'dir' is missing"),
-        ({"ms": 1, "conn": 1, "dir": "up"}, "this is no frame of a capture: dir is 'up'"),
-        ({"ms": 1, "conn": 1, "dir": "request"}, "this is no frame of a capture: 'hex' is missing"),
+        ({"ms": 1, "conn": 1}, "not a frame of a capture: 'dir' is missing"),
+        ({"ms": 1, "conn": 1, "dir": "up"}, "not a frame of a capture: dir is 'up'"),
+        ({"ms": 1, "conn": 1, "dir": "request"}, "not a frame of a capture: 'hex' is missing"),
     ],
 )
 def test_a_line_that_is_no_frame_is_told_with_its_number(

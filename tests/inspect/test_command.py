@@ -151,13 +151,13 @@ def test_a_record_of_an_unknown_type_is_shown_as_bytes() -> None:
     [
         ("", [], "standard input: the input is empty"),
         (" \n", [], "standard input: the input is empty"),
-        ("xyz", [], "this is no hex: 'x' behind 0 digits"),
-        ("000", [], "this is no hex: 3 digits, an odd number"),
-        ("00000000: 0008 0002\nhello", [], "this is no line of the hex dump around it: 'hello'"),
+        ("xyz", [], "not hex: 'x' after 0 digits"),
+        ("000", [], "not hex: 3 digits, an odd number"),
+        ("00000000: 0008 0002\nhello", [], "not a line of a hex dump: 'hello'"),
         (
             "00000000  00 08 00 02  |....|\n*\n00000010",
             [],
-            "this is no line of the hex dump around it: '*' (print repeated lines in full, as hexdump -v does)",
+            "not a line of a hex dump: '*' (print repeated lines in full, as hexdump -v does)",
         ),
         (b"\xff\xfe", [], "standard input: neither a file of a log directory, by its name, nor hex"),
         ("00", [], "a request header takes 8 bytes, and there are 1"),
@@ -173,7 +173,11 @@ def test_a_record_of_an_unknown_type_is_shown_as_bytes() -> None:
         ("00", ["--record"], "a key of 1 byte has no record type"),
         ("0001", ["--record"], "OffsetCommitKey version 0 at byte 2: group: the bytes end too soon"),
         (f"{KEY}\n00", ["--record"], "a value of 1 byte has no version"),
-        ("00\n01\n02", ["--record"], "a record takes a line for its key and one for its value, these are 3"),
+        (
+            "00\n01\n02",
+            ["--record"],
+            "a record needs one line for its key and one for its value, not 3 lines",
+        ),
         ("00010001ff000174", ["--record"], "OffsetCommitKey version 0 at byte 5: a string that is not UTF-8"),
     ],
 )

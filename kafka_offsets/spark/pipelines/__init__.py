@@ -1,4 +1,4 @@
-"""What is computed from the offsets log, DataFrame in and DataFrame out: docs/spark.md shows each at work."""
+"""Pipelines over the offsets log, DataFrame in and DataFrame out; docs/spark.md has examples of each."""
 
 from kafka_offsets.spark.pipelines.expiring import stale
 from kafka_offsets.spark.pipelines.groups import groups

@@ -1,14 +1,14 @@
-"""Which committed offsets a coordinator would let go of, and why, if it looked at its log at some time.
+"""Expiring offsets: which committed offsets a coordinator would delete at a given time, and why.
 
-    the offset has its own expiry          when that has come
+    the offset has its own expiry          at that time
     simple group                           retention after the commit
     classic group without members          retention after it became empty, or after the commit where that is not known
     consumers, classic or of KIP-848       retention after the commit, of topics that no member subscribes to
     classic group with other members, or consumers whose metadata does not parse            never
     an open transaction is about to replace the offset                                      not while it is open
 
-A subscribed topic, or a group of the second last line, also keeps offsets that have their own expiry. Groups are taken
-as a broker has them that has just loaded the log: one with members is at rest.
+A subscribed topic, or a group of the second last line, also keeps offsets that have their own expiry. Groups have the
+state that they have in a broker that has just loaded the log: one with members is stable.
 
 Source: KIP-211, KIP-496; OffsetExpirationConditionImpl and OffsetMetadataManager.cleanupExpiredOffsets of Kafka 4.3.
 """
@@ -35,16 +35,16 @@ def stale(
     keep_others: bool = False,
     unreadable: str = REFUSE,
 ) -> DataFrame:
-    """Return the offsets that expire, with `schema.STATE_COLUMNS` and what was found of their groups.
+    """Return the expiring offsets, with `schema.STATE_COLUMNS` and columns about their groups.
 
     raw          rows of the whole log, of KINDS at least, with `key` and `value`
-    now_ms       wall time at which the coordinator looks
+    now_ms       wall time of the coordinator's check
     retention_ms offsets.retention.minutes
-    state        the state if it is known; else it is computed from `raw`
-    keep_others  return those that stay, too
+    state        the state, if it is known; otherwise it is computed from `raw`
+    keep_others  also return the offsets that do not expire
     unreadable   as for `latest`
-    Further columns: group_type (simple, classic, consumer), members, expires_at (null: never as things are), is_stale,
-    why (a sentence).
+    Further columns: group_type (simple, classic, consumer), members, expires_at (null: never, in the present state),
+    is_stale, why (a sentence).
     """
     committed = latest(raw, unreadable=unreadable) if state is None else state.select(*schema.STATE_COLUMNS)
     place = ["log_partition", "group"]
@@ -69,7 +69,7 @@ def stale(
 
 
 def _pending(raw: DataFrame) -> DataFrame:
-    """Return the keys that an open transaction has committed and nobody deleted since."""
+    """Return the keys that an open transaction has committed, without a later deletion."""
     rows = raw.where(sf.col("kind") == schema.OFFSET)
     is_open = (sf.col("outcome") == schema.OPEN) & ~sf.col("tombstone")
     found = rows.where(is_open | sf.col("tombstone")).groupBy(*KEY)
@@ -82,7 +82,7 @@ def _pending(raw: DataFrame) -> DataFrame:
 
 
 def _rule(retention_ms: Column) -> tuple[Column, Column]:
-    """Return when an offset expires, in ms of wall time or null, and why then."""
+    """Return when an offset expires, in ms of wall time or null, and the reason."""
     committed = sf.coalesce(sf.unix_millis("commit_timestamp"), sf.lit(-1).cast("long"))
     own = sf.unix_millis("expire_timestamp")
     type_, protocol, topics = sf.col("group_type"), sf.col("protocol_type"), sf.col("topics")

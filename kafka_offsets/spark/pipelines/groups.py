@@ -1,9 +1,8 @@
-"""What a log says of its groups besides their offsets: their protocol, whether they are empty, what they read.
+"""Groups of a log: their protocol, their members, their subscriptions.
 
-Which records make a group is found in Spark, by the rules that a coordinator follows while it loads: the last value of
-each key counts; a classic group's record ends the consumer group of that name that came before it, and the other way
-round; the deletion of either leaves a group that has offsets and nothing else. The values of those few records are
-then parsed in Python, a group at a time.
+Spark selects the records of each group, by the rules of a loading coordinator: the last value of each key is used; the
+record of a classic group ends an earlier consumer group of the same name, and the reverse; after the deletion of a
+group only its offsets remain. Python then parses the values of these few records, one group at a time.
 
 Source: GroupMetadataManager.replay of Kafka 4.3; ConsumerProtocol for what a member of a classic group subscribes to.
 """
@@ -23,12 +22,12 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.spark import schema
 
 SIMPLE, CLASSIC, CONSUMER = "simple", "classic", "consumer"
-"""Types of groups. A simple one has offsets alone: nobody has ever joined it, or it was deleted as a group."""
+"""Types of groups. A simple group has only offsets: no member has ever joined it, or the group was deleted."""
 
 _EPOCH, _MEMBER, _REGEX = (schema.KINDS[number] for number in (3, 5, 16))
 _CONSUMER_KINDS = tuple(schema.KINDS[number] for number in (3, 4, 5, 6, 7, 8, 16))
 _MEMBERS_TYPE = "consumer"
-"""The protocol type of classic groups whose members' metadata tells what they subscribe to."""
+"""The protocol type of classic groups whose members' metadata contains their subscriptions."""
 
 _INT16 = struct.Struct(">h")
 _SCHEMA = pa.schema(
@@ -49,13 +48,12 @@ _DDL = (
 
 
 def groups(raw: DataFrame) -> DataFrame:
-    """Return the groups that the log says something of besides offsets, one row each.
+    """Return the groups with records other than offsets, one row each.
 
     raw  rows of the log with the columns `key` and `value`, of these kinds: group, consumer_group_…
-    The columns are log_partition, group, type (CLASSIC or CONSUMER), protocol_type (null when there is none), members
-    (how many it has), state_since_ms (when a classic group came to its state, null when that is not known), topics
-    (what its members subscribe to, null when that is not known). The query fails with StorageError at a value that does
-    not parse, as loading does.
+    The columns are log_partition, group, type (CLASSIC or CONSUMER), protocol_type (null without one), members (their
+    number), state_since_ms (since when a classic group has its state, null if not known), topics (subscribed by its
+    members, null if not known). The query fails with StorageError at a value that does not parse, as loading does.
     """
     missing = {"key", "value", "kind", "tombstone", "log_offset"} - set(raw.columns)
     if missing:
@@ -63,7 +61,7 @@ def groups(raw: DataFrame) -> DataFrame:
             f"the rows have no column {', '.join(sorted(missing))}: name it in the option `columns`"
         )
     rows = raw.where(sf.col("kind").isin(schema.GROUP, *_CONSUMER_KINDS))
-    # Members and expressions have keys of their own; of other kinds a group has one, whatever stands behind it.
+    # Members and expressions have separate keys; of every other kind a group has one key.
     rows = rows.withColumn("key", sf.when(~sf.col("kind").isin(schema.GROUP, _EPOCH), sf.col("key")))
     is_value = ~sf.col("tombstone")
     by_key = rows.groupBy("log_partition", "group", "kind", "key").agg(
@@ -88,7 +86,7 @@ def groups(raw: DataFrame) -> DataFrame:
 
 
 def _with_type(by_group: DataFrame) -> DataFrame:
-    """Add the `type`, and `begins`: records before it are of a group of that name from before."""
+    """Add the `type`, and `begins`: earlier records belong to a previous group of that name."""
     never = sf.lit(-1).cast("long")
     classic, classic_gone, consumer, epoch_gone = (
         sf.coalesce(name, never)
@@ -151,7 +149,7 @@ def _read(cls: Any, row: dict[str, Any], record: dict[str, Any]) -> Any:
 
 
 def _subscribed(value: messages.GroupMetadataValue) -> list[str] | None:
-    """Return the topics in the members' metadata, read as version 0, which begins all others; None if it is not."""
+    """Return the topics in members' metadata, read as version 0, a prefix of all others; None if one does not parse."""
     if value.protocol_type != _MEMBERS_TYPE:
         return None
     topics: set[str] = set()

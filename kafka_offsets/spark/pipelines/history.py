@@ -1,8 +1,8 @@
-"""What happened in a log over time, and what the log consists of.
+"""History of a log: activity over time, and an audit of its content.
 
-Commits are compared with the commit before them for the same key, and generations with the one before in the same
-group. So that one busy group is no task of its own, each key's records are ordered in spans of the log, side by side,
-and only the first record of a span looks at what a former span ended with.
+Commits are compared with the previous commit for the same key, and generations with the previous one of the same
+group. So that a busy group is not a single task, the records of each key are ordered in parallel by spans of the log;
+only the first record of a span is compared with the end of an earlier span.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from kafka_offsets.spark import schema
 
 SPAN = 1 << 20
-"""How many offsets of the log are ordered by one task, for one key."""
+"""Size of a span, in offsets of the log: one task orders the records of one key in it."""
 
 _EPOCH, _MEMBER = schema.KINDS[3], schema.KINDS[5]
 _KEY = ("log_partition", "kind", "group", "topic", "partition", "member")
@@ -24,16 +24,16 @@ _NEEDED = (*_KEY, "log_offset", "record_timestamp", "tombstone", "committed_offs
 
 
 class Audit(NamedTuple):
-    """What `audit` finds, a table each.
+    """Result of `audit`, as tables.
 
     partitions  of the offsets topic: log_partition, records, bytes, first_offset, last_offset, missing (offsets between
-                these without a record: compaction leaves such gaps, and losses), repeated (records that came twice),
+                these without a record, because of compaction or loss), repeated (duplicate records),
                 control (markers), open (records of transactions without a marker), unreadable, first_at, last_at
     groups      the largest first: log_partition, group, records, bytes, share (of all bytes), commits, deletions,
-                rewinds, group_records, keys (that are alive at the end), records_per_key, first_at, last_at
-    rewinds     commits behind the one before: log_partition, log_offset, record_timestamp, group, topic, partition,
-                before, after
-    problems    what could not be read: log_partition, log_offset, kind, key_version, value_version, group, file,
+                rewinds, group_records, keys (that exist at the end), records_per_key, first_at, last_at
+    rewinds     commits lower than the previous one: log_partition, log_offset, record_timestamp, group, topic,
+                partition, before, after
+    problems    unreadable records: log_partition, log_offset, kind, key_version, value_version, group, file,
                 position, error
     """
 
@@ -44,11 +44,11 @@ class Audit(NamedTuple):
 
 
 def activity(raw: DataFrame, window: str = "10 minutes", *, span: int = SPAN) -> DataFrame:
-    """Return what each group did in each window of time in which it wrote to the log.
+    """Return the activity of each group in each window of time in which it wrote to the log.
 
-    window  its length, as Spark writes intervals; records are in the one that their timestamp names
-    The columns are window_start, group, records, bytes, commits, deletions (of offsets), rewinds (commits behind the
-    one before), rebalances (generations and epochs that began), members (at the end of the window, by the log).
+    window  its length, as a Spark interval; records belong to the window of their timestamp
+    The columns are window_start, group, records, bytes, commits, deletions (of offsets), rewinds (commits lower than
+    the previous one), rebalances (new generations and epochs), members (at the end of the window, by the log).
     """
     rows = _steps(raw, span)
     found = rows.groupBy(sf.window("record_timestamp", window).start.alias("window_start"), "group").agg(
@@ -70,7 +70,7 @@ def activity(raw: DataFrame, window: str = "10 minutes", *, span: int = SPAN) ->
 
 
 def audit(raw: DataFrame, *, span: int = SPAN) -> Audit:
-    """Return what the log consists of, and what is not as it should be; see `Audit`. The queries are lazy."""
+    """Return statistics of the log, and its problems; see `Audit`. The queries are lazy."""
     rows = _steps(raw, span)
     rewinds = rows.where("rewind").select(
         "log_partition",
@@ -168,7 +168,7 @@ def _bytes(rows: DataFrame) -> Column:
 
 
 def _order(kind: str) -> Column:
-    """Return the place in the log, for rows of one kind alone; a group is in one log partition."""
+    """Return the position in the log, only for rows of one kind; a group is in one log partition."""
     return sf.when(sf.col("kind") == kind, sf.col("log_offset"))
 
 
@@ -176,12 +176,12 @@ def _order(kind: str) -> Column:
 
 
 def _steps(raw: DataFrame, span: int) -> DataFrame:
-    """Return the records of groups that count, each with what it says in a number and what the one before it said.
+    """Return the relevant records of groups, each with its number and the previous number of the same key.
 
-    step, before         committed offset, generation, or 1 for a member that there is; null for a deletion and for
-                         kinds without such a number; `before` is null for the first of its key, too
-    commit, deletion, rewind, rebalance  whether it is one
-    joined               1 or -1 for a member of a consumer group that came or went
+    step, before         committed offset, generation, or 1 for an existing member; null for a deletion and for kinds
+                         without such a number; `before` is also null for the first record of a key
+    commit, deletion, rewind, rebalance  whether the record is one
+    joined               1 or -1 for a member of a consumer group that joined or left
     """
     missing = sorted({*_NEEDED, "outcome", "record_bytes"} - set(raw.columns))
     if missing:
@@ -211,11 +211,11 @@ def _steps(raw: DataFrame, span: int) -> DataFrame:
 
 
 def _with_before(rows: DataFrame, key: Sequence[str], span: int) -> DataFrame:
-    """Add `before`, the `step` of the row before of the same key, in the order of the log."""
+    """Add `before`, the `step` of the previous row of the same key, in the order of the log."""
     rows = rows.withColumn("key_hash", sf.xxhash64(*key)).withColumn(
         "span", sf.floor(sf.col("log_offset") / span)
     )
-    rows = rows.repartition("key_hash", "span")  # for all that follows
+    rows = rows.repartition("key_hash", "span")  # for all following steps
     place = ["key_hash", *key, "span"]
     here = Window.partitionBy(*place).orderBy("log_offset")
     within = rows.withColumn("is_first", sf.row_number().over(here) == 1).withColumn(

@@ -1,12 +1,12 @@
-"""How far groups are behind the topics they read, in records and in time.
+"""Lag of groups, in records and in time.
 
-    position   where the group goes on: its committed offset, or the start of the log if that has passed it
-    lag        log end - position: what it has yet to read. On a compacted topic some of these offsets are gone
-    time lag   now - the timestamp of the first record at or behind the position: how long the oldest record that is
-               unread has waited. 0 when nothing is unread
+    position   where the group continues: its committed offset, or the start of the log if that is higher
+    lag        log end - position: the unread offsets. On a compacted topic some of these have no record
+    time lag   now - the timestamp of the first record at or after the position: how long the oldest unread record has
+               waited. 0 when nothing is unread
 
-Neither depends on when the group committed last: one that has stopped falls behind as the log grows, one of an idle
-topic does not. What is asked of brokers is asked by protocol, of Apache Kafka as of this project's broker.
+Neither depends on the time of the last commit: the lag of a stopped group grows with the log, and does not grow on an
+idle topic. Brokers are queried with Kafka's protocol: Apache Kafka or this project's broker.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kafka_offsets.protocol.records import batch_headers, read_records
 from kafka_offsets.spark.pipelines.state import REFUSE, commits
 
 CURRENT, BEHIND, TRUNCATED, AHEAD, GONE = "current", "behind", "truncated", "ahead", "gone"
-"""What is said of a committed offset: nothing is unread; something is; records before they were read are deleted;
-the log ends before it, as one does whose topic was made anew; there is no such partition."""
+"""Status of a committed offset: nothing is unread; records are unread; records were deleted before they were read;
+the log ends before it, for example because the topic was deleted and created again; there is no such partition."""
 
 ENDS = "topic STRING, partition INT, log_start_offset BIGINT, log_end_offset BIGINT"
 TIMES = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -40,15 +40,15 @@ _FETCH_BYTES = 1 << 16
 def lag(
     state: DataFrame, ends: DataFrame, times: DataFrame | None = None, now_ms: int | None = None
 ) -> DataFrame:
-    """Return how far each committed offset of a state is behind the end of its partition.
+    """Return the lag of each committed offset of a state.
 
-    ends    a row for each topic-partition, as of ENDS: `ends_of` asks a cluster
-    times   offsets with the timestamps of their records, as of TIMES: `times_of` asks a cluster for those that count.
-            With others the time lag is that of the first record known behind the position, a lower bound
+    ends    a row for each topic-partition, with the columns ENDS: `ends_of` gets them from a cluster
+    times   offsets with the timestamps of their records, with the columns TIMES: `times_of` gets the needed ones from a
+            cluster. With others the time lag is that of the first known record after the position, a lower bound
     now_ms  wall time, to be given with `times`
     The columns are group, topic, partition, committed_offset, commit_timestamp, log_start_offset, log_end_offset,
-    position, lag, skipped (records that were deleted before they were read), status, and with times time_lag_ms, null
-    where no record behind the position is known.
+    position, lag, skipped (records that were deleted before they were read), status, and with `times` time_lag_ms, null
+    if no record after the position is known.
     """
     if (times is None) != (now_ms is None):
         raise ValueError("`times` and `now_ms` go together")
@@ -78,7 +78,7 @@ def _positions(state: DataFrame, ends: DataFrame) -> DataFrame:
         .otherwise(BEHIND)
     )
     joined = state.join(ends.select(*_PLACE, "log_start_offset", "log_end_offset"), _PLACE, "left")
-    is_there, none = end.isNotNull(), sf.lit(0).cast("long")  # `greatest` passes over null
+    is_there, none = end.isNotNull(), sf.lit(0).cast("long")  # `greatest` ignores null
     return joined.select(
         "group",
         *_PLACE,
@@ -94,7 +94,7 @@ def _positions(state: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def _first_times(unread: DataFrame, times: DataFrame) -> DataFrame:
-    """Return for each position the timestamp of the first record that is known at or behind it."""
+    """Return for each position the timestamp of the first known record at or after it."""
     asked = unread.select(
         *_PLACE, sf.col("position").alias("offset"), sf.lit(None).cast("timestamp").alias("timestamp")
     )
@@ -115,18 +115,18 @@ def lag_history(
     """Return the lag of each group at the end of each window of time, of all its partitions together.
 
     raw         rows of the log
-    times       offsets with the timestamps of their records, as of TIMES, about as many as there are windows: how far
-                the topics' logs had grown by then. `growth_of` asks a cluster
+    times       offsets with the timestamps of their records, with the columns TIMES, about one per window: the growth
+                of the topics' logs. `growth_of` gets them from a cluster
     unreadable  as for `latest`
-    The columns are window_start, group, lag. A partition counts from its first commit on, and from the first time that
-    is known of it.
+    The columns are window_start, group, lag. A partition is included from its first commit on, and from its first
+    known time on.
     """
     started = sf.window("record_timestamp", window).start
     place = ["group", *_PLACE]
     moves = commits(raw, unreadable=unreadable, more=("record_timestamp",)).groupBy(
         started.alias("window_start"), *place
     )
-    # Within a struct, since a deletion is to be known as one.
+    # In a struct, to distinguish a deletion from a missing value.
     moved = moves.agg(sf.max_by(sf.struct("committed_offset"), "log_offset").alias("value"))
     grown = times.groupBy(sf.window("timestamp", window).start.alias("window_start"), *_PLACE).agg(
         sf.struct((sf.max("offset") + 1).alias("end")).alias("value")
@@ -152,10 +152,10 @@ def _carried(values: DataFrame, windows: DataFrame, place: list[str]) -> DataFra
 
 
 def ends_of(spark: SparkSession, bootstrap: str, state: DataFrame) -> DataFrame:
-    """Ask a cluster for start and end of all topic-partitions of a state; those that it does not have have no row.
+    """Get start and end of all topic-partitions of a state from a cluster; unknown partitions have no row.
 
     bootstrap  HOST:PORT of any of its brokers
-    Raises ConnectionLostError and RefusedError. One request for each topic and broker, from here.
+    Raises ConnectionLostError and RefusedError. One request for each topic and broker, from the driver.
     """
     with Cluster(parse_address(bootstrap)) as cluster:
         found = _offsets_at(cluster, state, (EARLIEST, LATEST))
@@ -164,14 +164,14 @@ def ends_of(spark: SparkSession, bootstrap: str, state: DataFrame) -> DataFrame:
 
 
 def growth_of(spark: SparkSession, bootstrap: str, state: DataFrame, at_ms: Iterable[int]) -> DataFrame:
-    """Ask a cluster how far all topic-partitions of a state had grown at some times, for `lag_history`.
+    """Get the size of all topic-partitions of a state at some times from a cluster, for `lag_history`.
 
     bootstrap  HOST:PORT of any of its brokers
     at_ms      ends of windows, in ms of wall time
-    The columns are those of TIMES: the last offset before each time, as of the millisecond before it. A partition has
-    no row of a time at which it had no records, nor one that the cluster does not have; where the records of a time are
-    deleted, it is said to have grown to where it starts now.
-    Raises ConnectionLostError and RefusedError. One request for each topic, time and broker, from here.
+    The columns are those of TIMES: the last offset before each time, with the millisecond before it. A partition has
+    no row for a time at which it had no records; a partition that the cluster does not have has none. If the records of
+    a time are deleted, the present log start is used.
+    Raises ConnectionLostError and RefusedError. One request for each topic, time and broker, from the driver.
     """
     times = sorted(set(at_ms))
     with Cluster(parse_address(bootstrap)) as cluster:
@@ -185,7 +185,7 @@ def growth_of(spark: SparkSession, bootstrap: str, state: DataFrame, at_ms: Iter
 
 
 def _with_times(spark: SparkSession, rows: list[tuple[str, int, int, int]]) -> DataFrame:
-    """Return a table as of TIMES, from timestamps in ms."""
+    """Return a table with the columns TIMES, from timestamps in ms."""
     told = spark.createDataFrame(rows, TIMES.replace("TIMESTAMP", "BIGINT"))
     return told.withColumn("timestamp", sf.timestamp_millis("timestamp"))
 
@@ -193,7 +193,7 @@ def _with_times(spark: SparkSession, rows: list[tuple[str, int, int, int]]) -> D
 def _offsets_at(
     cluster: Cluster, state: DataFrame, times: Sequence[int]
 ) -> Iterator[tuple[Place, tuple[int, ...]]]:
-    """Yield the offsets at these times of each topic-partition of a state that the cluster has."""
+    """Yield the offsets at these times, for each topic-partition of a state that the cluster has."""
     by_topic: dict[str, list[Place]] = {}
     places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().toLocalIterator()}
     for place in sorted(places):
@@ -216,10 +216,10 @@ def _leaders(cluster: Cluster, topic: str) -> dict[Place, int]:
 
 
 def times_of(spark: SparkSession, bootstrap: str, lags: DataFrame) -> DataFrame:
-    """Ask a cluster when the first unread record of each position was written, for a second call of `lag`.
+    """Get the timestamp of the first unread record of each position from a cluster, for a second call of `lag`.
 
-    lags  what `lag` returned without times
-    The columns are those of TIMES, at the positions asked for. One request for each position that is behind, from here.
+    lags  the result of `lag` without times
+    The columns are those of TIMES, at these positions. One request for each position with a lag, from the driver.
     Raises ConnectionLostError and RefusedError.
     """
     unread = lags.where(sf.col("lag") > 0).select(*_PLACE, "position", "log_end_offset").distinct()
@@ -263,7 +263,7 @@ class _Reader:
                 for record in read_records(data, at):
                     if position <= record.offset < end:
                         return record.timestamp
-            if following == position:  # nothing that readers see yet
+            if following == position:  # no visible record yet
                 return None
             position = following
         return None

@@ -1,16 +1,16 @@
-"""A state that is kept up to date: each merge reads what is new in the log, and writes little more than that.
+"""Merged state: each merge reads the new part of the log, and writes little more than its changes.
 
     PATH/data/base-…      a whole state in Parquet, in a folder for each log partition
-    PATH/data/delta-…     what some later part of the log changed in it, deletions among it
-    PATH/versions/N.json  which of them are the state as of version N, and from where on the log is to be read next
+    PATH/data/delta-…     changes by a later part of the log, including deletions
+    PATH/versions/N.json  the folders of version N, and the offsets from which the next merge reads the log
 
-The highest version is the current one. It is written when everything it names is complete, under a name that must not
-exist yet: a merge that dies leaves the state as it was, one that runs twice changes nothing, and of two at once the
-second to end fails. (Where the file system renames over what is there, as object stores do, merge from one place at a
-time.) What no recent version names is removed by a later merge.
+The highest version is the current one. Its file is written after all of its data, under a name that must not exist yet.
+So a merge that dies does not change the state, a repeated merge changes nothing, and of two concurrent merges the
+second one to finish fails. (If the file system replaces existing files on rename, as object stores do, run only one
+merge at a time.) A later merge removes data that no recent version names.
 
-A merge reads on where an open transaction began, if there is one: its commits come into the state when its marker
-comes. Deletions disappear from a log a day after they are compacted (`delete.retention.ms`), so merge more often.
+If there is an open transaction, the next merge reads from its beginning: its commits are added to the state when its
+marker is there. Tombstones disappear from a log a day after compaction (`delete.retention.ms`), so merge more often.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from kafka_offsets.spark import schema
 from kafka_offsets.spark.pipelines import state
 
 FULL_FROM = 2.0
-"""Deltas with so many rows for each one of the base are merged into a new base."""
+"""Deltas with more than this many rows per row of the base are merged into a new base."""
 
 MOST_DELTAS = 32
-"""So many deltas are merged whatever their size: each costs whoever reads the state a look at a file."""
+"""This many deltas are merged whatever their size: each is another file for readers of the state."""
 
 KEPT_VERSIONS = 3
-"""How many versions stay readable: a query may have begun on one of those before."""
+"""How many versions stay readable: a query may still use an earlier one."""
 
 _COLUMNS = (*schema.STATE_COLUMNS, "tombstone", "first_open")
 _DDL = ", ".join((schema.ddl((*schema.STATE_COLUMNS, "tombstone")), "`first_open` BIGINT"))
 
 
 class MergeError(KafkaOffsetsError):
-    """A state that cannot be read or written as it should."""
+    """A state that cannot be read or written."""
 
 
 class Version(NamedTuple):
     """One version of a state.
 
     number        0 for the empty state before the first merge
-    next_offsets  log partition -> the first offset that the next merge has to read
+    next_offsets  log partition -> the first offset for the next merge
     base, deltas  names of folders below `data`
-    base_rows, delta_rows  how many rows they have
+    base_rows, delta_rows  their numbers of rows
     """
 
     number: int = 0
@@ -62,14 +62,14 @@ class Version(NamedTuple):
 
 
 def merge_state(path: str, raw: DataFrame, *, unreadable: str = state.REFUSE, full: bool = False) -> Version:
-    """Bring the state at `path` up to date with the log; return the version that is current then.
+    """Bring the state at `path` up to date with the log; return the new current version.
 
-    path        a folder wherever Spark writes Parquet; made by the first merge
-    raw         rows of the log from `next_offsets` on, with the columns `kind` and `outcome`; what comes before is
-                left out, but for the time it takes to read it
+    path        a folder on any file system to which Spark writes Parquet; the first merge creates it
+    raw         rows of the log from `next_offsets` on, with the columns `kind` and `outcome`; earlier rows are read
+                but ignored
     unreadable  as for `latest`
-    full        write a whole new base, which a merge otherwise does when the deltas have become large
-    Raises ValueError for missing columns, MergeError when another merge was quicker. Needs the JVM: no Spark Connect.
+    full        write a complete new base; otherwise a merge does this when the deltas have become large
+    Raises ValueError for missing columns, MergeError if another merge was faster. Needs the JVM: no Spark Connect.
     """
     folder = _Folder(raw.sparkSession, path)
     before = folder.version()
@@ -85,7 +85,7 @@ def merge_state(path: str, raw: DataFrame, *, unreadable: str = state.REFUSE, fu
 
 def _first(folder: _Folder, raw: DataFrame, unreadable: str) -> Version:
     name = _name("base", 1)
-    # With what is deleted: it is the end of the log as well as anything else.
+    # Including deletions: they also mark the end of the log.
     folder.write(name, state.changes(raw, unreadable=unreadable))
     ends, count = _ends(folder.read([name]))
     return Version(1, ends, name, (), count, 0)
@@ -111,9 +111,9 @@ def _name(kind: str, number: int) -> str:
 
 
 def read_state(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
-    """Return the state at `path`, the current one or that of a version, with `schema.STATE_COLUMNS`.
+    """Return the state at `path`, the current or a given version, with `schema.STATE_COLUMNS`.
 
-    MergeError when there is none.
+    MergeError if there is none.
     """
     folder = _Folder(spark, path)
     found = folder.version(version)
@@ -126,12 +126,12 @@ def read_state(spark: SparkSession, path: str, version: int | None = None) -> Da
 
 
 def next_offsets(spark: SparkSession, path: str) -> dict[int, int]:
-    """Return by log partition from where on the next merge reads the log; none before the first merge."""
+    """Return by log partition the offset from which the next merge reads; empty before the first merge."""
     return dict(_Folder(spark, path).version().next_offsets)
 
 
 def _continued(raw: DataFrame, starts: Mapping[int, int]) -> DataFrame:
-    """Leave out what has been read before; what has no offset, since it is damaged, stays."""
+    """Exclude rows that were read before; damaged rows without an offset stay."""
     if not starts:
         return raw
     known = sf.create_map(*(sf.lit(each) for pair in starts.items() for each in pair))
@@ -140,7 +140,7 @@ def _continued(raw: DataFrame, starts: Mapping[int, int]) -> DataFrame:
 
 
 def _ends(rows: DataFrame) -> tuple[dict[int, int], int]:
-    """Return from where on to read next by log partition, and the number of rows."""
+    """Return the next offsets to read by log partition, and the number of rows."""
     following = sf.least(sf.min("first_open"), sf.max("log_offset") + 1)
     found = rows.groupBy("log_partition").agg(following.alias("next"), sf.count("*").alias("rows")).collect()
     return {row["log_partition"]: row["next"] for row in found}, sum(row["rows"] for row in found)
@@ -151,7 +151,7 @@ def _names(version: Version) -> list[str]:
 
 
 def _rebased(folder: _Folder, version: Version, number: int) -> Version:
-    """Merge the deltas into a new base, which is part of version `number`."""
+    """Merge the deltas into a new base of version `number`."""
     name = _name("base", number)
     rows = folder.read(_names(version)).where(sf.col("log_offset").isNotNull()).drop("first_open")
     merged = state.latest(rows)
@@ -164,7 +164,7 @@ def _rebased(folder: _Folder, version: Version, number: int) -> Version:
 
 
 class _Folder:
-    """What lies at one path, through Hadoop's file systems as all that Spark writes."""
+    """The files at one path, accessed through Hadoop's file systems, like everything that Spark writes."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         jvm: Any = getattr(spark, "_jvm", None)
@@ -223,7 +223,7 @@ class _Folder:
             raise MergeError(f"{name} is no version of a state: {error}") from error
 
     def publish(self, version: Version) -> None:
-        """Make a version the current one. MergeError when there is one of that number already."""
+        """Make a version the current one. MergeError if its number exists already."""
         temporary = self._path(f"{self._versions}/.{uuid.uuid4().hex}")
         stream = self._files.create(temporary, False)
         stream.write(bytearray(json.dumps(version._asdict()).encode()))
@@ -240,7 +240,7 @@ class _Folder:
         """Write rows below `data`: a base in a folder for each log partition, a delta in one."""
         writer = rows.select(*_COLUMNS).write
         if name.startswith("base"):
-            # One task for a log partition, several for a large one.
+            # One task per log partition, several for a large one.
             writer = (
                 rows.select(*_COLUMNS)
                 .hint("rebalance", sf.col("log_partition"))
@@ -261,9 +261,9 @@ class _Folder:
         self._files.delete(self._path(f"{self._data}/{name}"), True)
 
     def remove_unused(self, current: int) -> None:
-        """Remove versions but for the last ones, and data that no version names any more.
+        """Remove all but the last versions, and data that no version names any more.
 
-        Data of a later number than the current one belongs to a merge that is under way.
+        Data with a higher number than the current version belongs to a merge in progress.
         """
         for number in self.versions()[:-KEPT_VERSIONS]:
             self._files.delete(self._path(self._file(number)), False)

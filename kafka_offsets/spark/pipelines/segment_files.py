@@ -1,8 +1,8 @@
-"""A state, or what is left of a log, as a log directory: segments that Apache Kafka and this project's broker open.
+"""Segment files: writes a state, or a compacted log, as a log directory for Apache Kafka and this project's broker.
 
-Each record keeps its offset, so that segments can be written by many tasks at once, each a range of the log; then every
-partition is opened as a broker opens it, which verifies what was written and makes indexes and checkpoints. The
-directory appears under its name when it is whole.
+Each record keeps its offset, so that many tasks can write segments in parallel, each for a range of the log. Then every
+partition is opened as a broker opens it, which verifies the segments and creates indexes and checkpoints. The directory
+gets its name when it is complete.
 
 Source: KIP-98 (format 2); Log.loadSegments of Kafka for what a directory must hold.
 """
@@ -58,7 +58,7 @@ _RECORDS_SCHEMA = pa.schema(
 
 
 class Written(NamedTuple):
-    """What `write_segments` has written."""
+    """Result of `write_segments`."""
 
     partitions: int
     segments: int
@@ -74,24 +74,25 @@ def write_segments(
     segment_bytes: int = SEGMENT_BYTES,
     unreadable: str = REFUSE,
 ) -> Written:
-    """Write a log directory whose log is what is left of another: the last record of each key, and no deletions.
+    """Write a compacted log directory: the last record of each key, without deletions.
 
-    rows           a state: its offsets are written, of groups that have nothing else. Or rows of the whole log with the
-                   columns `key` and `value`: then groups and their members are written as well, byte for byte
-    directory      a local path that does not exist, seen by all executors
-    partitions     how many the offsets topic has; a group is looked for by its hash, so it must be those of the log
-    segment_bytes  a segment does not grow beyond it
+    rows           a state: its offsets are written, as simple groups. Or rows of the whole log with the columns `key`
+                   and `value`: then groups and their members are also written, byte for byte
+    directory      a local path that does not exist yet, visible to all executors
+    partitions     number of partitions of the offsets topic; it must be that of the log, because the hash of a group
+                   gives its partition
+    segment_bytes  maximum size of a segment
     unreadable     as for `latest`
-    Commits of open transactions are left out. ValueError for a partition that is too high and for rows of a log
-    without `key` and `value`, StorageError where the directory exists or cannot be written. Every record passes here
-    once more, when the partitions are opened.
+    Commits of open transactions are excluded. ValueError for a partition that is too high and for rows of a log
+    without `key` and `value`, StorageError if the directory exists or cannot be written. Opening the partitions reads
+    every record again in the driver.
     """
     target = Path(directory).absolute()
     if target.exists():
         raise StorageError(f"{target} exists already")
     building = target.with_name(f".{target.name}-{uuid.uuid4().hex[:8]}")
     records = _of_log(rows, unreadable) if {"key", "value"} <= set(rows.columns) else _of_state(rows)
-    records = records.persist(StorageLevel.DISK_ONLY)  # ranges are found by looking at a part of it first
+    records = records.persist(StorageLevel.DISK_ONLY)  # Spark samples the rows first to find ranges
     files = DiskFiles(building)
     try:
         highest = records.agg(sf.max("log_partition")).collect()[0][0]
@@ -164,7 +165,7 @@ def _ms(timestamp: Any) -> int:
 
 
 def _of_log(raw: DataFrame, unreadable: str) -> DataFrame:
-    """Return the last record of each key; keys of offsets are one whichever version they have."""
+    """Return the last record of each key; offset keys of both versions are the same key."""
     place = ["log_partition", "log_offset"]
     offsets = commits(raw, unreadable=unreadable, more=("record_timestamp", "key", "value"))
     offsets = offsets.withColumn("other_key", sf.lit(None).cast("binary"))
@@ -186,7 +187,7 @@ def _of_log(raw: DataFrame, unreadable: str) -> DataFrame:
 
 
 class _Task:
-    """Writes the segments of one range of the log; what Spark runs twice overwrites itself."""
+    """Writes the segments of one range of the log; a task that Spark repeats overwrites its files."""
 
     def __init__(self, directory: str, segment_bytes: int) -> None:
         self._directory = directory
@@ -208,7 +209,7 @@ class _Task:
 
 
 def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[Record]]]:
-    """Yield records that make a batch, with their partition."""
+    """Yield the records of each batch, with their partition."""
     held: list[Record] = []
     size, partition = 0, -1
     for batch in batches:
@@ -226,7 +227,7 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[Recor
 
 
 class _Segment:
-    """One segment file, under another name until it is whole."""
+    """One segment file, with a temporary name until it is complete."""
 
     def __init__(self, files: DiskFiles, partition: int, base_offset: int, limit: int) -> None:
         self._files = files
@@ -258,7 +259,7 @@ class _Segment:
         self._bytes += len(data)
 
     def end(self) -> pa.RecordBatch:
-        """Put the file to disk and give it its name; return what was written."""
+        """Sync the file and give it its final name; return a row about it."""
         self._file.sync()
         self._file.close()
         name = f"{self._folder}/{self._name}.log"

@@ -1,13 +1,13 @@
-"""The state that a log amounts to: what is committed for each partition of each group when its last record is read.
+"""State of a log: the committed offset of each partition of each group at its end.
 
-Records count in the order of (log partition, log offset), never by commit time; the last one of a key wins. A key is
-(log partition, group, topic, partition): keys of version 0 and 1 are one, as for the coordinator. What a transaction
-committed counts by where it stands itself, once its marker says so; a deletion counts at once, whoever wrote it.
+Records are ordered by (log partition, log offset), never by commit time; the last record of a key wins. A key is
+(log partition, group, topic, partition): keys of version 0 and 1 are equal, as for the coordinator. A commit of a
+transaction counts at its own offset, if its marker commits it; a deletion always counts at once.
 
-The aggregate is split in two, since Spark sorts its rows as soon as a buffer holds a string. The first one groups by
-the strings and buffers numbers alone, in hash tables, before anything is shuffled: it leaves a row for each key, and
-each text that was committed with it. The second one sees little of the log, whatever the log's size, unless texts are
-new in most commits; `read_twice` is for these. Nothing gets the whole of a large group to itself.
+The aggregation has two steps, because Spark sorts rows as soon as an aggregation buffer contains a string. The first
+one groups by the strings and buffers only numbers, in hash tables, before the shuffle: it gives a row for each key and
+each metadata text committed with it. So the second one gets few rows, whatever the size of the log, unless most commits
+have a new text; `read_twice` is for such logs. No task gets all of a large group.
 
 Source: OffsetMetadataManager.replay and replayEndTransactionMarker of Kafka 4.3.
 """
@@ -22,10 +22,10 @@ from pyspark.sql import functions as sf
 from kafka_offsets.spark import schema
 
 REFUSE, SKIP = "refuse", "skip"
-"""What `latest` does about rows that could not be read: fail as the coordinator does, or go on without them."""
+"""How `latest` handles unreadable rows: fail like the coordinator, or skip them."""
 
 KEY = ("log_partition", "group", "topic", "partition")
-"""What an offset is committed for; a group is in one log partition all its life."""
+"""Key of a committed offset; a group is always in the same log partition."""
 
 _TEXTS = ("metadata", "topic_id")
 _NUMBERS = ("committed_offset", "leader_epoch", "commit_timestamp", "expire_timestamp", "tombstone")
@@ -39,18 +39,17 @@ def latest(
     unreadable: str = REFUSE,
     read_twice: bool = False,
 ) -> DataFrame:
-    """Return the state at the end of a log: a row for each offset that is committed, with `schema.STATE_COLUMNS`.
+    """Return the state at the end of a log: a row for each committed offset, with `schema.STATE_COLUMNS`.
 
-    raw              rows of the log in any order, those of other kinds among them; or what `mode=latest` gives
-    snapshot         a state from before, of which `raw` is the continuation; what overlaps does no harm
-    keep_tombstones  return deleted keys too, and a column `tombstone`: for a state that others are yet to be merged
-                     into
-    unreadable       what a row with an `error` does that may have been of an offset: REFUSE fails the query with its
-                     place, SKIP goes on as if the record were not there
-    read_twice       find the places of the last rows first, by hashes of 128 bits, then the rows: for Parquet and the
-                     like, where most commits come with another metadata, as those of Kafka Streams do. Places are
-                     broadcast, 12 bytes for each key; the query fails where two keys have one hash
-    ValueError for columns that are missing and for another `unreadable`. The query is lazy.
+    raw              rows of the log in any order, of any kind; or the result of `mode=latest`
+    snapshot         an earlier state, continued by `raw`; they may overlap
+    keep_tombstones  also return deleted keys, and a column `tombstone`: for a state that will be merged with others
+    unreadable       for rows with an `error` that may be offsets: REFUSE fails the query with their position, SKIP
+                     ignores them
+    read_twice       first find the positions of the last rows, by hashes of 128 bits, then read the rows: for Parquet
+                     and similar sources, if most commits have different metadata, as with Kafka Streams. Positions are
+                     broadcast, 12 bytes for each key; the query fails if two keys have the same hash
+    ValueError for missing columns and for another value of `unreadable`. The query is lazy.
     """
     rows = commits(raw, unreadable=unreadable)
     if snapshot is not None:
@@ -62,11 +61,11 @@ def latest(
 
 
 def changes(raw: DataFrame, *, unreadable: str = REFUSE) -> DataFrame:
-    """Return what a part of the log changes: the last row of each key, deletions too, in one reading of `raw`.
+    """Return the changes by a part of the log: the last row of each key, including deletions, in one pass over `raw`.
 
-    The columns are STATE_COLUMNS, `tombstone` and `first_open`: the first commit of the key, if there is one, in a
-    transaction that is open, which wants to be read again once its marker is there. A key that has nothing else comes
-    without `log_offset`, as deleted.
+    The columns are STATE_COLUMNS, `tombstone` and `first_open`: the offset of the first commit of the key in an open
+    transaction, if any; it must be read again when the marker is there. A key that has only such commits is returned as
+    deleted, without `log_offset`.
     """
     _check(raw, ("kind", "outcome"))
     rows = commits(raw, unreadable=unreadable, with_open=True)
@@ -76,11 +75,11 @@ def changes(raw: DataFrame, *, unreadable: str = REFUSE) -> DataFrame:
 def commits(
     raw: DataFrame, *, unreadable: str = REFUSE, with_open: bool = False, more: Sequence[str] = ()
 ) -> DataFrame:
-    """Return the rows that count: commits that are no part of an open or aborted transaction, and deletions.
+    """Return the effective rows: deletions, and commits except those of open or aborted transactions.
 
-    Columns are STATE_COLUMNS and `tombstone`; the first arguments are those of `latest`. With `with_open` also the rows
-    of open transactions come, whose offset in the log then is in the column `first_open` and not in `log_offset`.
-    `more` names columns of `raw` to come along.
+    Columns are STATE_COLUMNS and `tombstone`; the first arguments are those of `latest`. `with_open` adds the rows of
+    open transactions, with their log offset in the column `first_open` and not in `log_offset`. `more` names further
+    columns of `raw` to return.
     """
     if unreadable not in (REFUSE, SKIP):
         raise ValueError(f"unreadable is {unreadable!r}, neither {REFUSE!r} nor {SKIP!r}")
@@ -106,12 +105,12 @@ def commits(
 
 
 def _readable(raw: DataFrame, keep: Column, unreadable: str) -> DataFrame:
-    """Return the rows to `keep` that could be read; what could not is left out, or makes the query fail."""
+    """Return the readable rows to `keep`; an unreadable row is excluded, or makes the query fail."""
     readable = keep & sf.col("error").isNull()
     if unreadable == SKIP:
         return raw.where(readable)
     lost = _is_lost(set(raw.columns))
-    # In the key, which no query goes without; a filter could be evaluated behind others, which leave the row out.
+    # In the key, which every query needs: a filter might be evaluated after others that exclude the row.
     failed = sf.raise_error(_place(raw.columns)).cast("string")
     return raw.where(readable | lost).withColumn("group", sf.when(lost, failed).otherwise(sf.col("group")))
 
@@ -129,7 +128,7 @@ def _as_rows(rows: DataFrame, *more: str) -> DataFrame:
 
 
 def _is_lost(columns: set[str]) -> Column:
-    """Whether a row stands for what may have been a committed offset; keys of unknown kinds are nobody's loss."""
+    """Whether an unreadable row may have been a committed offset; keys of unknown kinds do not matter."""
     lost = sf.col("error").isNotNull()
     if {"kind", "key_version"} <= columns:
         lost &= (sf.col("kind") == schema.OFFSET) | sf.col("key_version").isNull()
@@ -137,7 +136,7 @@ def _is_lost(columns: set[str]) -> Column:
 
 
 def _place(columns: list[str]) -> Column:
-    """Return what is said of a row that could not be read."""
+    """Return the error message for an unreadable row."""
     said: list[Column] = []
     for words, column in (
         ("partition", "log_partition"),
@@ -165,9 +164,9 @@ def _winners(rows: DataFrame) -> DataFrame:
 
 
 def _winners_by_hash(rows: DataFrame, hashes: Sequence[Column] | None = None) -> DataFrame:
-    """Return the last row of each key, in two readings.
+    """Return the last row of each key, in two passes.
 
-    hashes  three of 64 bits: the first two stand for the key, the third one differs where two keys share them
+    hashes  three of 64 bits: the first two identify the key, the third one detects a collision
     """
     if hashes is None:
         hashes = [sf.xxhash64(sf.lit(seed), *KEY[1:]) for seed in (1, 2, 3)]
@@ -183,4 +182,4 @@ def _winners_by_hash(rows: DataFrame, hashes: Sequence[Column] | None = None) ->
     offset = sf.when(is_shared, shared.cast("bigint")).otherwise(sf.col("log_offset"))
     places = found.select("log_partition", offset.alias("log_offset"))
     winners = rows.join(sf.broadcast(places), ["log_partition", "log_offset"], "left_semi")
-    return winners.dropDuplicates(["log_partition", "log_offset"])  # of records that came twice
+    return winners.dropDuplicates(["log_partition", "log_offset"])  # of duplicate records

@@ -22,7 +22,9 @@ _ASKS = {
 }
 """The commands that connect to a broker."""
 
-_SPARK = "what a log of committed offsets says: state, lag, expiry, activity, audit, reports, by Apache Spark"
+_SPARK = (
+    "analyses of a log of committed offsets: state, lag, expiry, activity, audit, reports, by Apache Spark"
+)
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -101,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and end")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     serve = commands.add_parser(
-        "serve", help="run a broker until SIGINT or SIGTERM; says on standard error where it listens"
+        "serve", help="run a broker until SIGINT or SIGTERM; writes its address to standard error"
     )
     serve.add_argument("--port", type=_port, help="where to listen (9092); 0 takes a free port")
     serve.add_argument("--host", help="where to listen (127.0.0.1)")
@@ -111,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--metrics-port",
         type=_port,
-        help="where Prometheus finds the broker's numbers; 0 takes a free port; nowhere when not given",
+        help="port of the metrics for Prometheus; 0 takes a free port; default: disabled",
     )
     _add_config_options(serve)
     check = commands.add_parser(
@@ -120,18 +122,20 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit code: 0 when there is no damage, 1 when there is, 2 when it cannot be read or a broker uses it.",
     )
     check.add_argument("directory", type=_directory, metavar="DIR")
-    check.add_argument("--json", action="store_true", help="print an object a line")
+    check.add_argument("--json", action="store_true", help="print one object per line")
     compact = commands.add_parser(
         "compact",
         help="compact the logs of a data directory, or of one partition's folder, that no broker uses",
         epilog="Exit code: 0 done, 1 when a partition was left as it is, 2 when it cannot be read or a broker uses it.",
     )
     compact.add_argument("directory", type=_directory, metavar="DIR")
-    compact.add_argument("--dry-run", action="store_true", help="say what would go, and change nothing")
+    compact.add_argument(
+        "--dry-run", action="store_true", help="show what would be removed, and change nothing"
+    )
     compact.add_argument(
         "--include-active",
         action="store_true",
-        help="begin a new segment first: the active one is never compacted",
+        help="first roll to a new segment: the active segment is never compacted",
     )
     _add_config_options(compact)
     for name, help_ in _ASKS.items():
@@ -151,7 +155,7 @@ def _add_config_options(parser: argparse.ArgumentParser) -> None:
         type=_key_and_value,
         default=[],
         metavar="KEY=VALUE",
-        help="set a key of docs/configuration.md, over the file; may be given several times",
+        help="set a key of docs/configuration.md; overrides the file; may be given several times",
     )
 
 

@@ -38,5 +38,5 @@ def decode_response(
         raise ProtocolError(f"an answer to request {header.correlation_id}, not to {correlation_id}", 0)
     value, end = messages.decode(response, frame, version, position)
     if end != len(frame):
-        raise ProtocolError(f"{len(frame) - end} bytes behind a {schema.name} v{version}", end)
+        raise ProtocolError(f"{len(frame) - end} bytes after a {schema.name} v{version}", end)
     return value

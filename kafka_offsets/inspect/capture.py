@@ -239,7 +239,7 @@ def _explained(event: Event, data: bytes, lines: list[Line], end: int) -> Event:
     return event._replace(
         errors=dict(top),
         nested=dict(nested),
-        note=f"{left} byte{'' if left == 1 else 's'} behind the message" if left else "",
+        note=f"{left} byte{'' if left == 1 else 's'} after the message" if left else "",
         problem=damaged,
         lines=(*lines, *explain_rest(data, end, 0, 0)),
     )

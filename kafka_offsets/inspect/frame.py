@@ -45,7 +45,7 @@ def explain_response(
 def read_response(
     data: bytes, at: int, api: str, version: int, stored: RecordExplainer | None = None
 ) -> tuple[list[Line], int]:
-    """Explain header and message of a response at data[at]; return their lines and the position behind.
+    """Explain header and message of a response at data[at]; return their lines and the position after them.
 
     api  by its name
     Raises InspectError for bytes that are none.
@@ -105,7 +105,7 @@ def _refusal(data: bytes, problems: list[InspectError]) -> InspectError:
 
 
 def read_request(data: bytes, at: int, stored: RecordExplainer | None = None) -> tuple[list[Line], int]:
-    """Explain header and message of a request at data[at]; return their lines and the position behind.
+    """Explain header and message of a request at data[at]; return their lines and the position after them.
 
     Raises InspectError for bytes that are none.
     """

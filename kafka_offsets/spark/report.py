@@ -113,9 +113,11 @@ def gather(
         plots.insert(0, Plot("Lag", "records", lines(lag_history, "lag", names)))
     expired = stale(raw, now_ms, retention_ms, unreadable=unreadable).orderBy("expires_at")
     tables += [
-        _table("Offsets that expire", "The coordinator deletes them when it looks next.", expired),
-        _table("Rewinds", "Commits behind the one before.", checked.rewinds.orderBy("record_timestamp")),
-        _table("Unreadable records", "What these say is not in the other tables.", checked.problems),
+        _table("Offsets that expire", "The coordinator deletes them at its next check.", expired),
+        _table(
+            "Rewinds", "Commits lower than the previous one.", checked.rewinds.orderBy("record_timestamp")
+        ),
+        _table("Unreadable records", "Their content is not in the other tables.", checked.problems),
         _table("Partitions of the log", "Compaction leaves offsets without records.", checked.partitions),
     ]
     steps.unpersist()

@@ -97,7 +97,7 @@ def test_a_topic_that_is_deleted_before_its_turn_is_told(core: BrokerCore) -> No
     future = core.compact("keyed", include_active=False)
     core.topics.delete("keyed")
     advance(core, 2000, 5)
-    assert "deleted meanwhile" in (future.result(timeout=0)["keyed", 1].error or "")
+    assert "deleted in the meantime" in (future.result(timeout=0)["keyed", 1].error or "")
 
 
 def test_only_a_topic_that_is_to_be_compacted_is() -> None:
@@ -270,7 +270,7 @@ def test_a_topic_that_is_deleted_before_its_turn_is_named(root: Path, created_ag
     let_work(core, late)
     done = future.result(timeout=0)
     assert {each.error for each in done.values()} <= {
-        f"keyed-{index}: its topic was deleted meanwhile" for index in range(3)
+        f"keyed-{index}: its topic was deleted in the meantime" for index in range(3)
     }
     assert len(done) == 3
     core.close()
@@ -285,7 +285,7 @@ def test_a_topic_that_is_deleted_during_its_round_is_named(core: BrokerCore) -> 
     future = core.compact("keyed", include_active=False)
     assert not future.done()
     core.topics.delete("keyed")
-    assert result_of(core, future).error == "keyed-0: its topic was deleted meanwhile"
+    assert result_of(core, future).error == "keyed-0: its topic was deleted in the meantime"
 
 
 def test_a_round_that_fails_unexpectedly_is_no_success(

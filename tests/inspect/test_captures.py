@@ -47,7 +47,7 @@ def test_what_kafka_could_not_decode_is_marked_and_nothing_else(name: str) -> No
         undefined = (event.api, event.version) == ("OffsetDelete", 1)
         assert bool(event.problem) == ("undecodable" in frame or undefined), event
         if frame.get("trailingBytes"):
-            assert event.note == f"{frame['trailingBytes']} bytes behind the message"
+            assert event.note == f"{frame['trailingBytes']} bytes after the message"
         if event.lines:
             assert event.size is not None
             assert_tiled(list(event.lines), 0, event.size)

@@ -81,7 +81,7 @@ class LoadAbandonedError(Exception):
 def load(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
     """Replay a log into a shard: all of it, or from `start_offset`, if the shard has the records before it.
 
-    abandoned  has something in it when nobody wants the shard any more: LoadAbandonedError
+    abandoned  not empty when the load must stop: LoadAbandonedError
     Raises StorageError, with file and position, when a record of a known type does not parse.
     """
     is_long = start_offset is None and log.size >= QUICK_FROM_BYTES

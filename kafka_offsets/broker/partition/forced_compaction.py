@@ -18,7 +18,7 @@ _RETRY_MS = 5
 """The pause while it waits for a cleaning of the same log, for its opening, or for the loading of shards."""
 
 _PACING = Pacing(fixed_ms=1)
-_DELETED = "its topic was deleted meanwhile"
+_DELETED = "its topic was deleted in the meantime"
 
 Answer = dict[tuple[str, int], Compacted]
 

@@ -176,7 +176,7 @@ def _validate_records(  # noqa: C901 one pass, no calls
 def _uniform_run(
     data: bytes | bytearray, start: int, end: int, limit: int, index: int, count: int, faults: Faults
 ) -> Span:
-    """Return how many records from number `index` on, at `end`, are valid because they match the one before.
+    """Return how many records from number `index` on, at `end`, are valid because they match the last checked one.
 
     start, end  the position of that record, which has been checked
     count       the number of the first record after the range

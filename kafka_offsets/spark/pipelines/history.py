@@ -172,7 +172,7 @@ def _order(kind: str) -> Column:
     return sf.when(sf.col("kind") == kind, sf.col("log_offset"))
 
 
-# ---- a record beside the one before it -----------------------------------------------------------------------------
+# ---- comparison of a record with the previous one ------------------------------------------------------------------
 
 
 def _steps(raw: DataFrame, span: int) -> DataFrame:

@@ -230,7 +230,7 @@ class _Folder:
         stream.close()
         if version.number in self.versions():
             self._files.delete(temporary, False)
-            raise MergeError(f"{self.path}: another merge has made version {version.number} meanwhile")
+            raise MergeError(f"{self.path}: another merge has made version {version.number} in the meantime")
         if not self._files.rename(temporary, self._path(self._file(version.number))):
             raise MergeError(
                 f"{self.path}: version {version.number} cannot be made, or another merge has made it"

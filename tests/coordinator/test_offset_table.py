@@ -3,6 +3,8 @@
 import struct
 import sys
 import tracemalloc
+from functools import cache
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -285,32 +287,32 @@ def test_removing_a_group_leaves_the_others() -> None:
     assert table.partitions("h", "u") == [0, 1, 400]
 
 
-def traced_bytes_per_entry(
-    partitions: range, per_topic: int, topics: int = 1, *, with_names: bool = True
-) -> float:
-    """Fill a table with about 100,000 entries; return what tracemalloc counts for each.
+class Weighed(NamedTuple):
+    """Bytes for each entry of a full table, as tracemalloc counts them: all, and those of the names of groups."""
 
-    with_names  with the names of groups, or what the table adds to them
-    """
+    all: float
+    names: float
+
+
+@cache
+def weighed(partitions: range, topics: int = 1) -> Weighed:
+    """Fill a table with about 100,000 entries and weigh it."""
+    named = [(f"topic-{topic}", bytes([topic + 1] * 16)) for topic in range(topics)]
     tracemalloc.start()
     try:
         table = OffsetTable()
-        for group in range(100_000 // (per_topic * topics)):
+        for group in range(100_000 // (len(partitions) * topics)):
             name = f"consumer-group-{group:06d}"
-            for topic in range(topics):
+            for topic, topic_id in named:
                 for partition in partitions:
                     at = group + partition
-                    entry = OffsetAndMetadata(
-                        2**40 + at, 7, "", 2**40 + at, -1, bytes([topic + 1] * 16), 2**33 + at
-                    )
-                    table.put(name, f"topic-{topic}", partition, entry)
+                    entry = OffsetAndMetadata(2**40 + at, 7, "", 2**40 + at, -1, topic_id, 2**33 + at)
+                    table.put(name, topic, partition, entry)
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
     assert abs(table.nbytes / held - 1) < 0.05, "nbytes says what is held"
-    if not with_names:
-        held -= sum(map(sys.getsizeof, table.groups()))
-    return held / len(table)
+    return Weighed(held / len(table), sum(map(sys.getsizeof, table.groups())) / len(table))
 
 
 @pytest.mark.slow
@@ -329,7 +331,7 @@ def traced_bytes_per_entry(
     ],
 )
 def test_an_entry_costs_few_bytes(partitions: range, topics: int, limit: int) -> None:
-    assert traced_bytes_per_entry(partitions, len(partitions), topics) <= limit
+    assert weighed(partitions, topics).all <= limit
 
 
 @pytest.mark.slow
@@ -337,7 +339,8 @@ def test_an_entry_costs_few_bytes(partitions: range, topics: int, limit: int) ->
 def test_an_entry_that_is_alone_in_its_topic_costs_few_bytes_beside_the_name_of_its_group(
     topics: int,
 ) -> None:
-    assert traced_bytes_per_entry(range(1), 1, topics, with_names=False) <= 75
+    found = weighed(range(1), topics)
+    assert found.all - found.names <= 75
 
 
 @given(

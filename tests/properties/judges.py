@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
-from kio.index import UnknownEntity, load_entity_schema
+from kio.index import load_entity_schema
 from kio.schema.errors import ErrorCode
+from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial._introspect import classify_field, is_optional
 from kio.static.constants import EntityType
@@ -58,18 +59,23 @@ class Kio:
     errors = tuple(error.value for error in ErrorCode)
 
     def knows(self, cls: Any, version: int) -> bool:
-        return self.entity(cls.SCHEMA.name, version) is not None
+        # From its index: to load all its messages, as tests are collected, takes each worker more than a second.
+        name, kind = self.place(cls.SCHEMA.name)
+        return kind in schema_name_map.get(name, {}).get(version, {})
+
+    @staticmethod
+    def place(name: str) -> tuple[str, EntityType]:
+        """Kio's name of a message, and its kind."""
+        kinds = {"Request": EntityType.request, "Response": EntityType.response, "Header": EntityType.header}
+        ending = next((ending for ending in kinds if name.endswith(ending)), "")
+        stem = name if ending == "Header" else name.removesuffix(ending)
+        return snake_case(stem), kinds.get(ending, EntityType.data)
 
     @staticmethod
     @cache
     def entity(name: str, version: int) -> Any:
-        kinds = {"Request": EntityType.request, "Response": EntityType.response, "Header": EntityType.header}
-        ending = next((ending for ending in kinds if name.endswith(ending)), "")
-        stem = name if ending == "Header" else name.removesuffix(ending)
-        try:
-            return load_entity_schema(snake_case(stem), version, kinds.get(ending, EntityType.data))
-        except UnknownEntity:
-            return None
+        stem, kind = Kio.place(name)
+        return load_entity_schema(stem, version, kind)
 
     def fields(self, struct: Struct, version: int, entity: Any) -> Iterator[tuple[Field, Any, str]]:
         """Our field, kio's, and kio's name of the type: kio renames some fields and keeps their order."""

@@ -26,7 +26,7 @@ from tests.conftest import IN_CI, LONG
 from tests.drivers.wire import Connection, array, offset_commit, offset_commit_errors, text
 from tests.simulation.observed import read_key
 
-EXAMPLES, STEPS = (2000, 100) if LONG else (200, 50)
+EXAMPLES, STEPS = (2000, 100) if LONG else (100, 50)
 DELETE_TOPICS, DELETE_GROUPS, OFFSET_DELETE = 20, 42, 47
 
 groups = st.sampled_from(["g", "h", ""])

@@ -76,8 +76,8 @@ def group_settings(config: Config) -> GroupSettings:
     )
 
 
-class _TooLargeError(StorageError):
-    """A batch larger than max.message.bytes of the offsets topic."""
+class TooLargeError(StorageError):
+    """A batch larger than its log may have: max.message.bytes of the topic."""
 
 
 def coordinator_error(error: StorageError) -> ErrorCode:
@@ -86,7 +86,7 @@ def coordinator_error(error: StorageError) -> ErrorCode:
     Source: CoordinatorOperationExceptionHelper: KAFKA_STORAGE_ERROR becomes NOT_COORDINATOR, MESSAGE_TOO_LARGE
     becomes UNKNOWN_SERVER_ERROR.
     """
-    return ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(error, _TooLargeError) else ErrorCode.NOT_COORDINATOR
+    return ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(error, TooLargeError) else ErrorCode.NOT_COORDINATOR
 
 
 class Replies(Protocol):
@@ -306,7 +306,7 @@ class HostedShard:
                     batch = self._encode(records, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
             except StorageError as error:
-                if isinstance(error, _TooLargeError) and len(results) > 1:
+                if isinstance(error, TooLargeError) and len(results) > 1:
                     batches.extendleft([result] for result in reversed(results))
                     continue
                 logger.error("%s: %s", self.log.directory, error)
@@ -331,7 +331,7 @@ class HostedShard:
                 records, now.wall_ms, base_offset, leader_epoch, self._compression, most
             )
         except BatchTooLargeError as error:
-            raise _TooLargeError(str(error)) from error
+            raise TooLargeError(str(error)) from error
 
     def _encode_transactional(self, result: TransactionalResult, now: Now) -> bytes:
         base_offset, leader_epoch = self.log.log_end_offset, self.log.leader_epoch
@@ -358,7 +358,7 @@ class HostedShard:
             transactional=True,
         )
         if len(batch) > self._max_batch_bytes:
-            raise _TooLargeError(f"a batch of {len(batch)} bytes, {self._max_batch_bytes} are allowed")
+            raise TooLargeError(f"a batch of {len(batch)} bytes, {self._max_batch_bytes} are allowed")
         return bytes(batch)
 
     def _effects(self, results: list[_Decided], base_offset: int) -> list[Result | Read]:

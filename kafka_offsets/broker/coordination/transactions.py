@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.coordination.runtime import TooLargeError, coordinator_error, partition_for
 from kafka_offsets.broker.coordination.shards import Shards
 from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.growth import Growth
@@ -42,10 +42,6 @@ _SMALLEST_SEGMENT_BYTES = 1 << 20
 logger = new_logger(__name__)
 
 Decide = Callable[[Transaction | None], Decision]
-
-
-class TooLargeError(StorageError):
-    """A state that is larger than a batch may be."""
 
 
 class TransactionCoordinator:
@@ -158,7 +154,7 @@ class TransactionCoordinator:
             log = self._partition(index).log
         except StorageError as error:
             logger.error("the topic of transactions cannot be used: %s", error)
-            return ErrorCode.NOT_COORDINATOR
+            return coordinator_error(error)
         return ErrorCode.NOT_COORDINATOR if log.failure is not None else index
 
     def when_durable(self, transactional_id: str, callback: Callable[[ErrorCode], None]) -> None:
@@ -231,8 +227,7 @@ class TransactionCoordinator:
             partition.log.append(batch, leader_epoch=partition.leader_epoch)
         except StorageError as error:
             logger.error("transactional id %s: %s", transactional_id, error)
-            is_too_large = isinstance(error, TooLargeError)
-            return ErrorCode.UNKNOWN_SERVER_ERROR if is_too_large else ErrorCode.NOT_COORDINATOR
+            return coordinator_error(error)
         self.growth.note(partition)
         if following is None:
             del self.ids[index][transactional_id]

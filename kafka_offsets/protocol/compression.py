@@ -73,7 +73,7 @@ def decompress(compression: Compression, data: bytes, max_bytes: int, *, message
 
     max_bytes       the most that may come out; twice what does is allocated, as the result is copied
     message_format  the magic of the batch: in format 0, Kafka wrote a wrong checksum into the frame header of lz4
-    Raises ProtocolError, without a position, for damaged data, and SwellsError for more than `max_bytes`.
+    Raises ProtocolError, without a position, for damaged data, and DecompressionLimitError for more than `max_bytes`.
     """
     return bytes(decompress_to_buffer(compression, data, max_bytes, message_format=message_format))
 

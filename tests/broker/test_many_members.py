@@ -14,7 +14,7 @@ import pytest
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
-from tests.broker.test_pacing import step
+from tests.broker.test_incremental import step
 from tests.drivers.core import CoreClient, make_core
 
 MEMBERS = 1000

@@ -2,7 +2,15 @@
 
 import pytest
 
-from kafka_offsets.spark.reader.outcomes import ABORTED, COMMITTED, NONE, OPEN, Ahead, Marker, of_batches
+from kafka_offsets.spark.reader.outcomes import (
+    ABORTED,
+    COMMITTED,
+    NONE,
+    OPEN,
+    Ahead,
+    TransactionEnd,
+    of_batches,
+)
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.keyed import mark, put
@@ -23,9 +31,9 @@ def log_of(letters: str) -> Log:
     return log
 
 
-def markers_of(letters: str) -> list[Marker]:
+def markers_of(letters: str) -> list[TransactionEnd]:
     return [
-        Marker(offset, ord(letter.lower()), ABORTED if letter == "A" else COMMITTED)
+        TransactionEnd(offset, ord(letter.lower()), ABORTED if letter == "A" else COMMITTED)
         for offset, letter in enumerate(letters)
         if letter.isupper()
     ]
@@ -68,8 +76,8 @@ def test_of_two_markers_behind_a_piece_the_nearer_one_counts() -> None:
     (records,) = log.columns()
     producer = ord("a")
     for first, second in ((ABORTED, COMMITTED), (COMMITTED, ABORTED)):
-        before = Marker(-1, producer, second)  # of an earlier transaction
-        ahead = Ahead([before, Marker(5, producer, first), Marker(9, producer, second)])
+        before = TransactionEnd(-1, producer, second)  # of an earlier transaction
+        ahead = Ahead([before, TransactionEnd(5, producer, first), TransactionEnd(9, producer, second)])
         found = of_batches(records, ahead)
         assert found is not None and found.tolist() == [first, first]
         assert ahead.outcome(producer, 5) == second

@@ -72,7 +72,7 @@ class _Followed:
         return has_news
 
 
-class Session:
+class FetchSession:
     """What a client follows.
 
     epoch         of the request that is expected next
@@ -113,7 +113,7 @@ class Plan(NamedTuple):
 
     wanted: list[Wanted]
     error: ErrorCode = ErrorCode.NONE
-    session: Session | None = None
+    session: FetchSession | None = None
     epoch: int = FINAL_EPOCH
     opens: bool = False
 
@@ -126,7 +126,7 @@ class FetchSessions:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._by_id: dict[int, Session] = {}
+        self._by_id: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -201,10 +201,10 @@ class FetchSessions:
         session_id = 0
         while session_id == 0 or session_id in self._by_id:
             session_id = random.randrange(1, _MAX_INT)  # noqa: S311 - no secret
-        self._by_id[session_id] = Session(session_id, partitions, by_id, now)
+        self._by_id[session_id] = FetchSession(session_id, partitions, by_id, now)
         return session_id
 
-    def _touch(self, session: Session, now: Now) -> None:
+    def _touch(self, session: FetchSession, now: Now) -> None:
         session.last_used_ms = now.mono_ms
         session.is_evictable = now.mono_ms - session.created_ms > EVICTION_MS
         self._by_id[session.session_id] = self._by_id.pop(session.session_id)
@@ -250,7 +250,7 @@ def _forgotten(request: messages.FetchRequest, by_id: bool) -> Iterator[_Key]:
             yield _key(forgotten.topic, forgotten.topic_id, index, by_id)
 
 
-def _names_found(session: Session, topic_name: Callable[[bytes], str | None]) -> list[Wanted]:
+def _names_found(session: FetchSession, topic_name: Callable[[bytes], str | None]) -> list[Wanted]:
     """Return all that a session follows. A topic that is known once keeps its name, also when it is deleted."""
     for followed in session.partitions.values():
         if not followed.wanted.topic and (name := topic_name(followed.wanted.topic_id)):
@@ -258,7 +258,7 @@ def _names_found(session: Session, topic_name: Callable[[bytes], str | None]) ->
     return [followed.wanted for followed in session.partitions.values()]
 
 
-def _news(session: Session, read: list[Read]) -> list[Read]:
+def _news(session: FetchSession, read: list[Read]) -> list[Read]:
     """Return what a session's client is to be told; what it is told goes to the end of its list."""
     news = []
     partitions = session.partitions

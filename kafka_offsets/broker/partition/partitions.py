@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import TopicConfig, check_topic_configs
 from kafka_offsets.broker.partition.producer_recovery import (
-    Known,
     ProducerReading,
+    RecoveredProducers,
     is_near,
     read_producers,
     saved_producers,
@@ -57,7 +57,7 @@ class Opened(NamedTuple):
     """An opened log with its producers; without them if they are read on first use."""
 
     log: Log
-    known: Known | None
+    known: RecoveredProducers | None
 
 
 class Partition:
@@ -95,7 +95,7 @@ class Partition:
         topic_id: bytes,
         index: int,
         log: Log,
-        known: Known | None = None,
+        known: RecoveredProducers | None = None,
         read_later: Callable[["Partition"], bool] = lambda partition: False,
         leader_epoch: int = 0,
     ) -> None:
@@ -111,7 +111,7 @@ class Partition:
         self.joining = 0
         # An empty log need not be read.
         if known is None and log.log_start_offset == log.log_end_offset == 0:
-            known = Known(Producers(), 0)
+            known = RecoveredProducers(Producers(), 0)
         self._known = known
         self._reading: ProducerReading | None = None
         self._saved_bytes = 0
@@ -403,8 +403,13 @@ class Topics:
         return opened
 
     def _producers_of(
-        self, topic: Topic, index: int, log: Log, saved: Known | None, is_abandoned: Callable[[], bool]
-    ) -> Known | None:
+        self,
+        topic: Topic,
+        index: int,
+        log: Log,
+        saved: RecoveredProducers | None,
+        is_abandoned: Callable[[], bool],
+    ) -> RecoveredProducers | None:
         """Read the producers of a log: the saved ones and the batches after them; None if a batch is damaged."""
         try:
             return read_producers(log, is_abandoned, saved)

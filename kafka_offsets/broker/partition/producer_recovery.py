@@ -22,14 +22,14 @@ _FEW_RECORDS = 5000
 """This many offsets are at most as many batches: reading them takes less than a tenth of a second."""
 
 
-class Known(NamedTuple):
+class RecoveredProducers(NamedTuple):
     """Producers of a log at an offset."""
 
     producers: Producers
     end_offset: int
 
 
-def saved_producers(log: Log) -> Known | None:
+def saved_producers(log: Log) -> RecoveredProducers | None:
     """Return the saved producers of a log; None if the file cannot be trusted: then it is removed.
 
     Raises StorageError when it cannot be removed.
@@ -46,12 +46,12 @@ def saved_producers(log: Log) -> Known | None:
         forget_producer_state(log)
         return None
     producers.forget_aborted_before(log.log_start_offset)
-    return Known(producers, end_offset)
+    return RecoveredProducers(producers, end_offset)
 
 
 def read_producers(
-    log: Log, is_abandoned: Callable[[], bool] = lambda: False, saved: Known | None = None
-) -> Known:
+    log: Log, is_abandoned: Callable[[], bool] = lambda: False, saved: RecoveredProducers | None = None
+) -> RecoveredProducers:
     """Return the producers of a log, from the saved file and the batches after it, or from all batches.
 
     saved  the result of `saved_producers`, if it was called before
@@ -68,12 +68,12 @@ def is_near(log: Log, offset: int) -> bool:
 class ProducerReading:
     """Reads the producers of a log in steps of some milliseconds; the log may grow in the meantime."""
 
-    def __init__(self, log: Log, known: Known | None) -> None:
+    def __init__(self, log: Log, known: RecoveredProducers | None) -> None:
         """Begin after `known` (the caller must not use it any more) or the saved file, otherwise at the log start."""
         self._log = log
         self._begin(known or saved_producers(log))
 
-    def _begin(self, known: Known | None) -> None:
+    def _begin(self, known: RecoveredProducers | None) -> None:
         self._goes_on = known is not None
         self._producers = Producers() if known is None else known.producers
         self._next = self._log.log_start_offset if known is None else known.end_offset
@@ -87,14 +87,14 @@ class ProducerReading:
         """Start again: unread batches were compacted, and may have contained ends of transactions."""
         self._begin(None)
 
-    def finish(self, is_abandoned: Callable[[], bool] = lambda: False) -> Known:
+    def finish(self, is_abandoned: Callable[[], bool] = lambda: False) -> RecoveredProducers:
         """Read the rest, as `read_producers`."""
         while not is_abandoned():
             if (known := self.step()) is not None:
                 return known
         raise OpeningAbandonedError(self._log.directory)
 
-    def step(self) -> Known | None:
+    def step(self) -> RecoveredProducers | None:
         """Take one step; return the producers at the end of the log. Raises StorageError for a damaged batch."""
         end, size = self._log.log_end_offset, 0
         batches = self._log.batches(self._next, verify=False) if self._next < end else iter(())
@@ -112,7 +112,7 @@ class ProducerReading:
         if self._goes_on and self._next != end:
             self.restart()
             return None
-        return Known(self._producers, end)
+        return RecoveredProducers(self._producers, end)
 
     def _take(self, batch: StoredBatch) -> None:
         try:

@@ -97,10 +97,10 @@ def assign_uniform(spec: GroupSpec) -> dict[str, Target]:
     """Spread partitions evenly; each member keeps as much of its target so far as its share allows."""
     if not spec.members:
         return {}
-    return _assign_alike(spec) if spec.is_homogeneous else _Balance(spec).assign()
+    return _assign_homogeneous(spec) if spec.is_homogeneous else _Balance(spec).assign()
 
 
-def _assign_alike(spec: GroupSpec) -> dict[str, Target]:
+def _assign_homogeneous(spec: GroupSpec) -> dict[str, Target]:
     """Spread the partitions of topics that all members subscribe to."""
     first = next(iter(spec.members.values()))
     topic_ids = hash_order(first.topic_ids, topic_id_hash, at_once=True)

@@ -272,13 +272,13 @@ def read(bootstrap: Sequence[Address], part: Range, query: Query) -> Iterator[pa
         yield from rows.finish()
 
 
-def _markers(topic: OffsetsTopic, partition: int, data: bytes) -> Iterator[outcomes.Marker]:
+def _markers(topic: OffsetsTopic, partition: int, data: bytes) -> Iterator[outcomes.TransactionEnd]:
     """Yield the markers of some batches and of all that stand behind them."""
     yield from _markers_in(data)
     for later in topic.fetch(partition, _end_offset(data)):
         yield from _markers_in(later)
 
 
-def _markers_in(data: bytes) -> Iterator[outcomes.Marker]:
+def _markers_in(data: bytes) -> Iterator[outcomes.TransactionEnd]:
     for buffer, batches in read_headers(_Fetched(TOPIC, data), 0, len(data)):
         yield from outcomes.markers_of(buffer, batches)

@@ -27,7 +27,7 @@ _MARKERS = {ControlType.COMMIT: COMMITTED, ControlType.ABORT: ABORTED}
 _BY_TYPE = {int(kind): outcome for kind, outcome in _MARKERS.items()}
 
 
-class Marker(NamedTuple):
+class TransactionEnd(NamedTuple):
     """The end of a transaction, at this offset of the log."""
 
     offset: int
@@ -41,7 +41,7 @@ class Ahead:
     markers  in the order of the log; it may give some from before the place, which then count for nothing
     """
 
-    def __init__(self, markers: Iterable[Marker]) -> None:
+    def __init__(self, markers: Iterable[TransactionEnd]) -> None:
         self._markers = iter(markers)
         self._seen: dict[int, tuple[list[int], list[int]]] = {}
 
@@ -96,7 +96,7 @@ def _marker_batches(records: RecordColumns) -> Iterator[tuple[int, int]]:
             yield index, _BY_TYPE[type_]
 
 
-def markers_of(data: bytes, batches: BatchColumns) -> Iterator[Marker]:
+def markers_of(data: bytes, batches: BatchColumns) -> Iterator[TransactionEnd]:
     """Yield the markers among some batches, which lie in a buffer from its beginning on.
 
     A control batch that cannot be read says nothing.
@@ -111,6 +111,6 @@ def markers_of(data: bytes, batches: BatchColumns) -> Iterator[Marker]:
             for record in found:
                 outcome = _MARKERS.get(control_type(record))
                 if outcome is not None:
-                    yield Marker(record.offset, int(batches.producer_id[index]), outcome)
+                    yield TransactionEnd(record.offset, int(batches.producer_id[index]), outcome)
         except ProtocolError:
             continue

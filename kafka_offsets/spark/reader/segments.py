@@ -212,7 +212,7 @@ class _Markers:
         self._fs = fs
         self._run = run
 
-    def behind(self, segment: SegmentAt, position: int) -> Iterator[outcomes.Marker]:
+    def behind(self, segment: SegmentAt, position: int) -> Iterator[outcomes.TransactionEnd]:
         """Yield the markers from a batch on."""
         yield from self._of(segment, position)
         end = self._run.log_end
@@ -221,7 +221,7 @@ class _Markers:
             if segment.base_offset < later.base_offset <= end.base_offset:
                 yield from self._of(end if later.base_offset == end.base_offset else later, 0)
 
-    def _of(self, segment: SegmentAt, position: int) -> Iterator[outcomes.Marker]:
+    def _of(self, segment: SegmentAt, position: int) -> Iterator[outcomes.TransactionEnd]:
         file = SegmentFile(self._fs, segment)
         try:
             for data, batches in read_headers(file, position, segment.size):

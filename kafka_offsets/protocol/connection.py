@@ -56,18 +56,17 @@ class FrameReader:
     @property
     def buffered_bytes(self) -> int:
         """How many bytes wait, complete frames that were not taken included."""
-        waiting = len(self._buffer) - self._position + self._later_bytes
-        return waiting if self._large is None else waiting + _SIZE.size + self._large.tell()
+        return len(self._buffer) - self._position + self._later_bytes
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the peer."""
         if not data:
             return
-        if self._large is not None:
-            self._feed_large(data)
-        elif self._buffer:
+        if self._buffer:
             self._later.append(data)
             self._later_bytes += len(data)
+        elif self._large is not None:
+            self._feed_large(data)
         else:
             self._buffer = data
 
@@ -123,7 +122,7 @@ class FrameReader:
         pieces = [self._buffer[self._position :], *self._later]
         self.clear()
         self._large, self._large_missing = BytesIO(bytes(size)), size
-        skipped = _SIZE.size  # the size itself, which may be in several pieces
+        self._later_bytes = skipped = _SIZE.size  # the size itself, which may be in several pieces
         for piece in pieces:
             self._feed_large(piece[skipped:])
             skipped -= min(skipped, len(piece))
@@ -132,12 +131,12 @@ class FrameReader:
         """Put bytes in their place in the large frame; what follows it waits."""
         assert self._large is not None
         missing = self._large_missing
+        self._later_bytes += len(data)
         if missing >= len(data):
             self._large_missing -= self._large.write(data)
             return
         self._large_missing -= self._large.write(memoryview(data)[:missing])
         self._later.append(data[missing:])
-        self._later_bytes += len(data) - missing
 
     def _take_large(self, api_key: int | None) -> bytes | None:
         """Return the large frame if it is complete, and a request of the API if one is given."""
@@ -148,6 +147,7 @@ class FrameReader:
         if api_key is not None and _KEY.unpack_from(frame)[0] != api_key:
             return None
         self._large = None
+        self._later_bytes -= _SIZE.size + len(frame)
         self._go_on()
         return frame
 

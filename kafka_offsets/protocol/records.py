@@ -23,7 +23,8 @@ from kafka_offsets.protocol.compression import (
     compression_of,
     decompress,
 )
-from kafka_offsets.protocol.varint import VARINTS, ZIGZAG, encode_varint, read_varint, read_varlong
+from kafka_offsets.protocol.record_walk import header_count, walk_headers, walk_records
+from kafka_offsets.protocol.varint import VARINTS, encode_varint
 
 # A batch of format 2; integers are big-endian, varints are zigzag:
 #
@@ -51,7 +52,8 @@ from kafka_offsets.protocol.varint import VARINTS, ZIGZAG, encode_varint, read_v
 #     value             likewise; a null value is a tombstone
 #     headers           varint count, then for each: key (UTF-8, not null), value
 #
-# A record of one-byte varints without key, value and headers takes 7 bytes.
+# A record of one-byte varints without key, value and headers takes 7 bytes. `record_walk` alone reads this layout; what
+# compares records of one size with the first one (`record_scan`, `loading`), or works on columns, has tests beside it.
 
 HEADER_BYTES = 61
 LOG_OVERHEAD = 12
@@ -308,61 +310,18 @@ def _read_records(data: bytes, position: int, limit: int, header: BatchHeader) -
     """Read the records of a batch, which fill `data` from `position` to `limit` exactly."""
     _check_room(header, position, limit)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    zigzag, new, record_type = ZIGZAG, tuple.__new__, Record
+    new, record_type = tuple.__new__, Record
     records: list[Record] = []
     append = records.append
-    try:
-        for _ in range(header.record_count):
-            start = position
-            if (size := data[position]) < 128:
-                size = zigzag[size]
-                position += 1
-            else:
-                size, position = read_varint(data, position)
-            end = position + size
-            position += 1  # attributes, of which none is defined
-            if data[position] == 0:
-                timestamp = base_timestamp
-                position += 1
-            else:
-                timestamp, position = _read_timestamp(data, position, base_timestamp)
-            if (delta := data[position]) < 128:
-                delta = zigzag[delta]
-                position += 1
-            else:
-                delta, position = read_varint(data, position)
-            if (size := data[position]) < 128:
-                size = zigzag[size]
-                position += 1
-            else:
-                size, position = read_varint(data, position)
-            if size < 0:
-                key = None
-            else:
-                key = data[position : position + size]
-                position += size
-            if (size := data[position]) < 128:
-                size = zigzag[size]
-                position += 1
-            else:
-                size, position = read_varint(data, position)
-            if size < 0:
-                value = None
-            else:
-                value = data[position : position + size]
-                position += size
-            if data[position] == 0:
-                headers: tuple[Header, ...] = ()
-                position += 1
-            else:
-                headers, position = _read_headers(data, position, end)
-            if position != end or end > limit:
-                raise ProtocolError("record does not have the size that it announces", start)
-            append(new(record_type, (base_offset + delta, timestamp, key, value, headers)))
-    except IndexError:
-        raise ProtocolError("record is cut off", limit) from None
-    if position != limit:
-        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
+    for found in walk_records(data, position, limit, header.record_count):
+        timestamp_delta, delta, key_at, key_size, value_at, value_size, headers_at, end = found
+        timestamp = base_timestamp + timestamp_delta
+        if not _INT64_MIN <= timestamp <= _INT64_MAX:
+            raise ProtocolError("timestamp of more than 64 bits", key_at)
+        key = None if key_size < 0 else data[key_at : key_at + key_size]
+        value = None if value_size < 0 else data[value_at:headers_at]
+        headers = _read_headers(data, headers_at, end) if data[headers_at] else ()
+        append(new(record_type, (base_offset + delta, timestamp, key, value, headers)))
     return records
 
 
@@ -373,33 +332,15 @@ def _check_room(header: BatchHeader, position: int, limit: int) -> None:
         raise ProtocolError(f"base offset {header.base_offset} leaves no room for records", position)
 
 
-def _read_timestamp(data: bytes, position: int, base_timestamp: int) -> tuple[int, int]:
-    delta, behind = read_varlong(data, position)
-    timestamp = base_timestamp + delta
-    if not _INT64_MIN <= timestamp <= _INT64_MAX:
-        raise ProtocolError("timestamp of more than 64 bits", position)
-    return timestamp, behind
-
-
-def _read_headers(data: bytes, position: int, limit: int) -> tuple[tuple[Header, ...], int]:
-    start = position
-    count, position = read_varint(data, position)
-    if not 0 <= 2 * count <= limit - position:
-        raise ProtocolError(f"{count} headers in {limit - position} bytes", start)
-    headers = []
-    for _ in range(count):
-        size, position = read_varint(data, position)
-        if not 0 <= size <= limit - position:
-            raise ProtocolError(f"key of a header with a size of {size}", position)
-        key = data[position : position + size].decode("utf-8", "surrogateescape")
-        position += size
-        size, position = read_varint(data, position)
-        if size > limit - position:
-            raise ProtocolError(f"value of a header with a size of {size}", position)
-        value = None if size < 0 else data[position : position + size]
-        position += max(size, 0)
-        headers.append(Header(key, value))
-    return tuple(headers), position
+def _read_headers(data: bytes, position: int, end: int) -> tuple[Header, ...]:
+    count, position = header_count(data, position, end)
+    return tuple(
+        Header(
+            data[key_at : key_at + key_size].decode("utf-8", "surrogateescape"),
+            None if value_size < 0 else data[value_at : value_at + value_size],
+        )
+        for key_at, key_size, value_at, value_size in walk_headers(data, position, end, count)
+    )
 
 
 def control_type(record: Record) -> ControlType:

@@ -222,6 +222,7 @@ SMALLEST = b"\x0c\x00\x00\x00\x01\x01\x00"
         (b"\x10\x00\x00\x00\x01\x01\x02\x01\x01", 1, "key of a header with a size of -1"),
         (b"\x10\x00\x00\x00\x01\x01\x02\x7e\x01", 1, "key of a header with a size of 63"),
         (b"\x10\x00\x00\x00\x01\x01\x02\x00\x7e", 1, "value of a header with a size of 63"),
+        (b"\x12\x00\x00\x00\x01\x01\x02\x00\x01\x00", 1, "do not end where it does"),
     ],
 )
 def test_records_that_are_not_what_they_announce_are_refused(body: bytes, count: int, message: str) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK, Compression
+from kafka_offsets.protocol.record_walk import walk_records
 from kafka_offsets.protocol.records import (
     CONTROL,
     DELETE_HORIZON,
@@ -33,7 +34,6 @@ from kafka_offsets.protocol.records import (
     replace_body,
     rewrite_batch,
 )
-from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 from kafka_offsets.storage.cleaner.offset_map import (
     NO_OFFSET,
     AbortedTransaction,
@@ -209,7 +209,7 @@ class CleanerFilter:
                 raise DamagedBatchError("the checksum of the batch is wrong", path, position + at)
             try:
                 left = self._thin_batch(buffer, at, following, fields, path, position)
-            except (ProtocolError, IndexError) as error:
+            except ProtocolError as error:
                 raise StorageError(f"damaged batch: {error}", path, position + at) from error
             counts.records_read += fields[-1]
             size, max_timestamp = following - at, fields[7]
@@ -247,20 +247,23 @@ class CleanerFilter:
             base_offset > self._latest
         ):  # as it is, its tombstones without a horizon: that begins when they take effect
             return None
-        sifted = self._sift(data, at, end, base_offset, count, self._keeps_tombstones(attributes, fields[6]))
+        batch = data[at:end]
+        sifted = self._sift(batch, base_offset, count, self._keeps_tombstones(attributes, fields[6]))
         self.counts.tombstones_dropped += sifted.dropped_tombstones
         if sifted.kept == count and count:
             if not sifted.has_tombstones or attributes & DELETE_HORIZON:
                 return None
         elif not sifted.kept:
-            return self._emptied(read_batch_header(data, at), keep=False)
+            if base_offset + fields[5] + 1 != self._upper_bound:
+                return _GONE
+            return rewrite_batch(read_batch_header(data, at), [])
         elif not (
             sifted.is_timed or sifted.has_tombstones or attributes & (DELETE_HORIZON | LOG_APPEND_TIME)
         ):
             # Every record has the base timestamp, which stays what it is: the bytes of those that stay are right.
             header = read_batch_header(data, at)
             header = header._replace(max_timestamp=header.base_timestamp, record_count=sifted.kept)
-            return replace_body(header, b"".join([data[a:b] for a, b in sifted.spans]), Compression.NONE)
+            return replace_body(header, b"".join([batch[a:b] for a, b in sifted.spans]), Compression.NONE)
         header = read_batch_header(data, at)
         keeps = self._record_filter(header)
         kept = [record for record in read_records(data, at, header) if keeps(record)]
@@ -269,63 +272,36 @@ class CleanerFilter:
     def _keeps_tombstones(self, attributes: int, base_timestamp: int) -> bool:
         return not attributes & DELETE_HORIZON or self._horizon.wall_ms < base_timestamp
 
-    def _sift(  # noqa: C901 - a look at each record costs what it costs; a call for each field would double it
-        self, data: bytes, at: int, limit: int, base_offset: int, count: int, keeps_tombstones: bool
-    ) -> _Sifted:
+    def _sift(self, batch: bytes, base_offset: int, count: int, keeps_tombstones: bool) -> _Sifted:
         """Look at the records of a batch that is not compressed; no record is built."""
-        zigzag, get, latest = ZIGZAG, self._get, self._latest
-        position = kept_from = at + HEADER_BYTES
+        get, latest = self._get, self._latest
+        start = kept_from = HEADER_BYTES
+        limit = len(batch)
         kept = dropped_tombstones = 0
         has_tombstones = is_timed = False
         spans: list[tuple[int, int]] = []
-        for _ in range(count):
-            start = position
-            if (size := data[position]) < 128:
-                position += 1
-                end = position + zigzag[size]
-            else:
-                size, position = read_varint(data, position)
-                end = position + size
-            position += 1  # attributes
-            if data[position]:
+        for timestamp_delta, offset_delta, key_at, key_size, _, value_size, _, end in walk_records(
+            batch, start, limit, count
+        ):
+            offset = base_offset + offset_delta
+            keeps = offset > latest or (
+                key_size >= 0 and offset >= get(batch[key_at : key_at + key_size], NO_OFFSET)
+            )
+            if timestamp_delta:
                 is_timed = True
-                while data[position] > 127:
-                    position += 1
-            position += 1
-            if (delta := data[position]) < 128:
-                offset = base_offset + zigzag[delta]
-                position += 1
-            else:
-                delta, position = read_varint(data, position)
-                offset = base_offset + delta
-            if (size := data[position]) < 128:
-                size = zigzag[size]
-                position += 1
-            else:
-                size, position = read_varint(data, position)
-            if size < 0:
-                keeps = offset > latest
-            else:
-                following = position + size
-                keeps = offset > latest or offset >= get(data[position:following], NO_OFFSET)
-                position = following
-            if (size := data[position]) & 1 and (size == 1 or read_varint(data, position)[0] < 0):
+            if value_size < 0:
                 keeps = keeps and (keeps_tombstones or offset > latest)
                 if keeps:
                     has_tombstones = True
                 else:
                     dropped_tombstones += 1
-            if not position < end <= limit:
-                raise ProtocolError("record does not have the size that it announces", position - at)
-            position = end
             if keeps:
                 kept += 1
             else:
                 if kept_from < start:
                     spans.append((kept_from, start))
                 kept_from = end
-        if position != limit:
-            raise ProtocolError(f"{limit - position} bytes behind the last record", position - at)
+            start = end
         if kept_from < limit:
             spans.append((kept_from, limit))
         return _Sifted(kept, spans, dropped_tombstones, has_tombstones, is_timed)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK
+from kafka_offsets.protocol.record_walk import walk_records
 from kafka_offsets.protocol.records import (
     CONTROL,
     HEADER_BYTES,
@@ -27,7 +28,6 @@ from kafka_offsets.protocol.records import (
     header_struct,
     read_records,
 )
-from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 from kafka_offsets.storage.log.segment import DamagedBatchError, has_valid_crc
 
 NO_OFFSET = -1
@@ -202,8 +202,8 @@ class OffsetMap:
                     if attributes & COMPRESSION_MASK or base_offset < first_dirty:
                         _put_any(keys, buffer, at, first_dirty)
                     else:
-                        _put_plain(keys, buffer, at, following, base_offset)
-                except (ProtocolError, IndexError) as error:
+                        _put_plain(keys, buffer[at:following], base_offset)
+                except ProtocolError as error:
                     raise StorageError(f"damaged batch: {error}", path, position + at) from error
             last_offset = base_offset + last_delta
             at = following
@@ -302,36 +302,9 @@ def _put_any(keys: dict[bytes, int], buffer: bytes, at: int, first_offset: int) 
             keys[record.key] = record.offset
 
 
-def _put_plain(keys: dict[bytes, int], data: bytes, at: int, limit: int, base_offset: int) -> None:
-    """Put the keys of a batch that is not compressed: no record is built, and nothing behind a key is looked at."""
-    zigzag = ZIGZAG
-    count = _COUNT.unpack_from(data, at + RECORD_COUNT_POSITION)[0]
-    position = at + HEADER_BYTES
-    for _ in range(count):
-        if (size := data[position]) < 128:
-            position += 1
-            end = position + zigzag[size]
-        else:
-            size, position = read_varint(data, position)
-            end = position + size
-        position += 1  # attributes
-        while data[position] > 127:  # timestamp
-            position += 1
-        position += 1
-        if (delta := data[position]) < 128:
-            delta = zigzag[delta]
-            position += 1
-        else:
-            delta, position = read_varint(data, position)
-        if (size := data[position]) < 128:
-            size = zigzag[size]
-            position += 1
-        else:
-            size, position = read_varint(data, position)
-        if size >= 0:
-            keys[data[position : position + size]] = base_offset + delta
-        if not position + size < end <= limit:
-            raise ProtocolError("record does not have the size that it announces", position - at)
-        position = end
-    if position != limit:
-        raise ProtocolError(f"{limit - position} bytes behind the last record", position - at)
+def _put_plain(keys: dict[bytes, int], batch: bytes, base_offset: int) -> None:
+    """Put the keys of a batch that is not compressed: no record is built."""
+    count = _COUNT.unpack_from(batch, RECORD_COUNT_POSITION)[0]
+    for _, delta, key_at, key_size, _, _, _, _ in walk_records(batch, HEADER_BYTES, len(batch), count):
+        if key_size >= 0:
+            keys[batch[key_at : key_at + key_size]] = base_offset + delta

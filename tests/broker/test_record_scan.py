@@ -35,32 +35,56 @@ def one_by_one(data: bytes, position: int, limit: int, count: int, noted: Noted)
     deltas = []
     try:
         for index in range(count):
+            start = position
             size, position = read_varint(data, position)
             end = position + size
             delta, position = read_varlong(data, position + 1)
             deltas.append(delta)
             offset, position = read_varint(data, position)
-            if offset != index:
-                raise ProtocolError(f"record {index} of the batch has the offset delta {offset}", position)
+            key_size, position = read_varint(data, position)
+            position += max(key_size, 0)
             size, position = read_varint(data, position)
             position += max(size, 0)
-            if size < 0 and noted.needs_key:
+            if (position + 1 != end and (data[position] == 0 or position >= end)) or end > limit:
+                raise ProtocolError(f"record {index} does not have the size that it announces", start)
+            if offset != index:
+                raise ProtocolError(f"record {index} of the batch has the offset delta {offset}", start)
+            if key_size < 0 and noted.needs_key:
                 noted.add_keyless(index)
             if not noted.earliest <= delta <= noted.latest:
                 noted.add_ill_timed(index, delta)
-            size, position = read_varint(data, position)
-            position += max(size, 0)
-            if data[position] == 0:
-                position += 1
-            else:
-                position = record_scan._skip_headers(data, position, min(end, limit), noted)
-            if position != end or end > limit:
-                raise ProtocolError(f"record {index} does not have the size that it announces", position)
+            if data[position] != 0:
+                read_headers(data, position, end, noted)
+            position = end
     except IndexError:
         raise ProtocolError("the last record is cut off", limit) from None
     if position != limit:
         raise ProtocolError(f"{limit - position} bytes behind the last record", position)
     return min(deltas), max(deltas)
+
+
+def read_headers(data: bytes, position: int, end: int, noted: Noted) -> None:
+    start = position
+    try:
+        count, position = read_varint(data, position)
+    except IndexError:
+        raise ProtocolError("the headers of a record are cut off", start) from None
+    if not 0 <= 2 * count <= end - position:
+        raise ProtocolError(f"{count} headers in {end - position} bytes", start)
+    noted.take_items(count)
+    try:
+        for _ in range(count):
+            size, position = read_varint(data, position)
+            if not 0 <= size <= end - position:
+                raise ProtocolError(f"key of a header with a size of {size}", position)
+            size, position = read_varint(data, position + size)
+            if size > end - position:
+                raise ProtocolError(f"value of a header with a size of {size}", position)
+            position += max(size, 0)
+    except IndexError:
+        raise ProtocolError("the last header is cut off", end) from None
+    if position != end:
+        raise ProtocolError("the headers of a record do not end where it does", position)
 
 
 def outcome(data: bytes, count: int, scanning: object, limits: tuple[int, int, bool]) -> Outcome:
@@ -110,8 +134,11 @@ def test_no_header_is_looked_for_behind_the_batch() -> None:
     headers = encode_varint(1000) + b"\x02k\x01" * 1000
     record = encode_varint(len(headers) + 5) + b"\x00\x00\x00\x01\x01" + headers
     noted = Noted(*record_scan.NO_DELTAS[::-1], False)
-    with pytest.raises(ProtocolError, match="1000 headers in 20 bytes"):
+    with pytest.raises(ProtocolError, match="record 0 does not have the size that it announces"):
         scan(record, 0, len(record) - len(headers) + 2 + 20, 1, noted, noted)
+    short = encode_varint(20 + 7) + record[2:]
+    with pytest.raises(ProtocolError, match="1000 headers in 20 bytes"):
+        scan(short, 0, 2 + 27, 1, noted, noted)
     assert noted.noted == []
 
 

@@ -8,7 +8,8 @@ just checked, or follows from its position. Every other record is checked on its
 from typing import Protocol
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol.varint import ZIGZAG, read_varint, read_varlong
+from kafka_offsets.protocol.record_walk import header_count, walk_headers, walk_records
+from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 
 NO_DELTAS = 1 << 64, -(1 << 64)
 
@@ -62,34 +63,30 @@ def scan(
 ) -> tuple[int, int]:
     """Check `count` records that must fill `data` up to `limit`; return the minimum and maximum timestamp delta.
 
-    Raises ProtocolError, with the position in `data`, when they are not well formed. Takes 0.4 µs a record, 0.2 µs for
-    records of one size.
+    Raises ProtocolError, with the position in `data`, when they are not well formed. Takes 0.65 µs a record, 0.05 µs
+    for records of one size.
     """
     low, high = NO_DELTAS
     index = fruitless = 0
     most = _FIRST_LOOK
-    try:
-        while index < count:
-            index, start, position, least, greatest = _validate_records(
-                data, position, limit, index, count, faults, allowance, stops=fruitless < _FRUITLESS
-            )
-            low, high = min(low, least), max(high, greatest)
-            if index < count:
-                ahead = min(count, index + most)
-                run, least, greatest = _uniform_run(data, start, position, limit, index, ahead, faults)
-                low, high = min(low, least), max(high, greatest)
-                index += run
-                position += run * (position - start)
-                fruitless += not run
-                most = 4 * run + _LEAST_RUN
-    except IndexError:
-        raise ProtocolError("the last record is cut off", limit) from None
-    if position != limit:
-        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
-    return low, high
+    while True:
+        last_stop = count - _LEAST_RUN if fruitless < _FRUITLESS else 0
+        index, start, position, least, greatest = _validate_records(
+            data, position, limit, index, count, faults, allowance, last_stop
+        )
+        low, high = min(low, least), max(high, greatest)
+        if index == count:
+            return low, high
+        ahead = min(count, index + most)
+        run, least, greatest = _uniform_run(data, start, position, limit, index, ahead, faults)
+        low, high = min(low, least), max(high, greatest)
+        index += run
+        position += run * (position - start)
+        fruitless += not run
+        most = 4 * run + _LEAST_RUN
 
 
-def _validate_records(  # noqa: C901 one pass, no calls
+def _validate_records(
     data: bytes | bytearray,
     position: int,
     limit: int,
@@ -97,80 +94,38 @@ def _validate_records(  # noqa: C901 one pass, no calls
     count: int,
     faults: Faults,
     allowance: Items,
-    *,
-    stops: bool,
+    last_stop: int,
 ) -> tuple[int, int, int, int, int]:
-    """Check records from number `index` on: all of them or, with `stops`, until two values have the same size.
+    """Check records from number `index` on: all of them, or until two values have the same size.
 
+    last_stop  the number of the last record before which it may stop
     Returns the number of the next record, where the last one begins and where it ends, and the least and greatest
-    timestamp delta. IndexError when the last record is cut off.
+    timestamp delta.
     """
-    # Varints of one byte, and positive ones of two, are nearly all: they are decoded here, without a call.
-    zigzag, earliest, latest, needs_key = ZIGZAG, faults.earliest, faults.latest, faults.needs_key
-    low, high = NO_DELTAS  # the layout is drawn in protocol/records.py
+    earliest, latest, needs_key = faults.earliest, faults.latest, faults.needs_key
+    low, high = NO_DELTAS
     before = start = -1
-    for index in range(index, count):  # noqa: B020 it continues from `index`
-        start = position
-        if (size := data[position]) < 128:
-            end = position + 1 + zigzag[size]
-            position += 2  # and the attributes, which have no defined bits
-        elif (more := data[position + 1]) < 128 and not size & 1:
-            end = position + 2 + (zigzag[size - 128] | more << 6)
-            position += 3
-        else:
-            size, position = read_varint(data, position)
-            end = position + size
-            position += 1
-        if (delta := data[position]) < 128:
-            delta = zigzag[delta]
-            position += 1
-        else:
-            delta, position = read_varlong(data, position)
+    for delta, offset, _, key_size, _, value_size, headers_at, end in walk_records(
+        data, position, limit, count, index
+    ):
+        if offset != index:
+            raise ProtocolError(f"record {index} of the batch has the offset delta {offset}", position)
         if delta > high:
             high = delta
         if delta < low:
             low = delta
-        if (offset := data[position]) < 128:
-            offset = zigzag[offset]
-            position += 1
-        elif (more := data[position + 1]) < 128 and not offset & 1:
-            offset = zigzag[offset - 128] | more << 6
-            position += 2
-        else:
-            offset, position = read_varint(data, position)
-        if offset != index:
-            raise ProtocolError(f"record {index} of the batch has the offset delta {offset}", position)
-        if (size := data[position]) < 128:
-            size = zigzag[size]
-            position += 1
-        else:
-            size, position = read_varint(data, position)
-        if size > 0:
-            position += size
-        elif size < 0 and needs_key:
+        if key_size < 0 and needs_key:
             faults.add_keyless(index)
         if not earliest <= delta <= latest:
             faults.add_ill_timed(index, delta)
-        if (size := data[position]) < 128:
-            size = zigzag[size]
-            position += 1
-        elif (more := data[position + 1]) < 128 and not size & 1:
-            size = zigzag[size - 128] | more << 6
-            position += 2
-        else:
-            size, position = read_varint(data, position)
-        if size > 0:
-            position += size
-        if data[position] == 0:
-            position += 1
-        else:
-            position = _skip_headers(data, position, min(end, limit), allowance)
-        if position != end or end > limit:
-            raise ProtocolError(f"record {index} does not have the size that it announces", position)
-        if size == before and stops:
+        if data[headers_at]:
+            _check_headers(data, headers_at, end, allowance)
+        start, position = position, end
+        index += 1
+        if value_size == before and index <= last_stop:
             break
-        before = size
-    return index + 1, start, position, low, high
+        before = value_size
+    return index, start, position, low, high
 
 
 def _uniform_run(
@@ -181,6 +136,7 @@ def _uniform_run(
     start, end  the position of that record, which has been checked
     count       the number of the first record after the range
     They have the same sizes of key, value and record, no headers, valid timestamps, and the right offset deltas.
+    Of 1,000 records of 100 bytes, a record takes 0.05 µs in this way, 0.69 µs in `_validate_records`.
     """
     if data[start : start + 2] != data[end : end + 2]:
         return _NOTHING
@@ -230,26 +186,8 @@ def _uniform_run(
     return (run, low, high) if faults.earliest <= low <= high <= faults.latest else _NOTHING
 
 
-def _skip_headers(data: bytes | bytearray, position: int, end: int, allowance: Items) -> int:
-    count, position = read_varint(data, position)
-    if not 0 <= 2 * count <= end - position:
-        raise ProtocolError(f"{count} headers in {end - position} bytes", position)
+def _check_headers(data: bytes | bytearray, position: int, end: int, allowance: Items) -> None:
+    count, position = header_count(data, position, end)
     allowance.take_items(count)
-    zigzag = ZIGZAG
-    for _ in range(count):
-        if (size := data[position]) < 128:
-            size = zigzag[size]
-            position += 1
-        else:
-            size, position = read_varint(data, position)
-        if size < 0:
-            raise ProtocolError("a header has no key", position)
-        position += size
-        if (size := data[position]) < 128:
-            size = zigzag[size]
-            position += 1
-        else:
-            size, position = read_varint(data, position)
-        if size > 0:
-            position += size
-    return position
+    for _ in walk_headers(data, position, end, count):
+        pass

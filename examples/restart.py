@@ -15,7 +15,7 @@ from kafka_offsets import Broker
 
 
 def consume_two(bootstrap_servers: str) -> str:
-    """Read two records where the group goes on, and commit what comes next."""
+    """Read two records where the group continues, and commit what comes next."""
     with KafkaConsumer(
         "jobs",
         bootstrap_servers=bootstrap_servers,

@@ -4,7 +4,7 @@ Prints:
 
     orders-0@0: first
     orders-0@1: second
-    billing goes on at 2
+    billing continues at 2
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def main() -> None:
         broker.create_topic("orders")
         await produce(broker.bootstrap_servers)
         await consume(broker.bootstrap_servers)
-        print(f"billing goes on at {broker.committed('billing')['orders', 0].offset}")
+        print(f"billing continues at {broker.committed('billing')['orders', 0].offset}")
 
 
 if __name__ == "__main__":

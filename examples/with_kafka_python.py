@@ -4,7 +4,7 @@ Prints:
 
     orders-0@0: first
     orders-0@1: second
-    billing goes on at 2
+    billing continues at 2
 """
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -37,7 +37,7 @@ def main() -> None:
         broker.create_topic("orders")
         produce(broker.bootstrap_servers)
         consume(broker.bootstrap_servers)
-        print(f"billing goes on at {broker.committed('billing')['orders', 0].offset}")
+        print(f"billing continues at {broker.committed('billing')['orders', 0].offset}")
 
 
 if __name__ == "__main__":

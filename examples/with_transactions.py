@@ -2,8 +2,8 @@
 
 Prints:
 
-    before the commit billing goes on at the beginning
-    after the commit billing goes on at 2
+    before the commit billing continues at the beginning
+    after the commit billing continues at 2
     a reader of committed records sees ONE, TWO
 """
 
@@ -43,9 +43,9 @@ def run(broker: Broker) -> None:
     place = TopicPartition("orders", 0, 2)
     producer.send_offsets_to_transaction([place], orders.consumer_group_metadata())
     assert not broker.committed("billing")
-    print("before the commit billing goes on at the beginning")
+    print("before the commit billing continues at the beginning")
     producer.commit_transaction()
-    print("after the commit billing goes on at", broker.committed("billing")["orders", 0].offset)
+    print("after the commit billing continues at", broker.committed("billing")["orders", 0].offset)
     invoices = consumer(broker.bootstrap_servers, "audit", "invoices")
     print("a reader of committed records sees", ", ".join(take_two(invoices)))
     orders.close()

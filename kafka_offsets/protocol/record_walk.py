@@ -25,15 +25,14 @@ Headers are a single zero byte when there are none; :func:`walk_headers` reads o
 """
 
 
-def walk_records(  # noqa: C901 one pass, no calls
+def walk_records(
     data: bytes | bytearray, position: int, limit: int, count: int, first: int = 0
 ) -> Iterator[RecordAt]:
     """Yield the records from number `first` to `count`, which must fill `data` from `position` to `limit` exactly.
 
     Raises ProtocolError when they do not. The headers of a record are not checked: `walk_headers` does that.
     """
-    # Varints of one byte, and positive ones of two, are nearly all: they are decoded here, without a call.
-    zigzag = ZIGZAG
+    zigzag = ZIGZAG  # nearly all varints have one byte, or two and no sign: no call decodes them
     try:
         for index in range(first, count):
             start = position
@@ -66,8 +65,7 @@ def walk_records(  # noqa: C901 one pass, no calls
             else:
                 key_size, position = read_varint(data, position)
             key_at = position
-            if key_size > 0:
-                position += key_size
+            position = key_at + key_size if key_size > 0 else key_at
             if (value_size := data[position]) < 128:
                 value_size = zigzag[value_size]
                 position += 1
@@ -77,8 +75,7 @@ def walk_records(  # noqa: C901 one pass, no calls
             else:
                 value_size, position = read_varint(data, position)
             value_at = position
-            if value_size > 0:
-                position += value_size
+            position = value_at + value_size if value_size > 0 else value_at
             if (position + 1 != end and (not data[position] or position >= end)) or end > limit:
                 raise ProtocolError(f"record {index} does not have the size that it announces", start)
             yield timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, position, end

@@ -228,6 +228,7 @@ class Broker(embedded.Broker):
         What is the case already is not waited for. TimeoutError says what was the case instead; RuntimeError when
         the broker is not running, is stopped meanwhile, or has the calling thread for its own; TypeError for no event.
         """
+        __tracebackhide__ = True
         if not isinstance(event, Event):
             raise TypeError(
                 "an event of kafka_offsets.testing.events is expected, such as group_stable('billing') or "
@@ -242,7 +243,7 @@ class Broker(embedded.Broker):
             instead = self._call(lambda server: _server(server).unwatch(watch, event))
         if watch.done():
             return watch.result()
-        raise TimeoutError(f"after {timeout:g} s it is not so that {event.what}; it is: {instead}")
+        raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}")
 
     def _when_open(self, look: Callable[[BrokerCore], T]) -> T:
         """Return what a function gives in the broker's thread, once the logs that it looks into are open."""

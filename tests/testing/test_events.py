@@ -132,23 +132,23 @@ def test_a_group_comes_together_and_parts(broker: Broker) -> None:
     assert empty().members == ()
 
 
-def test_who_waits_in_vain_hears_what_is_the_case(broker: Broker) -> None:
+def test_a_time_out_says_what_is_the_case_now(broker: Broker) -> None:
     broker.produce("orders", ["a"])
     broker.commit("billing", {("orders", 0): 1})
     broker.commit("beyond", {("orders", 0): 2})
     for event, said in [
-        (group_stable("nobody"), "group 'nobody' is stable; it is: there is no such group"),
-        (group_stable("billing", members=1), "with 1 member; it is: Empty in generation 0 with 0 members"),
-        (committed("billing", {("orders", 0): 9}), "has committed orders-0 at 9; it is: orders-0 at 1"),
-        (committed("nobody"), "has committed an offset; it is: no offset"),
-        (record_produced("orders", 0, count=2), "orders-0 holds 2 records; it is: 1"),
-        (caught_up("nobody"), "has caught up; it is: no offset"),
-        (caught_up("nobody", ["orders"]), "has caught up in orders; it is: orders-0 with a lag of 1"),
-        (caught_up("beyond"), "has caught up; it is: orders-0 with a lag of -1"),
+        (group_stable("nobody"), "group 'nobody' is stable; now: there is no such group"),
+        (group_stable("billing", members=1), "with 1 member; now: Empty in generation 0 with 0 members"),
+        (committed("billing", {("orders", 0): 9}), "has committed orders-0 at 9; now: orders-0 at 1"),
+        (committed("nobody"), "has committed an offset; now: no offset"),
+        (record_produced("orders", 0, count=2), "orders-0 holds 2 records; now: 1"),
+        (caught_up("nobody"), "has caught up; now: no offset"),
+        (caught_up("nobody", ["orders"]), "has caught up in orders; now: orders-0 with a lag of 1"),
+        (caught_up("beyond"), "has caught up; now: orders-0 with a lag of -1"),
         (topic_created("x"), "topic x is there; it is: the topics __consumer_offsets, orders"),
         (member_joined("billing", client_id="c"), "has a member with the client id 'c'; it is: Empty"),
     ]:
-        with pytest.raises(TimeoutError, match="after 0.01 s it is not so that .*" + said):
+        with pytest.raises(TimeoutError, match="after 0.01 s, not yet: .*" + said):
             broker.wait_for(event, 0.01)
     assert not broker._call(lambda server: server._watched)  # type: ignore[attr-defined]
 

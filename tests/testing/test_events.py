@@ -145,8 +145,8 @@ def test_a_time_out_says_what_is_the_case_now(broker: Broker) -> None:
         (caught_up("nobody"), "has caught up; now: no offset"),
         (caught_up("nobody", ["orders"]), "has caught up in orders; now: orders-0 with a lag of 1"),
         (caught_up("beyond"), "has caught up; now: orders-0 with a lag of -1"),
-        (topic_created("x"), "topic x is there; it is: the topics __consumer_offsets, orders"),
-        (member_joined("billing", client_id="c"), "has a member with the client id 'c'; it is: Empty"),
+        (topic_created("x"), "topic x is there; now: the topics __consumer_offsets, orders"),
+        (member_joined("billing", client_id="c"), "has a member with the client id 'c'; now: Empty"),
     ]:
         with pytest.raises(TimeoutError, match="after 0.01 s, not yet: .*" + said):
             broker.wait_for(event, 0.01)

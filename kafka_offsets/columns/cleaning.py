@@ -86,7 +86,7 @@ def put_keys(table: LastOffsets, buffer: bytes, path: str, first_offset: int) ->
     return int(batches.position[-1] + batches.size[-1]), last_offset
 
 
-def fates(
+def decisions(
     table: LastOffsets,
     others: Mapping[bytes, int],
     buffer: bytes,

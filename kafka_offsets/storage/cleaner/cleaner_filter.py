@@ -107,7 +107,7 @@ class CleanerFilter:
         self.counts = Counts()
         self.rewritten = 0
         self.aborted_kept: list[AbortedTransaction] = []
-        self._key_map = offset_map
+        self._offset_map = offset_map
         self._get = offset_map.get
         self._latest = offset_map.latest
         self._horizon = horizon
@@ -134,14 +134,14 @@ class CleanerFilter:
         if self._columns is None:
             return None
         first_offset = int.from_bytes(buffer[:8])
-        found = self._columns.fates(
-            self._key_map.table,
-            self._key_map.offsets,
+        found = self._columns.decisions(
+            self._offset_map.table,
+            self._offset_map.offsets,
             buffer,
             path,
             self._latest,
             self._upper_bound,
-            verify=first_offset < self._key_map.first_dirty,
+            verify=first_offset < self._offset_map.first_dirty,
         )
         if found is None:
             return None
@@ -190,7 +190,7 @@ class CleanerFilter:
         self, buffer: bytes, path: str, position: int
     ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
         unpack = _HEADER.unpack_from
-        first_dirty, latest = self._key_map.first_dirty, self._latest
+        first_dirty, latest = self._offset_map.first_dirty, self._latest
         at, end, written, copied = 0, len(buffer), 0, 0
         pieces: list[bytes | bytearray] = []
         placed: list[BatchAt] = []
@@ -401,6 +401,6 @@ class CleanerFilter:
         return None
 
     def _note_aborted(self, header: BatchHeader) -> None:
-        for transaction in self._key_map.aborted.get(header.producer_id, ()):
+        for transaction in self._offset_map.aborted.get(header.producer_id, ()):
             if transaction.marker_offset == header.base_offset:
                 self.aborted_kept.append(transaction)

@@ -221,7 +221,7 @@ class Compaction:
             yield log.settle_ended
             if log.closed:
                 return
-        thinner = CleanerFilter(
+        cleaner_filter = CleanerFilter(
             offset_map,
             Horizon(self._wall_ms, self._config.delete_retention_ms),
             self._until,
@@ -232,13 +232,13 @@ class Compaction:
         segments_kept = 0
         for group in groups:
             self._check_unchanged(group)
-            yield from self._clean(group, thinner)
+            yield from self._clean(group, cleaner_filter)
             segments_kept += 1
         if self.log.closed:  # and perhaps another log has its name by now
             return
         end_offset = min(offset_map.latest + 1, self._until) if offset_map.is_full else self._until
         read = sum(map(len, groups))
-        self.result = _result(thinner.counts, end_offset, not offset_map.is_full, read, segments_kept)
+        self.result = _result(cleaner_filter.counts, end_offset, not offset_map.is_full, read, segments_kept)
 
     def _check_unchanged(self, segments: Sequence[Segment]) -> None:
         """Give up when the log was closed, or cut: the segments of this round are no more."""
@@ -355,7 +355,7 @@ class Compaction:
                 groups.append([segment])
         return groups
 
-    def _clean(self, group: Sequence[Segment], thinner: CleanerFilter) -> Iterator[Job | None]:
+    def _clean(self, group: Sequence[Segment], cleaner_filter: CleanerFilter) -> Iterator[Job | None]:
         """Write a group of segments anew as one, and put it in their place."""
         log = self.log
         if has_unfinished_swap(group):
@@ -363,34 +363,34 @@ class Compaction:
             raise StorageError(problem, group[0].path)
         if self._dry_run:
             for segment in group:
-                yield from self._thin(segment, thinner, None)
+                yield from self._thin(segment, cleaner_filter, None)
             return
         cleaned = create_cleaned(
             log.files, log.directory, group[0].base_offset, log.config.index_interval_bytes
         )
         try:
-            thinner.aborted_kept.clear()
+            cleaner_filter.aborted_kept.clear()
             is_changed = len(group) > 1
             for segment in group:
-                before = thinner.counts.bytes_kept
-                rewritten = thinner.rewritten
-                yield from self._thin(segment, thinner, cleaned)
-                is_changed |= thinner.rewritten > rewritten
-                is_changed |= thinner.counts.bytes_kept - before != segment.size
+                before = cleaner_filter.counts.bytes_kept
+                rewritten = cleaner_filter.rewritten
+                yield from self._thin(segment, cleaner_filter, cleaned)
+                is_changed |= cleaner_filter.rewritten > rewritten
+                is_changed |= cleaner_filter.counts.bytes_kept - before != segment.size
             if is_changed:
                 aborted = encode_aborted(
                     (each.producer_id, each.first_offset, each.marker_offset, each.stable_offset)
-                    for each in thinner.aborted_kept
+                    for each in cleaner_filter.aborted_kept
                 )
                 yield from swap_in(log, cleaned, group, aborted)
         finally:
             discard_cleaned(log.files, cleaned)
 
     def _thin(
-        self, segment: Segment, thinner: CleanerFilter, cleaned: Segment | None
+        self, segment: Segment, cleaner_filter: CleanerFilter, cleaned: Segment | None
     ) -> Iterator[Job | None]:
         def take(buffer: bytes, position: int) -> int:
-            size, pieces, placed = thinner.thin(buffer, segment.path, position)
+            size, pieces, placed = cleaner_filter.thin(buffer, segment.path, position)
             if cleaned is not None and pieces:
                 shift = cleaned.size
                 cleaned.file.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))

@@ -53,7 +53,7 @@ class Columns(Protocol):
         """Put the keys of a chunk; return its size and last offset, or None when it must be done otherwise."""
         ...
 
-    def fates(
+    def decisions(
         self,
         table: Any,
         others: Mapping[bytes, int],

@@ -17,7 +17,7 @@ from kafka_offsets.storage.log.segment_names import (
     TRANSACTION_INDEX_SUFFIX,
     base_offset_of,
 )
-from kafka_offsets.storage.repair.recover_valid import Damage, WholeBatch, salvage, scan
+from kafka_offsets.storage.repair.recover_valid import Damage, WholeBatch, recover_valid, scan
 
 _VERIFIED_WHOLLY = SegmentExpectations(verify_from=0)
 
@@ -128,7 +128,7 @@ def _mend(files: Files, directory: str, swaps: Swaps, names: Sequence[str]) -> l
             first_offset = found[0].first_offset
             damages.append(Damage(path, found[0].position, 0, first_offset, first_offset, reason))
         else:
-            damages += salvage(files, path, base_offset, limit=None)
+            damages += recover_valid(files, path, base_offset, limit=None)
     return damages
 
 

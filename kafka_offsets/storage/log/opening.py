@@ -31,7 +31,7 @@ from kafka_offsets.storage.log.segment_names import (
     NAME_DIGITS,
     NEW_SUFFIX,
 )
-from kafka_offsets.storage.repair.recover_valid import Damage, salvage
+from kafka_offsets.storage.repair.recover_valid import Damage, recover_valid
 
 PARTITION_METADATA = "partition.metadata"
 
@@ -224,7 +224,7 @@ def _load_what_is_valid(
     try:
         return segment.load(last=last, clean=clean, known=known)
     except StorageError:  # a disk that refuses to be read does so again
-        damages += salvage(
+        damages += recover_valid(
             files, segment.path, segment.base_offset, limit=known.limit, least_epoch=known.least_epoch
         )
     return segment.load(last=last, clean=clean, known=known._replace(epochs_may_fall=True))

@@ -1,8 +1,8 @@
 """What can be kept of a damaged segment, and what is set aside.
 
 `scan` reads a segment to its end, whatever stands in it: whole batches with valid checksums in the order of their
-offsets, and between them what is none of that. `salvage` writes the segment again without the latter. The bytes that go
-are first kept in a file beside it, so nothing that was on the disk is lost to whoever knows better:
+offsets, and between them what is none of that. `recover_valid` writes the segment again without the latter. These bytes
+are first kept in a file beside it, so nothing that was on the disk is lost:
 
     00000000000000000042-1234.damaged    stood at byte 1234 of its segment; the first offset it may have held is 42
 
@@ -160,7 +160,7 @@ def _claimed(file: File, position: int, stop: int, first: int, end: int | None) 
     return batch if is_possible else None
 
 
-def salvage(
+def recover_valid(
     files: Files, path: str, base_offset: int, *, limit: Limit | None, least_epoch: int = NO_EPOCH
 ) -> list[Damage]:
     """Take what is damaged out of a segment file, keep it beside, and return what it was.

@@ -1,1 +1,1 @@
-"""APIs: the table of those that are served, and a handler for each of them."""
+"""APIs: the table of all APIs that the broker serves, and their handlers."""

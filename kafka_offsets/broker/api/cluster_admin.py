@@ -1,7 +1,7 @@
-"""What administrators ask about a cluster of one broker without an authorizer: rules, directories, leaders, resources.
+"""Administration of a cluster of one broker without an authorizer: ACLs, log directories, elections, reassignments.
 
-No partition moves here, the one broker leads everything, and there are no access rules; each API says so with Kafka's
-codes and words, which were recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
+No partition moves, the one broker leads every partition, and there are no access rules. Each API answers so with
+Kafka's codes and messages, recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def delete_acls(
 def describe_log_dirs(
     broker: Context, request: messages.DescribeLogDirsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeLogDirsResponse:
-    """Answer the size of each log that was asked for, in the one directory there is.
+    """Answer the size of each requested log, in the one directory of the broker.
 
-    What does not exist is left out, as by Kafka. No log is opened for it: of one that is not open its files are looked
-    at, StorageError when that is refused. The size of the volume is told as not known.
+    Missing partitions are excluded, as in Kafka. No log is opened: the size of a closed log is that of its files.
+    StorageError when the disk refuses. The size of the volume is reported as unknown.
     """
     answer = messages.DescribeLogDirsResponse
     topics = []
@@ -95,7 +95,7 @@ def _asked_logs(broker: Context, request: messages.DescribeLogDirsRequest) -> di
 def fail_describe_log_dirs(
     request: messages.DescribeLogDirsRequest, error: ErrorCode, api_version: int
 ) -> messages.DescribeLogDirsResponse:
-    """Answer `error`; a version that has no place for it, of its one directory."""
+    """Answer `error`. A version without a top-level error reports it for its one directory."""
     answer = messages.DescribeLogDirsResponse
     if api_version >= _LOG_DIRS_ERROR_SINCE:
         return answer(error_code=error)
@@ -108,7 +108,7 @@ def fail_describe_log_dirs(
 def elect_leaders(
     broker: Context, request: messages.ElectLeadersRequest, context: RequestContext, now: Now
 ) -> messages.ElectLeadersResponse:
-    """Answer that every partition has its leader. Asked about all, it answers topics without partitions, as Kafka."""
+    """Answer that every partition has its leader. For a request about all, answer no partitions, as Kafka does."""
     answer = messages.ElectLeadersResponse
     wanted = request.topic_partitions
     if wanted != [] and is_too_late(request.timeout_ms):
@@ -163,7 +163,7 @@ _WITH_CONFIGS = frozenset(Resource)
 def list_config_resources(
     broker: Context, request: messages.ListConfigResourcesRequest, context: RequestContext, now: Now
 ) -> messages.ListConfigResourcesResponse:
-    """List topics and the broker, which alone have a configuration; version 0 asks for client metrics only."""
+    """List the topics and the broker: only these have a configuration. Version 0 requests client metrics only."""
     answer = messages.ListConfigResourcesResponse
     if context.api_version == 0:
         return answer()

@@ -1,10 +1,9 @@
-"""DescribeConfigs and IncrementalAlterConfigs: what topics and the broker are configured to.
+"""DescribeConfigs and IncrementalAlterConfigs: the configuration of topics, groups and the broker.
 
-Topics can be configured, and what is set is stored with them. The broker's own keys are described and cannot change
-while it runs. Groups have the keys of consumer groups. Of the other resources that Kafka knows there are none here:
-loggers and client metrics have no configuration, and setting one is refused as an unknown one is in Kafka. What each
-situation is answered was recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few where we answer
-otherwise.
+Topics can be configured, and their settings are stored with them. The broker's own keys are described and cannot change
+while it runs. Groups have the keys of consumer groups. Loggers and client metrics, which Kafka also has, have no
+configuration here: setting one is refused, as Kafka refuses an unknown one. The answers were recorded from Kafka 4.3.1;
+tests/broker/admin_situations.py lists the few that differ.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Resource(IntEnum):
-    """What a configuration belongs to, by the numbers of ConfigResource.Type."""
+    """The owner of a configuration, by the numbers of ConfigResource.Type."""
 
     TOPIC = 2
     BROKER = 4
@@ -43,7 +42,7 @@ class Resource(IntEnum):
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with a key (KIP-339)."""
+    """The operations of IncrementalAlterConfigs on a key (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -63,7 +62,7 @@ logger = new_logger(__name__)
 
 
 class _RefusedError(Exception):
-    """A resource that cannot be described or altered: Kafka's code and words."""
+    """A resource that cannot be described or altered: Kafka's code and message."""
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -81,9 +80,9 @@ def _invalid(message: str) -> _RefusedError:
 def describe_configs(
     broker: Context, request: messages.DescribeConfigsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeConfigsResponse:
-    """Describe the keys of each resource, sorted by name: all of them, or those that were asked for.
+    """Describe the keys of each resource, sorted by name: all of them, or the requested ones.
 
-    One resource of a type that there is not fails the whole request.
+    One resource of an unknown type fails the whole request.
     """
     answer = messages.DescribeConfigsResponse
     if any(resource.resource_type not in _TYPES for resource in request.resources):
@@ -95,7 +94,7 @@ def describe_configs(
         return failed
     results = []
     for resource in request.resources:
-        # "", not null, where nothing went wrong: as Kafka
+        # "", not null, without an error: as in Kafka
         result = answer.DescribeConfigsResult(
             ErrorCode.NONE, "", resource.resource_type, resource.resource_name
         )
@@ -148,7 +147,7 @@ def _describe_topic(broker: Context, name: str) -> list[Described]:
 
 def _describe_broker(broker: Context, name: str) -> list[Described]:
     if not name:
-        return []  # what was set for all brokers while they ran
+        return []  # dynamic defaults of all brokers
     if _broker_id(name) != broker.node_id:
         raise _invalid(
             f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
@@ -219,17 +218,17 @@ def _alter_each(
 def alter_configs(
     broker: Context, request: messages.AlterConfigsRequest, context: RequestContext, now: Now
 ) -> messages.AlterConfigsResponse:
-    """Replace what is set of each topic or group: keys that are not named go back to their defaults (KIP-133).
+    """Replace the settings of each topic or group: keys that are not named get their defaults again (KIP-133).
 
-    Of other resources nothing can be set, which is answered as by IncrementalAlterConfigs. A topic that is named twice
-    is refused, where Kafka does not answer at all.
+    Other resources have no settings; the answer is that of IncrementalAlterConfigs. A topic that is named twice is
+    refused, where Kafka does not answer at all.
     """
     answer = messages.AlterConfigsResponse
     return answer(responses=_alter_each(broker, request, answer.AlterConfigsResourceResponse, _replacing))
 
 
 def _replacing(broker: Context, resource: Any) -> list[Change]:
-    """The changes that leave of the configuration of a topic or a group what is named alone."""
+    """The changes after which only the named keys of a topic or a group are set."""
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
     changes = [change(each.name, Operation.SET, each.value) for each in resource.configs]
     named = {each.name for each in changes}
@@ -238,7 +237,7 @@ def _replacing(broker: Context, resource: Any) -> list[Change]:
 
 
 def _set_of(broker: Context, resource: Any) -> Iterable[str]:
-    """The keys that are set of a topic or a group, none of others."""
+    """The set keys of a topic or a group; other resources have none."""
     if resource.resource_type == Resource.GROUP:
         return broker.group_configs.of(resource.resource_name)
     topic = broker.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
@@ -248,7 +247,7 @@ def _set_of(broker: Context, resource: Any) -> Iterable[str]:
 def _alter(
     broker: Context, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
 ) -> None:
-    """Make the changes of one resource. Raises _RefusedError, StorageError: then none is made."""
+    """Make all changes of one resource, or none when it raises _RefusedError or StorageError."""
     _check_changes(resource_type, changes)
     if resource_type == Resource.TOPIC:
         _alter_topic(broker, name, changes, validate_only=validate_only)
@@ -281,7 +280,7 @@ def _check_changes(resource_type: int, changes: list[Change]) -> None:
 
 def _check_operation(change: Change) -> None:
     if change.config_operation not in _OPERATIONS:
-        raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka stumbles over it, and says so
+        raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka fails with this error as well
 
 
 def _without_deletions(changes: Iterable[Change]) -> list[Change]:
@@ -335,7 +334,7 @@ def _alter_group(broker: Context, name: str, changes: list[Change], *, validate_
 
 
 def _changed_value(broker: Context, change: Change, current: str | None) -> str:
-    """Return what a key becomes; a list that is not set grows from the value that it has without."""
+    """Return the new value of a key. A list that is not set starts from its default."""
     assert change.value is not None
     operation = Operation(change.config_operation)
     if operation is Operation.SET:
@@ -356,7 +355,7 @@ def _changed_value(broker: Context, change: Change, current: str | None) -> str:
 
 
 def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> None:
-    """Refuse to change a key of the broker while it runs; to remove one that cannot be set changes nothing."""
+    """Refuse to change a key of the broker while it runs. Removing one that cannot be set changes nothing."""
     if name:
         _check_node(name)
         if int(name) != broker.node_id:

@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials: what SCRAM needs to know of users' passwords (KIP-554).
+"""DescribeUserScramCredentials and AlterUserScramCredentials: the SCRAM credentials of users (KIP-554).
 
-It is kept and described, and asked for by nobody: there is no listener with SASL. What is kept is what Kafka keeps: of
-the salted password that a client sends, the two keys that are derived from it (RFC 5802).
+Credentials are stored and described, but not used: there is no listener with SASL. As in Kafka, the two keys derived
+from the salted password that a client sends are stored (RFC 5802), not the password.
 Sources: ScramControlManager, ScramImage of Kafka 4.3, whose answers tests/differential compares.
 """
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 
 MOST_CREDENTIALS = 1000
-"""So many are kept, one for each user and mechanism: all of them stand in one file, which is written at each change."""
+"""The most credentials, one for each user and mechanism: all are in one file, which each change writes again."""
 
 LONGEST_BYTES = 512
-"""Of the name of a user in UTF-8, and of a salt."""
+"""The longest name of a user in UTF-8, and the longest salt."""
 
 _HASHES = {1: "sha256", 2: "sha512"}
 """By number of the mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
@@ -49,7 +49,7 @@ def describe_user_scram_credentials(
     context: RequestContext,
     now: Now,
 ) -> messages.DescribeUserScramCredentialsResponse:
-    """Tell mechanisms and iterations of the users that are named, or of all."""
+    """Describe the mechanisms and iterations of the named users, or of all."""
     answer = messages.DescribeUserScramCredentialsResponse
     known: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), credential in sorted(broker.directory.clients.credentials.items()):
@@ -101,7 +101,7 @@ def alter_user_scram_credentials(
 def _checked(
     request: messages.AlterUserScramCredentialsRequest, before: Credentials
 ) -> tuple[dict[str, Error], dict[str, Deletion], dict[str, Upsertion]]:
-    """Return by user what is refused, removed and set. The first error of a user counts."""
+    """Return by user the errors, the removals and the new credentials. The first error of a user counts."""
     errors: dict[str, Error] = {}
     deletions: dict[str, Deletion] = {}
     upsertions: dict[str, Upsertion] = {}
@@ -153,11 +153,11 @@ def _check_upsertion(upsertion: Upsertion) -> Error:
 
 
 def _upsert(credentials: dict[tuple[str, int], ScramCredential], upsertion: Upsertion) -> Error:
-    """Set one credential, as far as it is small and few are set."""
+    """Set one credential, unless it is too large or there are too many."""
     key = upsertion.name, upsertion.mechanism
     salt, salted = bytes(upsertion.salt), bytes(upsertion.salted_password)
     if not salted:
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Java makes no key of nothing: so answers Kafka
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # as in Kafka: Java makes no key of zero bytes
     for what, size in (("user name", len(upsertion.name.encode())), ("salt", len(salt))):
         if size > LONGEST_BYTES:
             return (

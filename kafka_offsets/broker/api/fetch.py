@@ -1,12 +1,12 @@
-"""Fetch: batches out of logs, at once or when enough of them have come.
+"""Fetch: reads batches from logs, and answers at once or when enough records have been appended.
 
-A request that asks for more than there is waits: it is parked at each of its partitions and costs nothing until one of
-them grows, its deadline comes or its connection closes. When a turn ends, `wake` tells the fetches parked at the
-partitions that grew; one that has waited for enough reads again and is answered.
+A request for more than is readable is parked at each of its partitions. It costs nothing until a partition grows, its
+deadline passes or its connection closes. When a turn ends, `wake` notifies the fetches parked at the partitions that
+grew. A fetch for which there is now enough reads again and is answered.
 
-Which partitions a request reads, and which its answer names, is for fetch_sessions.py to say. What is answered, and
-when, was asked of Kafka 4.3.1: an offset out of range or a wrong leader epoch is answered at once, whereas a topic
-that is not there does not keep the others from waiting.
+fetch_sessions.py decides which partitions a request reads, and which its response contains. The answers and their
+times were recorded from Kafka 4.3.1: an offset out of range or a wrong leader epoch is answered at once, whereas a
+missing topic does not keep the other partitions from waiting.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.scheduler import Deadline
 
 _ERROR_SINCE = 7
-"""From this version on an answer has an error of its own."""
+"""The first version whose response has a top-level error."""
 
 _DIVERGING_SINCE = 12
-"""From this version on an answer has the epoch in which a reader has diverged."""
+"""The first version whose response has the epoch in which a reader has diverged."""
 
 _STORAGE_ERROR_SINCE = 6
-"""Older clients do not know KAFKA_STORAGE_ERROR and hear NOT_LEADER_OR_FOLLOWER, upon which they ask again."""
+"""Older clients do not know KAFKA_STORAGE_ERROR and get NOT_LEADER_OR_FOLLOWER, which they retry."""
 
 _REPLICA_STATE_SINCE = 15
-"""From this version on a follower gives its id in replica_state (KIP-903)."""
+"""The first version in which a follower gives its id in replica_state (KIP-903)."""
 
 _LEADER_SINCE = 16
-"""From this version on a reader that is fenced or at the wrong broker is told the leader (KIP-951)."""
+"""The first version whose response gives the leader to a reader that is fenced or at the wrong broker (KIP-951)."""
 
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 _ASIDE_BYTES = 1 << 15
-"""So many records of a partition are not copied into the answer."""
+"""Records of a partition from this size on are not copied into the response."""
 
 
 class ParkedFetch:
-    """A request that waits.
+    """A parked request.
 
     plan        what it reads
     missing     bytes that its partitions must grow by
-    is_held_back  they have, but by records of open transactions: it is looked at whenever they grow
-    partitions  where it is parked; each keeps how many more bytes of its own count
+    is_held_back  enough was appended, but in open transactions: any growth makes it read again
+    partitions  where it is parked; each has the number of its further bytes that count
     """
 
     __slots__ = ("context", "deadline", "is_held_back", "missing", "partitions", "plan", "request")
@@ -79,11 +79,11 @@ class ParkedFetch:
 
 
 class _Reading(NamedTuple):
-    """What a request reads now.
+    """What a request can read now.
 
     size      bytes of all records
     watched   partitions read without an error: those that may grow
-    is_final  an error that waiting does not mend
+    is_final  whether an error occurred that waiting cannot cure
     """
 
     answers: list[Read]
@@ -104,7 +104,7 @@ class _Watched(NamedTuple):
     most: int
 
     def readable_bytes(self, end_offset: int) -> int:
-        """Return how many bytes before `end_offset` count: Kafka would have filled the limit up with half a batch."""
+        """Return how many bytes before `end_offset` count: Kafka would fill the limit up with half a batch."""
         if not self.records:
             return 0
         *_, (_, last) = batch_headers(self.records)
@@ -113,7 +113,7 @@ class _Watched(NamedTuple):
 
 
 Refuses = Callable[[str, int], ErrorCode]
-"""(topic, partition) -> with what it is refused, whatever there is to read; NONE when it is not."""
+"""(topic, partition) -> the error that refuses it, whatever is readable; NONE to read it."""
 
 
 def fetch(
@@ -123,7 +123,7 @@ def fetch(
     now: Now,
     refuses: Refuses | None = None,
 ) -> messages.FetchResponse | None:
-    """Answer with what there is, or park the request until there is enough."""
+    """Answer with the readable batches, or park the request until there are enough."""
     version = context.api_version
     plan = broker.fetch_sessions.plan(request, version, broker.topics.topic_name, now)
     if plan.error:
@@ -162,7 +162,7 @@ def _park(broker: Context, parked: ParkedFetch, rooms: list[int]) -> None:
         appended = partition.log.appended_bytes
         if not partition.parked:
             partition.told_bytes = appended
-        # `wake` is yet to count what others appended in this turn, and this request has already read it.
+        # `wake` still has to count what others appended in this turn, and this request has already read it.
         read_already = appended - partition.told_bytes
         parked.missing += read_already
         partition.parked[parked] = room + read_already
@@ -177,7 +177,7 @@ def _most_bytes(broker: Context, request: messages.FetchRequest) -> int:
 
 
 def wake(broker: Context, partitions: Iterable[Partition], now: Now) -> None:
-    """Answer the fetches for which there is now enough in partitions that may have grown."""
+    """Answer parked fetches for which there is now enough in partitions that may have grown."""
     for partition in partitions:
         if not partition.parked:
             continue
@@ -194,7 +194,7 @@ def wake(broker: Context, partitions: Iterable[Partition], now: Now) -> None:
 
 
 def _waits_for_markers(broker: Context, parked: ParkedFetch) -> bool:
-    """Whether what has come belongs to open transactions, so that a reader of committed records has yet to wait."""
+    """Whether the new records are in open transactions, so that a reader of committed records must wait longer."""
     request = parked.request
     if request.isolation_level != _READ_COMMITTED:
         return False
@@ -205,7 +205,7 @@ def _waits_for_markers(broker: Context, parked: ParkedFetch) -> bool:
 
 
 def answer_waiting(broker: Context, concerns: Callable[[str, int], bool], now: Now) -> None:
-    """Answer every fetch that waits for such a (topic, partition). Costs a look at each fetch that waits."""
+    """Answer every fetch that is parked at a matching (topic, partition). Costs a look at each parked fetch."""
     found = [
         parked
         for waiting in broker.topics.waiting.values()
@@ -237,7 +237,7 @@ def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
     response = broker.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
     if context.api_version < _DIVERGING_SINCE and any(map(_diverges, reading.answers)):
-        # Its session was begun by a newer version, which had said what it last fetched.
+        # A newer version, which gave the last fetched epoch, began its session.
         response = fail_fetch(context.request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     if reading.size < _ASIDE_BYTES:
         broker.answers.reply(context, response)
@@ -271,7 +271,7 @@ class _Reader:
 
     left          bytes that may still be returned
     at_least_one  no records have been found yet: the first batch may be larger than any limit (KIP-74)
-    is_follower   the request comes from another broker; there is none that this one leads
+    is_follower   the request comes from another broker, which does not follow any partition of this one
     parked_at     where the request has waited
     """
 
@@ -313,7 +313,7 @@ class _Reader:
         self.is_final = False
 
     def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
-        """Read one partition, or say why not; None when there is none of its name, and was none."""
+        """Read one partition, or return why not; None when it did not exist either when the request was parked."""
         asked = wanted.asked
         topic = self.broker.topics.get(wanted.topic)
         if self.refuses is not None and (error := self.refuses(wanted.topic, asked.partition)):
@@ -350,8 +350,8 @@ class _Reader:
             return found
         if not start <= asked.fetch_offset <= end:
             return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
-        # A log that nobody has looked through for transactions is not read as a whole for a number that only
-        # readers of committed records use.
+        # A log whose transactions are not known yet is not scanned for a number that only readers of committed
+        # records use.
         stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
         readable = stable if self.aborted else end
         records = b""
@@ -378,7 +378,7 @@ class _Reader:
     def _diverging(
         self, partition: Partition, asked: messages.FetchRequest.FetchPartition
     ) -> messages.FetchResponse.PartitionData | None:
-        """Tell a reader whose last epoch ended elsewhere where it ended here (KIP-595); None when it has read right."""
+        """Return where the reader's last epoch ended here, if it diverged (KIP-595); None when it did not."""
         log = partition.log
         epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
         if epoch < 0 or end_offset < 0 or asked.fetch_offset < log.log_start_offset:
@@ -400,7 +400,7 @@ class _Reader:
     def _refusal(
         self, asked: messages.FetchRequest.FetchPartition, error: ErrorCode, leader_epoch: int = -1
     ) -> messages.FetchResponse.PartitionData:
-        """Kafka gives no offsets beside an error: a client that needs them asks ListOffsets."""
+        """Kafka gives no offsets beside an error: a client that needs them sends ListOffsets."""
         self.is_final = True
         refusal = _unknown(asked.partition, error)
         refusal.aborted_transactions = None
@@ -421,8 +421,8 @@ def _read(
 ) -> _Reading:
     """Read in the order of the plan.
 
-    What does not exist is told last, as by Kafka: unknown ids, then unknown names. What has gone while the request
-    was parked there is told in its place.
+    Missing topics and partitions come last in the response, as in Kafka: unknown ids, then unknown names. Those deleted
+    while the request was parked there keep their place.
     """
     reader = _Reader(broker, request, version, parked_at, refuses)
     answers: list[Read] = []
@@ -444,7 +444,7 @@ def _read(
 def _aborted(
     partition: Partition, fetch_offset: int, records: bytes
 ) -> list[messages.FetchResponse.AbortedTransaction]:
-    """Name the aborted transactions whose records are among those that are answered."""
+    """List the aborted transactions whose records are among those in the response."""
     if not records or not partition.producers.aborted:
         return []
     end = max(header.last_offset for _, header in batch_headers(records)) + 1

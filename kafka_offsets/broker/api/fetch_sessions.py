@@ -1,9 +1,9 @@
-"""Which partitions a Fetch reads, and which of them its answer names: incremental fetch sessions (KIP-227).
+"""Incremental fetch sessions (KIP-227): which partitions a Fetch reads, and which of them its response contains.
 
-A client with many partitions opens a session by a full request, of which the broker keeps the list; its later requests
-name what changed, and are answered with partitions that have news. The session's epoch rises with each request, so
-that one that was lost or sent twice is noticed. Partitions that were sent records go to the end of the list: where a
-limit cuts an answer short, the others are first in the next one.
+A client with many partitions opens a session by a full request, and the broker keeps the list. Later requests name only
+changes, and their responses contain only partitions with news. Each request increments the session's epoch, so a lost
+or duplicate request is detected. Partitions that returned records move to the end of the list: where a limit cuts a
+response short, the others come first in the next one.
 
 This module reads no log; fetch.py does. Source: FetchSession and FetchManager of Kafka 4.3.
 """
@@ -19,13 +19,13 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
 TOPIC_IDS_SINCE = 13
-"""From this version of Fetch on topics are named by id (KIP-516)."""
+"""The first version of Fetch that names topics by id (KIP-516)."""
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
-"""Session epochs of a request that opens a session, and of one that wants none; both close the one they name."""
+"""Session epochs of a request that opens a session, and of one without a session. Both close the session they name."""
 
 EVICTION_MS = 120_000
-"""A session unused for longer gives way to any new one, one older than that to a larger one."""
+"""Any new session may evict a session unused for longer; a larger one may evict a session older than that."""
 
 _MAX_INT = 2**31 - 1
 
@@ -34,7 +34,7 @@ _Partition: TypeAlias = "messages.FetchResponse.PartitionData"
 
 
 class Wanted(NamedTuple):
-    """A partition that is to be read; the name of its topic is "" where nobody knows the id."""
+    """A partition to be read. The name of its topic is "" when its id is unknown."""
 
     topic: str
     topic_id: bytes
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What was read of a partition that was wanted."""
+    """What was read of a requested partition."""
 
     topic: str
     topic_id: bytes
@@ -50,7 +50,7 @@ class Read(NamedTuple):
 
 
 class _Followed:
-    """A partition of a session, and what its client was told last: -1 for nothing, or nothing that counts."""
+    """A partition of a session, and the last values that its client received: -1 for none, or none that counts."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -59,7 +59,7 @@ class _Followed:
         self.high_watermark = self.log_start_offset = -1
 
     def takes_news(self, read: _Partition) -> bool:
-        """Take note of what was read; return whether the client is to be told."""
+        """Record what was read; return whether the response must contain it."""
         has_news = bool(
             read.records
             or read.error_code
@@ -67,15 +67,15 @@ class _Followed:
             or self.high_watermark != read.high_watermark
             or self.log_start_offset != read.log_start_offset
         )
-        self.high_watermark = -1 if read.error_code else read.high_watermark  # named when the error is over
+        self.high_watermark = -1 if read.error_code else read.high_watermark  # again after the error
         self.log_start_offset = read.log_start_offset
         return has_news
 
 
 class FetchSession:
-    """What a client follows.
+    """A list of partitions that a client follows.
 
-    epoch         of the request that is expected next
+    epoch         of the next expected request
     by_id         whether its requests name topics by id
     is_evictable  whether it was used when it was older than EVICTION_MS
     """
@@ -91,7 +91,7 @@ class FetchSession:
         self.is_evictable = False
 
     def update(self, wanted: dict[_Key, Wanted], forgotten: Iterator[_Key]) -> None:
-        """Take over what a request changes; a partition that it names anew keeps its place."""
+        """Apply the changes of a request. A partition that it names again keeps its place."""
         for key, each in wanted.items():
             followed = self.partitions.get(key)
             if followed is None:
@@ -106,9 +106,9 @@ class Plan(NamedTuple):
     """What one request reads.
 
     error    of the whole request; nothing is read then
-    session  that it belongs to
-    epoch    which that session has while the request is not answered
-    opens    whether its answer opens a session
+    session  of the request
+    epoch    of that session until the request is answered
+    opens    whether its response opens a session
     """
 
     wanted: list[Wanted]
@@ -119,9 +119,9 @@ class Plan(NamedTuple):
 
 
 class FetchSessions:
-    """All sessions of a broker, those unused for longest first.
+    """All sessions of a broker, the least recently used first.
 
-    limit  how many there may be, `max.incremental.fetch.session.cache.slots`
+    limit  the most sessions, `max.incremental.fetch.session.cache.slots`
     """
 
     def __init__(self, limit: int) -> None:
@@ -133,11 +133,11 @@ class FetchSessions:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions all sessions follow together."""
+        """The number of partitions in all sessions."""
         return sum(len(session.partitions) for session in self._by_id.values())
 
     def places(self, session_id: int) -> list[tuple[str, int]]:
-        """Return the (topic, partition) that a session follows; none when it is not known."""
+        """Return the (topic, partition) pairs of a session; none when the session is unknown."""
         session = self._by_id.get(session_id)
         followed = [] if session is None else [each.wanted for each in session.partitions.values()]
         return [(wanted.topic, wanted.asked.partition) for wanted in followed]
@@ -149,7 +149,7 @@ class FetchSessions:
         topic_name: Callable[[bytes], str | None],
         now: Now,
     ) -> Plan:
-        """Return what a request reads; the session that it names moves on.
+        """Return what a request reads, and advance the epoch of its session.
 
         topic_name  of an id, None for an unknown one
         """
@@ -174,11 +174,11 @@ class FetchSessions:
         return Plan(_names_found(session, topic_name), session=session, epoch=session.epoch)
 
     def answer(self, plan: Plan, read: list[Read], api_version: int, now: Now) -> messages.FetchResponse:
-        """Return the answer for what was read of a plan; of a session, what is news to its client."""
+        """Return the response for what was read of a plan; in a session, only what is new to its client."""
         session, session_id = plan.session, 0
         if session is not None:
             session_id = session.session_id
-            if session.epoch != plan.epoch:  # the client has not waited for this answer
+            if session.epoch != plan.epoch:  # the client has not waited for this response
                 return messages.FetchResponse(
                     error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id
                 )
@@ -188,7 +188,7 @@ class FetchSessions:
         return messages.FetchResponse(session_id=session_id, responses=_by_topic(read))
 
     def _open(self, plan: Plan, read: list[Read], api_version: int, now: Now) -> int:
-        """Open a session with the partitions in the order of the answer; return its id, 0 when there is no room."""
+        """Open a session with the partitions in the order of the response; return its id, 0 when there is no room."""
         if len(self._by_id) >= self._limit and not self._evict(len(read), now):
             return 0
         by_id = api_version >= TOPIC_IDS_SINCE
@@ -210,7 +210,7 @@ class FetchSessions:
         self._by_id[session.session_id] = self._by_id.pop(session.session_id)
 
     def _evict(self, size: int, now: Now) -> bool:
-        """Make room for a session of `size` partitions, if one may go for it. Costs a look at each session."""
+        """Make room for a session of `size` partitions, if one may be evicted for it. Costs a look at each session."""
         if not self._by_id:
             return False
         oldest = next(iter(self._by_id.values()))
@@ -234,7 +234,7 @@ def _key(topic: str, topic_id: bytes, index: int, by_id: bool) -> _Key:
 def _wanted(
     request: messages.FetchRequest, by_id: bool, topic_name: Callable[[bytes], str | None]
 ) -> dict[_Key, Wanted]:
-    """Return the partitions that a request names; of one named twice the latter counts, in the former's place."""
+    """Return the partitions of a request. The last entry for a partition counts, at the position of its first one."""
     wanted = {}
     for named in request.topics:
         name = (topic_name(named.topic_id) or "") if by_id else named.topic
@@ -251,7 +251,7 @@ def _forgotten(request: messages.FetchRequest, by_id: bool) -> Iterator[_Key]:
 
 
 def _names_found(session: FetchSession, topic_name: Callable[[bytes], str | None]) -> list[Wanted]:
-    """Return all that a session follows. A topic that is known once keeps its name, also when it is deleted."""
+    """Return all partitions of a session. A topic whose name is known keeps it, also after its deletion."""
     for followed in session.partitions.values():
         if not followed.wanted.topic and (name := topic_name(followed.wanted.topic_id)):
             followed.wanted = followed.wanted._replace(topic=name)
@@ -259,7 +259,7 @@ def _names_found(session: FetchSession, topic_name: Callable[[bytes], str | None
 
 
 def _news(session: FetchSession, read: list[Read]) -> list[Read]:
-    """Return what a session's client is to be told; what it is told goes to the end of its list."""
+    """Return what a session's client has to receive, and move those partitions to the end of the list."""
     news = []
     partitions = session.partitions
     for each in read:
@@ -272,9 +272,9 @@ def _news(session: FetchSession, read: list[Read]) -> list[Read]:
 
 
 def _by_topic(read: list[Read]) -> list[messages.FetchResponse.FetchableTopicResponse]:
-    """Return partitions with their topics, as Kafka: those of one topic that are not neighbours make two entries.
+    """Return partitions with their topics. Partitions of one topic that are not adjacent make two entries, as in Kafka.
 
-    Where topics have ids, a partition whose topic had a name still stands with one of that id without a name.
+    Where topics have ids, a named partition is still grouped with a nameless one of the same topic id.
     """
     topics: list[messages.FetchResponse.FetchableTopicResponse] = []
     last: str | bytes | None = None

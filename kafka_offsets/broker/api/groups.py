@@ -1,8 +1,8 @@
 """Group APIs of several groups or of no shard: FindCoordinator, OffsetFetch, Describe-, List- and DeleteGroups.
 
-Each group of a request is decided by its own shard and answers for itself. What asks for much is done in steps, between
-which other requests are decided (`pacing`): then groups are described, listed and deleted as each of them is at its
-turn, while the offsets of one group are always those of one moment. The answer is encoded in one piece.
+The shard of each group decides about it, and each group gets its own answer. Large requests are processed in steps;
+other requests are decided between the steps. So groups are described, listed and deleted in the state that each has at
+its step, while the offsets of one group are always a consistent snapshot. The response is encoded in one piece.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _ALL_GROUP_OPERATIONS = 3400
-"""Read, delete, describe, describe and alter configs, as bits: without an authorizer everybody may everything."""
+"""Read, delete, describe, describe and alter configs, as bits: without an authorizer every operation is allowed."""
 
 _MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -39,21 +39,22 @@ _MESSAGES = {
     "the message was sent to an incompatible broker. See the broker logs for more details.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Share groups are not served.",
 }
-"""What FindCoordinator says beside an error code; measured on Kafka 4.3.1 but for what is not served here."""
+"""Messages of FindCoordinator beside an error code. All were recorded from Kafka 4.3.1 but those for types that this
+broker does not serve."""
 
 _COORDINATORS_SINCE = 4
-"""From this version of FindCoordinator on one request asks for several coordinators (KIP-699)."""
+"""The first version of FindCoordinator whose requests name several coordinators (KIP-699)."""
 
 _SHARE_SINCE = 6
 _MEMBERS_SINCE = 9
-"""From this version of OffsetFetch on a member says who it is (KIP-848)."""
+"""The first version of OffsetFetch in which a member gives its id and epoch (KIP-848)."""
 
 _GROUPS_SINCE = 8
-"""From this version of OffsetFetch on one request asks for several groups (KIP-709)."""
+"""The first version of OffsetFetch whose requests name several groups (KIP-709)."""
 
 
 _STEP_US = 5000
-"""What a step may take, in microseconds of the machine that the costs below were measured on, otherwise idle."""
+"""The longest step, in microseconds of the machine that the costs below were measured on, otherwise idle."""
 
 _DELETION_US, _TOMBSTONE_US, _NAME_US = 15, 8, 3
 _DESCRIPTION_US, _MEMBER_US, _CONSUMER_US = 4, 3, 20
@@ -62,7 +63,7 @@ _FETCH_US, _PARTITION_US = 10, 2
 """What each group, record, member and partition costs."""
 
 _MANY_PARTITIONS = _STEP_US // _PARTITION_US
-"""So many offsets of one group are looked up in one step; more are copied, to be those of one moment."""
+"""The most offsets of one group that one step looks up. More are copied first, so that they are consistent."""
 
 _Wanted = list[tuple[str, bytes, list[int]]]
 """Topics to fetch offsets of: (name, id, partitions)."""
@@ -71,7 +72,7 @@ _Wanted = list[tuple[str, bytes, list[int]]]
 def find_coordinator(
     broker: Context, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
 ) -> messages.FindCoordinatorResponse:
-    """Say which broker coordinates groups and transactional ids: this one, once the topic of these exists."""
+    """Name the broker that coordinates groups and transactional ids: this one, once their topic exists."""
     error = _coordinator_error(broker, request.key_type, context.api_version, now)
     if error is not ErrorCode.NONE:
         return fail_find_coordinator(request, error, context.api_version)
@@ -98,14 +99,14 @@ def _coordinator_error(broker: Context, key_type: int, api_version: int, now: No
         broker.transactions.create_topic()
         return ErrorCode.NONE if broker.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
     if key_type == _SHARE and api_version >= _SHARE_SINCE:
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served, and final as well
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served; this error is final for clients as well
     return ErrorCode.INVALID_REQUEST
 
 
 def fail_find_coordinator(
     request: messages.FindCoordinatorRequest, error: ErrorCode, api_version: int
 ) -> messages.FindCoordinatorResponse:
-    """Answer every key with `error`, in Kafka's words where clients have seen them."""
+    """Answer every key with `error`, with Kafka's message where clients know it."""
     answer = messages.FindCoordinatorResponse
     message = _MESSAGES.get(error)
     if api_version < _COORDINATORS_SINCE:
@@ -122,7 +123,7 @@ def offset_fetch(
 ) -> messages.OffsetFetchResponse | None:
     """Answer committed offsets, of one group or of several.
 
-    A reader that asks for stable offsets waits for the commits that were decided before it; others see what is durable.
+    A reader that requests stable offsets waits for the commits that were decided before it. Others see what is durable.
     """
 
     def fetched(now: Now) -> messages.OffsetFetchResponse | None:
@@ -188,7 +189,7 @@ def _fetched(
 def _check_member(
     broker: Context, group: messages.OffsetFetchRequest.Group, api_version: int, now: Now
 ) -> ErrorCode | None:
-    """Return what is wrong with the member that asks, which only consumer groups look at; None when nothing is."""
+    """Return the error for the member that sent the request, None when it is valid. Only consumer groups check it."""
     hosted = broker.shards.shard_of(group.group_id, now)
     if api_version < _MEMBERS_SINCE or isinstance(hosted, ErrorCode):
         return None
@@ -207,7 +208,7 @@ def _fetch(
     now: Now,
     budget: Budget,
 ) -> Generator[None, None, list[offsets.FetchedTopic] | ErrorCode]:
-    """Look up offsets of one group; of very many in steps, and in a copy of all that it has."""
+    """Look up offsets of one group. Very many are looked up in steps, in a copy of all of its offsets."""
     hosted = broker.shards.shard_of(group_id, now)
     if isinstance(hosted, ErrorCode):
         return hosted
@@ -235,7 +236,7 @@ def _fetch(
 
 
 def _count(shard: Shard, group_id: str, topics: _Wanted | None) -> int:
-    """Return at most how many offsets are asked for."""
+    """Return an upper bound of the number of requested offsets."""
     if topics is not None:
         return sum(len(partitions) for _, _, partitions in topics)
     table = shard.offsets
@@ -244,7 +245,7 @@ def _count(shard: Shard, group_id: str, topics: _Wanted | None) -> int:
 
 
 def _copy(broker: Context, shard: Shard, group_id: str) -> Shard:
-    """Return a shard that has the offsets of one group alone, as they are now; it takes 10 us for 128 of them."""
+    """Return a shard with a copy of the offsets of this group alone; it takes 10 us for 128 of them."""
     kept = Shard(shard.partition, shard.settings, shard.new_member_id, broker.topics)
     for page in shard.offsets.pages(group_id):
         kept.offsets.put_page(group_id, page)
@@ -335,7 +336,7 @@ def _described_consumer_groups(
 def list_groups(
     broker: Context, request: messages.ListGroupsRequest, context: RequestContext, now: Now
 ) -> messages.ListGroupsResponse | None:
-    """List the groups of all shards, by state and type where asked."""
+    """List the groups of all shards, filtered by state and type where requested."""
     return run_incrementally(broker, context, _listed_groups(broker, request, context.api_version))
 
 
@@ -374,7 +375,7 @@ def delete_groups(
 def _deletions(
     broker: Context, names: list[str], aggregator: ReplyAggregator, now: Now
 ) -> Steps[messages.DeleteGroupsResponse]:
-    """Decide about each group, those of one shard one after the other; the answer comes with the last of them."""
+    """Decide about each group, those of one shard one after the other. The answer is sent after the last of them."""
     budget = Budget(_STEP_US)
     by_shard: dict[HostedShard, list[int]] = {}
     for index, name in enumerate(names):

@@ -1,6 +1,6 @@
-"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins and ends, and cutting its beginning off.
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins and ends, and deleting its beginning.
 
-Every answer was asked of Kafka 4.3.1.
+The answers were recorded from Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
-"""Timestamps that ask for something else. The last three are about tiered storage (KIP-405, KIP-1005), of which
-there is none: the earliest local offset is the earliest one, the other two do not exist."""
+"""Timestamps with a special meaning. The last three are about tiered storage (KIP-405, KIP-1005), which this broker
+does not have: the earliest local offset is the earliest one, the other two do not exist."""
 
 _SINCE = {
     LATEST: 0,
@@ -32,20 +32,20 @@ _SINCE = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The first version of ListOffsets that may ask for each."""
+"""The first version of ListOffsets that may request each."""
 
 _EPOCH_SINCE = 4
-"""The first version of ListOffsets whose answer has room for a leader epoch."""
+"""The first version of ListOffsets whose response has a leader epoch."""
 
 HIGH_WATERMARK = -1
-"""The offset by which DeleteRecords asks to delete all that can be deleted."""
+"""The offset that requests DeleteRecords to delete all deletable records."""
 
 _NO_EPOCH = -1
 _Answer = TypeVar("_Answer")
 
 
 class _Found(NamedTuple):
-    """An offset, as ListOffsets answers it; -1 for what there is none of."""
+    """An offset in a ListOffsets response; -1 where there is none."""
 
     timestamp: int = -1
     offset: int = -1
@@ -58,10 +58,10 @@ _NOTHING = _Found()
 def list_offsets(
     broker: Context, request: messages.ListOffsetsRequest, context: RequestContext, now: Now
 ) -> messages.ListOffsetsResponse:
-    """Answer an offset for each timestamp or mark asked.
+    """Answer an offset for each requested timestamp.
 
-    Isolation level 1 knows nothing behind the last stable offset. A partition that is named twice is refused, a topic
-    without partitions is not answered.
+    Isolation level 1 sees nothing after the last stable offset. A partition that is named twice is refused. A topic
+    without partitions is not in the response.
     """
     version = context.api_version
     if request.isolation_level not in (0, 1):
@@ -112,7 +112,7 @@ def _list_answer(
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int) -> _Found:
-    """Find what a timestamp stands for; nothing, which is no error, when no readable record is that late."""
+    """Find the offset for a timestamp. No readable record that late is no error: the answer is then empty."""
     log = partition.log
     end = partition.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == LATEST:
@@ -124,12 +124,12 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> _Found:
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or (isolation_level and found[1] >= end):
         return _NOTHING
-    # The latest record may be a deleted one: the log remembers epochs from its start.
+    # Compaction may have removed the latest record: the log has epochs from its start on.
     return _Found(*found, log.epoch_at(max(found[1], log.log_start_offset)))
 
 
 def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
-    """Compare the epoch of the leader that a client believes in, -1 when it does not say (KIP-320)."""
+    """Compare the client's leader epoch with the current one; -1 when the client gives none (KIP-320)."""
     if current_leader_epoch in (_NO_EPOCH, partition.leader_epoch):
         return ErrorCode.NONE
     if current_leader_epoch < partition.leader_epoch:
@@ -159,7 +159,7 @@ def _at_partition(
 def offset_for_leader_epoch(
     broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
 ) -> messages.OffsetForLeaderEpochResponse:
-    """Answer where a leader epoch ends: -1 for one that is not known (KIP-101, KIP-320)."""
+    """Answer the end offset of a leader epoch: -1 for an unknown one (KIP-101, KIP-320)."""
     response = messages.OffsetForLeaderEpochResponse
     topics = []
     for named in request.topics:
@@ -188,10 +188,10 @@ def _end_of_epoch(
 def delete_records(
     broker: Context, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteRecordsResponse:
-    """Let logs begin later, and remember it before answering (KIP-107).
+    """Move log start offsets up, and store them before answering (KIP-107).
 
-    Answers the new log start offset. The epochs and sequence numbers of idempotent producers stay. Of a partition that
-    is named twice the last offset counts.
+    Answers the new log start offset. The epochs and sequence numbers of idempotent producers are kept. If a partition
+    is named twice, the last offset counts.
     """
     response = messages.DeleteRecordsResponse
     topics = []

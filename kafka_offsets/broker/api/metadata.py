@@ -1,8 +1,8 @@
-"""Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: what there is, and who leads it.
+"""Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: brokers, topics, leaders and versions.
 
-One broker leads everything, is the only replica of everything and the controller. There is no authorizer, so everybody
-may do everything. What each situation is answered was recorded from Kafka 4.3.1; tests/broker/admin_situations.py
-lists the few where we answer otherwise.
+One broker is the leader and the only replica of every partition, and the controller. There is no authorizer, so every
+operation is allowed. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few that
+differ.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ CLUSTER_OPERATIONS = 8096
 """All operations on the cluster, likewise."""
 
 _STEP_US = 5000
-"""What a step may take, in microseconds of the machine that the costs below were measured on, otherwise idle."""
+"""The longest step, in microseconds of the machine that the costs below were measured on, otherwise idle."""
 
 _TOPIC_US, _PARTITION_US = 3, 1
 _CREATED_TOGETHER = 500
-"""So many topics are created in one step: a topic costs 10 us, and each step writes and syncs the catalogue."""
+"""The most topics that one step creates: a topic costs 10 us, and each step writes and syncs the catalogue."""
 
 Wanted = TypeVar("Wanted")
 
@@ -48,10 +48,10 @@ _NOT_ASKED = -2147483648
 _UNKNOWN_EPOCH = -1
 _NULL_IS_ALL_SINCE = 1
 _IDS_SINCE = 12
-"""Earlier versions of Metadata have the field of the id, and may not use it (KIP-516)."""
+"""Earlier versions of Metadata have the topic id field, but cannot use it (KIP-516)."""
 
 _MOST_PARTITIONS = 2000
-"""The most partitions of one DescribeTopicPartitions answer, as max.request.partition.size.limit has it."""
+"""The most partitions of one DescribeTopicPartitions response, the default of max.request.partition.size.limit."""
 
 _BROKERS, _CONTROLLERS = 1, 2
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -59,8 +59,8 @@ _SOFTWARE_SINCE = 3
 _API_VERSIONS = 18
 _FEATURES_FROM_0_SINCE = 4
 _FEATURES = {"group.version": 1, "transaction.version": 2}
-"""Kafka's features that are served, each from version 0, none, to this one, which is in force: KIP-848 groups, and
-transactions of KIP-890, by which clients get an epoch for each transaction."""
+"""The served features of Kafka, each with its finalized version; all support versions from 0, which is none. They are
+KIP-848 groups and the transactions of KIP-890, in which each transaction has an epoch of its own."""
 
 logger = new_logger(__name__)
 
@@ -68,10 +68,10 @@ logger = new_logger(__name__)
 def metadata(
     broker: Context, request: messages.MetadataRequest, context: RequestContext, now: Now
 ) -> messages.MetadataResponse | None:
-    """Name the brokers and describe topics; create those that are missing if request and configuration allow it.
+    """Name the brokers and describe topics; create missing ones if request and configuration allow it.
 
-    Kafka answers the request that creates a topic with an error. It is here at once, and so described, unless
-    auto.create.topics.delay.ms says otherwise. Hundreds of topics are created and described in steps.
+    Kafka answers the request that creates a topic with an error. Here the topic exists and is described at once, unless
+    auto.create.topics.delay.ms is set. Hundreds of topics are created and described in steps.
     """
     return run_incrementally(
         broker, context, _answered(broker, request, context.api_version, now), finishes=True
@@ -85,7 +85,7 @@ def _answered(
         return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
     topics = yield from _asked_topics(broker, request, version, now)
     if topics is None:
-        # Kafka stumbles over an entry with neither name nor id, and says so.
+        # An entry with neither name nor id fails in Kafka as well.
         return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     if request.include_topic_authorized_operations:
         for topic in topics:
@@ -106,7 +106,7 @@ def _answered(
 def _asked_topics(
     broker: Context, request: messages.MetadataRequest, version: int, now: Now
 ) -> Steps[list[messages.MetadataResponse.Topic]]:
-    """Describe what was asked for, each topic once; None when an entry has neither name nor id."""
+    """Describe the requested topics, each once; None when an entry has neither name nor id."""
     wanted = request.topics
     if wanted is None or (version < _NULL_IS_ALL_SINCE and not wanted):
         return (yield from _described(broker, broker.topics.names(), broker.topics.get, lambda name: None))
@@ -137,9 +137,9 @@ def _described(
     find: Callable[[Wanted], Topic | None],
     unknown: Callable[[Wanted], messages.MetadataResponse.Topic | None],
 ) -> Generator[None, None, list[messages.MetadataResponse.Topic]]:
-    """Describe topics as each of them is at its turn.
+    """Describe topics in steps, each in the state that it has at its step.
 
-    unknown  describes one that `find` does not find, None to leave it out
+    unknown  describes a topic that `find` does not find, None to exclude it
     """
     budget = Budget(_STEP_US)
     described = []
@@ -165,9 +165,9 @@ def _is_untold(broker: Context, name: str, now: Now) -> bool:
 
 
 def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None, dict[str, ErrorCode]]:
-    """Create those topics that can be, because somebody asked for them; return which the disk refused.
+    """Create the requested topics that can be created; return those that the disk refused.
 
-    As in Kafka, where its controller is asked in one request: none when they are too many.
+    None is created when they are too many, as in Kafka, which sends its controller one request for all of them.
     """
     count = broker.config.num_partitions
     new = [NewTopic(name, count) for name in _creatable(broker, names)]
@@ -178,7 +178,7 @@ def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None
         if begin:
             yield
         some = new[begin : begin + _CREATED_TOGETHER]
-        if begin:  # others may have created some of them, or one that stands in the way
+        if begin:  # other requests may have created some of them, or one with a colliding name
             creatable = set(_creatable(broker, [topic.name for topic in some]))
             some = [topic for topic in some if topic.name in creatable]
         try:
@@ -196,7 +196,7 @@ def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None
 
 
 def _creatable(broker: Context, names: list[str]) -> list[str]:
-    """Return those of the names that topics can be created with; not of coordinators' topics."""
+    """Return the names that topics can be created with, without the topics of coordinators."""
     collisions = Collisions(broker.topics.names)
     return [
         name
@@ -234,10 +234,10 @@ def _unknown_topic_error(name: str) -> ErrorCode:
 
 
 def leader_epochs(broker: Context, topic: Topic, start: int = 0, stop: int | None = None) -> list[int]:
-    """Return the leader epoch of partitions of a topic, without opening logs that nobody has used yet.
+    """Return the leader epoch of partitions of a topic, without opening unused logs.
 
-    An unopened log has its last epoch in a file, which is read once. -1 when the file is damaged: whoever opens the
-    log then says so.
+    An unopened log has its last epoch in a file, which is read once. -1 when the file is damaged: opening the log
+    reports the damage.
     """
     known = topic.epochs
     epochs = []
@@ -262,7 +262,7 @@ def _counted_epoch(directory: DataDirectory, topic: str, index: int) -> int:
 def fail_metadata(
     request: messages.MetadataRequest, error: ErrorCode, api_version: int
 ) -> messages.MetadataResponse:
-    """Answer every topic of the request with `error`. One named by its id alone has the name "", as in Kafka."""
+    """Answer every topic of the request with `error`. One named only by its id gets the name "", as in Kafka."""
     response: messages.MetadataResponse = refuse_throughout(request, error, api_version)
     for topic in response.topics:
         topic.name = topic.name or ""
@@ -279,7 +279,7 @@ def describe_topic_partitions(
     names = sorted(name for name in (named or broker.topics.names()) if name >= first)
     if cursor is not None and ((named and first not in named) or cursor.partition_index < 0):
         return refuse(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    if "" in names:  # upon which Kafka fails to ask what may be done with it
+    if "" in names:  # Kafka fails when it checks the permissions of this name
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     answer = messages.DescribeTopicPartitionsResponse
     remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
@@ -352,15 +352,15 @@ def api_versions(
 ) -> messages.ApiVersionsResponse:
     """List every API that is served, with its versions.
 
-    Of Kafka's features there are those of groups and of transactions; the others stand for what is not served (share
-    and streams groups, a metadata log).
+    The features are those of groups and of transactions. Kafka's other features are not served (share and streams
+    groups, a metadata log).
     """
     if context.api_version >= _SOFTWARE_SINCE:
         software = request.client_software_name, request.client_software_version
         if not all(_SOFTWARE.fullmatch(text) for text in software):
             return fail_api_versions(request, ErrorCode.INVALID_REQUEST, context.api_version)
     answer = messages.ApiVersionsResponse
-    # Older clients take a range that begins with 0 for an error (KAFKA-17011).
+    # Older clients reject a range that begins with 0 (KAFKA-17011).
     supported = []
     if context.api_version >= _FEATURES_FROM_0_SINCE:
         supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]

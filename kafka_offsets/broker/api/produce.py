@@ -1,4 +1,4 @@
-"""Produce: records into logs, once each when the producer is idempotent, in a transaction when it has one."""
+"""Produce: appends records to logs, once each from idempotent producers, in a transaction from transactional ones."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
 
 TOPIC_IDS_SINCE = 13
-"""From this version of Produce on topics are named by id (KIP-516)."""
+"""The first version of Produce that names topics by id (KIP-516)."""
 
 _ADDS_SINCE = 12
 _ABORTABLE_SINCE = 11
-"""From these versions on a batch adds its partition to the transaction by itself, and clients know
-TRANSACTION_ABORTABLE (KIP-890)."""
+"""From these versions on a batch adds its partition to the transaction, and clients know TRANSACTION_ABORTABLE
+(KIP-890)."""
 
 _ACKS = (0, 1, -1)
 
@@ -45,18 +45,18 @@ _SEVERAL_PRODUCERS = Refused(
 _Invalid: TypeAlias = dict[tuple[str | bytes, int], Refused]
 
 _LARGE_BYTES = 32 << 10
-"""Requests of this size are worth keeping the memory for that they take."""
+"""Requests of at least this size are worth keeping their memory for."""
 
 logger = new_logger(__name__)
 
 
 def produce(broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
-    """Append one batch to each partition; the answer leaves once they are durable.
+    """Append one batch to each partition; the response is sent once they are durable.
 
-    Topics are not created here, as in Kafka: a client asks for Metadata first. acks=1 and acks=-1 are the same for one
-    broker. With acks=0 there is no answer, and an error closes the connection. A transactional batch needs a partition
-    that is in its producer's transaction, or, from version 12 on, adds it; when answers wait for the disk, so does the
-    batch until that is on the disk.
+    Topics are not created here, as in Kafka: a client sends Metadata first. acks=1 and acks=-1 are the same with one
+    broker. With acks=0 there is no response, and an error closes the connection. The partition of a transactional batch
+    must be in its producer's transaction; from version 12 on, the batch adds it. When responses wait for the disk, the
+    batch waits until that addition is on the disk.
     """
     flaw = find_flaw(request)
     if flaw is not None:
@@ -101,9 +101,9 @@ def _names_twice(request: messages.ProduceRequest, context: RequestContext) -> b
 
 
 def _keep_last(request: messages.ProduceRequest, context: RequestContext) -> _Invalid:
-    """Make every topic and partition of a request one: the last batch counts, as in Kafka.
+    """Merge duplicate topics and partitions of a request: the last batch counts, as in Kafka.
 
-    Returns the partitions that also had what is no batch: they are answered this, although the other is appended.
+    Returns the partitions that also had an invalid batch: they get this error, although the valid batch is appended.
     """
     invalid: _Invalid = {}
     topics: dict[str | bytes, messages.ProduceRequest.TopicProduceData] = {}
@@ -127,7 +127,7 @@ def _keep_last(request: messages.ProduceRequest, context: RequestContext) -> _In
 def _has_several_producers(
     broker: Context, request: messages.ProduceRequest, context: RequestContext
 ) -> bool:
-    """Whether batches of transactions, for partitions that there are, come from more than one producer or epoch."""
+    """Whether transactional batches for existing partitions come from more than one producer or epoch."""
     producers = set()
     for named in request.topic_data:
         topic = _topic(broker, named, context)
@@ -151,7 +151,7 @@ def _topic(
 def _refuse_all(
     broker: Context, request: messages.ProduceRequest, context: RequestContext, refused: Refused
 ) -> None:
-    """Answer every partition alike, each once."""
+    """Give every partition the same answer, each once."""
     _keep_last(request, context)
     response: messages.ProduceResponse = refuse(request, refused.error, context.api_version)
     for topic in response.responses:
@@ -166,9 +166,9 @@ def _refuse_all(
 def _joining(
     broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now
 ) -> list[Partition]:
-    """Return the partitions whose place in the transaction is not on the disk yet, where it has to be.
+    """Return the partitions whose addition to the transaction must be on the disk and is not yet.
 
-    A batch behind one that waits for this waits as well, so that their order stays.
+    A batch after one that waits for this waits as well, so that their order stays.
     """
     if broker.config.fsync != "commit" or request.transactional_id is None:
         return []
@@ -189,7 +189,7 @@ def _joining(
                 ):
                     joining.append(partition)
             except StorageError:
-                continue  # told by the append
+                continue  # the append reports it
     return joining
 
 
@@ -198,7 +198,7 @@ def _append_all(
 ) -> None:
     """Append the batches of a request, and answer it.
 
-    invalid  what to answer partitions of which something else was no batch
+    invalid  the errors of partitions that also had an invalid batch
     """
     logs: list[Log] = []
     by_id = context.api_version >= TOPIC_IDS_SINCE
@@ -243,7 +243,7 @@ def _finish_unanswered(
         for answer in topic.partition_responses
         if answer.error_code
     ]
-    if errors:  # all that the producer can be told
+    if errors:  # the producer gets no other sign of an error
         logger.info("a Produce with acks=0 closes its connection: %s", ", ".join(errors))
         broker.answers.close_connection(context.connection)
 
@@ -258,7 +258,7 @@ def _produce_one(
     allowance: DecompressionBudget,
     now: Now,
 ) -> messages.ProduceResponse.PartitionProduceResponse:
-    """Append to one partition, or say why not; the log is added to `logs` when the answer has to wait for it."""
+    """Append to one partition, or return why not; add the log to `logs` when the response has to wait for it."""
     if not 0 <= data.index < topic.partition_count:
         return _refusal(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     header = find_batch(data.records, context.api_version)
@@ -286,7 +286,7 @@ def _produce_one(
 
 
 def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHeader) -> ErrorCode:
-    """Say what forbids a batch before anybody looks into it."""
+    """Return the error that refuses a batch before its records are validated."""
     if request.acks not in _ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if topic.is_internal:
@@ -297,7 +297,7 @@ def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHead
 
 
 def _is_in_transaction(header: BatchHeader) -> bool:
-    """Kafka looks for the transaction of a producer: a batch without a producer id is stored like any other."""
+    """Kafka looks up the transaction of a producer: a batch without a producer id is stored like any other."""
     return header.is_transactional and header.producer_id >= 0
 
 
@@ -309,7 +309,7 @@ def _join_transaction(
     header: BatchHeader,
     now: Now,
 ) -> ErrorCode:
-    """Make sure that a partition is in the transaction of a batch that begins it there (KIP-890).
+    """Check that a partition is in the transaction of a batch that begins it there (KIP-890).
 
     Source: ReplicaManager.maybeSendPartitionsToTransactionCoordinator, AddPartitionsToTxnManager.
     """
@@ -323,7 +323,7 @@ def _join_transaction(
         request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
     )
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
-        return ErrorCode.NOT_ENOUGH_REPLICAS  # upon which older clients ask again
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # older clients retry this error
     if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return client_error(error, knows_abortable=context.api_version >= _ABORTABLE_SINCE)

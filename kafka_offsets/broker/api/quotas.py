@@ -1,6 +1,6 @@
-"""DescribeClientQuotas and AlterClientQuotas: how much users, clients and addresses are allowed (KIP-546).
+"""DescribeClientQuotas and AlterClientQuotas: the quotas of users, clients and addresses (KIP-546).
 
-Quotas are kept and described, and hold nobody up. What is refused, in which words, is Kafka's.
+Quotas are stored and described, but not enforced. Errors and messages are Kafka's.
 Sources: ClientQuotaControlManager, ClientQuotasImage of Kafka 4.3, whose answers tests/differential compares.
 """
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     Entry = messages.AlterClientQuotasRequest.EntryData
 
 MOST_ENTITIES = 1000
-"""So many have quotas: all of them stand in one file, which is written at each change."""
+"""The most entities with quotas: all of them are in one file, which each change writes again."""
 
 LONGEST_NAME_BYTES = 512
-"""Of the name of a user or client, in UTF-8."""
+"""The longest name of a user or client, in UTF-8."""
 
 
 class Match(IntEnum):
@@ -49,7 +49,7 @@ _MOST = {
     "an INT": float(2**31 - 1),
     "a LONG": float(2**63 - 1),
 }
-"""How large a quota of a whole number may be, by Kafka's name of the type; 2⁶³ passes, in Java as here."""
+"""The largest quota of an integer type, by Kafka's name of the type; 2⁶³ is accepted, in Java as here."""
 
 _CLIENT_KEYS = {
     "producer_byte_rate": "a LONG",
@@ -66,7 +66,7 @@ logger = new_logger(__name__)
 
 
 class _RefusedError(Exception):
-    """A filter or an entity that is refused: Kafka's code and words."""
+    """An invalid filter or entity: Kafka's code and message."""
 
     def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class _RefusedError(Exception):
 def describe_client_quotas(
     broker: Context, request: messages.DescribeClientQuotasRequest, context: RequestContext, now: Now
 ) -> messages.DescribeClientQuotasResponse:
-    """Describe the entities that have every component of a filter, and with `strict` no other."""
+    """Describe the entities that match every component of a filter, and with `strict` have no other component."""
     answer = messages.DescribeClientQuotasResponse
     try:
         exact, specified = _filter_of(request.components)
@@ -99,7 +99,7 @@ def describe_client_quotas(
 
 
 def _filter_of(components: list[Component]) -> tuple[dict[str, str | None], set[str]]:
-    """Return by type the name that is asked for, None for the default, and the types of which any name is.
+    """Return by type the requested name, None for the default, and the types that match any name.
 
     Raises _RefusedError.
     """
@@ -151,9 +151,9 @@ def fail_describe_client_quotas(
 def alter_client_quotas(
     broker: Context, request: messages.AlterClientQuotasRequest, context: RequestContext, now: Now
 ) -> messages.AlterClientQuotasResponse:
-    """Change the quotas of each entity, all of its changes or none, with one write for all of them.
+    """Change the quotas of each entity, all of its changes or none, with one write for all entities.
 
-    Of an entity that is named twice the first changes are made, and the answer refuses it: as Kafka does.
+    If an entity is named twice, its first changes are made, and the answer refuses it, as in Kafka.
     """
     after = dict(broker.directory.clients.quotas)
     errors: dict[Entity, _RefusedError | None] = {}
@@ -190,7 +190,7 @@ def _altered(errors: Mapping[Entity, _RefusedError | None]) -> messages.AlterCli
 
 
 def _alter(quotas: dict[Entity, Mapping[str, float]], entity: Entity, entry: Entry) -> None:
-    """Make the changes of one entity. Raises _RefusedError: then none is made."""
+    """Make all changes of one entity, or none when it raises _RefusedError."""
     keys = _keys_of(entity)
     values = dict(quotas.get(entity, {}))
     for op in entry.ops:
@@ -217,7 +217,7 @@ def _check_room(quotas: Mapping[Entity, Mapping[str, float]], entity: Entity) ->
 
 
 def _keys_of(entity: Entity) -> dict[str, str]:
-    """Return which quotas an entity may have, and their types. Raises _RefusedError for what is none."""
+    """Return the quotas that an entity may have, and their types. Raises _RefusedError for an invalid entity."""
     parts = dict(entity)
     for kind, name in parts.items():
         if kind not in _ENTITIES:
@@ -229,7 +229,7 @@ def _keys_of(entity: Entity) -> dict[str, str]:
     if IP not in parts:
         return _CLIENT_KEYS
     if len(parts) > 1:
-        raise _RefusedError(  # no blank in Kafka either
+        raise _RefusedError(  # without a space, as in Kafka
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
     if not _is_address(parts[IP]):
@@ -238,7 +238,7 @@ def _keys_of(entity: Entity) -> dict[str, str]:
 
 
 def _is_address(name: str | None) -> bool:
-    """Whether a name is the default or an address; of hosts only this one is known, since looking one up takes time."""
+    """Whether a name is the default or an address. The only host name is localhost: a look-up takes time."""
     if name is None or name == "localhost":
         return True
     with suppress(ValueError):
@@ -261,7 +261,7 @@ def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
 
 
 def _java_text(parts: Mapping[str, str | None]) -> str:
-    """Return how Java writes an entity, a hash map in its order."""
+    """Return an entity as Java writes it, in the order of its hash map."""
     order = OrderedByHash(string_hash, len(parts))
     for kind in parts:
         order.append(kind)

@@ -1,8 +1,7 @@
-"""AlterPartitionReassignments, AlterReplicaLogDirs and DescribeQuorum: where replicas shall be, and who votes.
+"""AlterPartitionReassignments, AlterReplicaLogDirs and DescribeQuorum: the places of replicas, and the voters.
 
-There is one broker with one directory, so that everything is where it can be, and the only voter is the broker itself.
-What cannot be had is refused with Kafka's codes and words, which were recorded from Kafka 4.3.1:
-tests/differential/situations/administration.py.
+There is one broker with one directory, so no replica can move, and the broker is the only voter. Other places are
+refused with Kafka's codes and messages, recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
 
 _CONTROLLER_LISTENER = "CONTROLLER"
-"""The name that Kafka's controllers give the listener that they talk over."""
+"""The name that Kafka's controllers give their own listener."""
 
 _NODES_SINCE = 2
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -38,7 +37,7 @@ def alter_partition_reassignments(
     context: RequestContext,
     now: Now,
 ) -> messages.AlterPartitionReassignmentsResponse:
-    """Take a partition's replicas to be what they are, and refuse anything else (KIP-455)."""
+    """Accept a partition's current replicas, and refuse any others (KIP-455)."""
     if request.topics and is_too_late(request.timeout_ms):
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return fail_alter_partition_reassignments(request, timed_out, context.api_version)
@@ -63,7 +62,7 @@ def _reassign(broker: Context, topic: str, index: int, replicas: list[int] | Non
         return _UNKNOWN, f"Unable to find a topic named {topic}."
     if not 0 <= index < found.partition_count:
         return _UNKNOWN, f"Unable to find partition {topic}:{index}."
-    if replicas is None:  # cancel what moves
+    if replicas is None:  # cancel a reassignment
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
     return check_replicas(broker, replicas)
 
@@ -71,7 +70,7 @@ def _reassign(broker: Context, topic: str, index: int, replicas: list[int] | Non
 def fail_alter_partition_reassignments(
     request: messages.AlterPartitionReassignmentsRequest, error: ErrorCode, api_version: int
 ) -> messages.AlterPartitionReassignmentsResponse:
-    """Answer `error`, and every partition with it. What the request allows is repeated, as in Kafka's answers."""
+    """Answer `error`, also for every partition. The allowed options are copied from the request, as in Kafka."""
     response: messages.AlterPartitionReassignmentsResponse = refuse_throughout(request, error, api_version)
     response.allow_replication_factor_change = request.allow_replication_factor_change
     return response
@@ -83,7 +82,7 @@ def fail_alter_partition_reassignments(
 def alter_replica_log_dirs(
     broker: Context, request: messages.AlterReplicaLogDirsRequest, context: RequestContext, now: Now
 ) -> messages.AlterReplicaLogDirsResponse:
-    """Answer that logs are in the one directory already, and that there is no other (KIP-113)."""
+    """Answer that logs are in the one directory already, and that no other exists (KIP-113)."""
     errors: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -130,7 +129,7 @@ def fail_alter_replica_log_dirs(
 def describe_quorum(
     broker: Context, request: messages.DescribeQuorumRequest, context: RequestContext, now: Now
 ) -> messages.DescribeQuorumResponse:
-    """Answer that the broker is the leader and the only voter of a metadata log in which there is nothing (KIP-595)."""
+    """Answer that the broker is the leader and the only voter of an empty metadata log (KIP-595)."""
     answer = messages.DescribeQuorumResponse
     asked = [
         (topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions
@@ -149,7 +148,7 @@ def describe_quorum(
 
 
 def _no_quorum(request: messages.DescribeQuorumRequest) -> list[messages.DescribeQuorumResponse.TopicData]:
-    """Refuse each partition; also that of the quorum, where others are asked for with it."""
+    """Refuse each partition, also that of the quorum when the request names others with it."""
     answer = messages.DescribeQuorumResponse
     return [
         answer.TopicData(

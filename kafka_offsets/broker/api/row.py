@@ -1,4 +1,4 @@
-"""A row of the table: one API, its versions and codecs, where it is decided and by what function."""
+"""A row of the table: one API, its versions and codecs, where it is decided, and its handler."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Route(Enum):
 
 
 class Addresses(Enum):
-    """What of a cluster a request is addressed to.
+    """The part of a cluster that a request is addressed to.
 
     GROUP        the coordinator of one group
-    GROUPS       the coordinators of several groups, each answered for itself
+    GROUPS       the coordinators of several groups, each answered by itself
     TRANSACTION  the coordinator of a transactional id, or of several
-    PARTITIONS   the leaders of partitions, each answered for itself
+    PARTITIONS   the leaders of partitions, each answered by itself
     BROKER       any broker
     """
 
@@ -50,22 +50,22 @@ TRANSACTION, PARTITIONS = Addresses.TRANSACTION, Addresses.PARTITIONS
 BROKER, SHARD = Route.BROKER, Route.SHARD
 
 Fail = Callable[[Any, ErrorCode, int], Any]
-"""(request, error, api_version) -> the response that says so."""
+"""(request, error, api_version) -> the response that reports the error."""
 
 
 TakeAsides = Callable[[Any], list[Aside]]
-"""response -> the large bytes in it, in their order; an `Aside` stands in the place of each from then on."""
+"""response -> the large bytes in it, in their order; an `Aside` then replaces each of them in the response."""
 
 
 class Codecs(NamedTuple):
-    """How one version of an API is read and written.
+    """The codec of one version of an API.
 
     decode                      (frame, position of the request) -> (request, end)
     encode                      (response, bytearray that grows)
     echo                        (request, bytearray that grows): the response that only repeats the request; of an API
                                 that is not `echoed` the same as `encode`
     asides                      as in the row
-    has_tagged_request_header   and its response's: header v2, header v1 (KIP-482)
+    has_tagged_request_header   and of the response: header v2, header v1 (KIP-482)
     """
 
     decode: Decoder
@@ -80,11 +80,11 @@ class Codecs(NamedTuple):
 class Api:
     """One row of the table.
 
-    versions   first and last version advertised; those that the schema lacks are advertised only, as Kafka does
-    addresses  whom a client sends it to; what it names is in `named`
-    fail       the response that refuses a request; of most APIs the derived one
+    versions   first and last version advertised; those that the schema lacks are advertised only, as in Kafka
+    addresses  the part of a cluster that clients send it to; the names are in `named`
+    fail       the response that refuses a request; for most APIs the derived one
     pipelined  whether further requests of the same kind on a connection are decided before this one is answered
-    echoed     whether a handler may answer with the request itself, to say no more than that all of it is done
+    echoed     whether a handler may return the request itself, which means that all of it succeeded
     asides     takes out of a response what is too large to be copied; None where nothing is
     """
 
@@ -111,14 +111,14 @@ class Api:
 
     @property
     def served_versions(self) -> list[int]:
-        """The versions that are advertised and that the schema has."""
+        """The versions that are both advertised and in the schema."""
         return [version for version in range(self.versions[0], self.versions[1] + 1) if self._serves(version)]
 
     def _serves(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version and version in self.request.SCHEMA.versions
 
     def named(self, version: int) -> Named:
-        """Return where requests of a version name groups, transactions and partitions, and their answers."""
+        """Return where requests of a version name groups, transactions and partitions, and where their responses do."""
         return named_by(self.name, version)
 
     @cached_property
@@ -136,7 +136,7 @@ class Api:
         return {}
 
     def codecs(self, version: int) -> Codecs | None:
-        """Return how requests of a version are read and responses written; None when it is not served."""
+        """Return the codec of a version; None when the version is not served."""
         try:
             return self._codecs[version]
         except KeyError:

@@ -1,4 +1,4 @@
-"""THE table: every API that this broker serves, its versions, who handles it and who answers when it fails."""
+"""THE table: every API that this broker serves, its versions, its handler, and its error response."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ SERVED = Apis((
     Api(75, "DescribeTopicPartitions", (0, 0), BROKER, metadata.describe_topic_partitions),
 ))
 # fmt: on
-"""Everything that is served. What is not served has no row, and is not advertised."""
+"""All served APIs. An API without a row is not advertised."""
 
 _REMOVED_FROM_KAFKA_4 = {8: 2, 9: 1}
-"""First versions of Kafka 4.3 where ours reach further down (KIP-896)."""
+"""First versions of Kafka 4.3, for APIs of which this broker serves older versions as well (KIP-896)."""
 
 
 def served_apis(profile: str) -> Apis:
@@ -105,5 +105,5 @@ def served_apis(profile: str) -> Apis:
 
 
 def row_of(apis: Apis, key: int) -> Api:
-    """Return the row of a request that was taken in, also when its API has been withheld since."""
+    """Return the row of an accepted request, also when its API has been withheld since."""
     return apis.by_key.get(key) or SERVED.by_key[key]

@@ -1,10 +1,10 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: topics come, go and grow.
+"""CreateTopics, DeleteTopics and CreatePartitions.
 
-There is one broker, so it is every replica. A replication factor that a client asks for must not exceed the number of
-brokers, as in Kafka; the configured default is capped at it (`default.replication.factor`). The offsets topic may be
-created by a client, with the settings that it needs, and be deleted, which ends all groups; it does not grow, since
-groups are found by the number of its partitions. What each situation is answered was recorded from Kafka 4.3.1;
-tests/broker/admin_situations.py lists the few where we answer otherwise.
+There is one broker, so it is every replica. A requested replication factor must not exceed the number of brokers, as
+in Kafka; the configured default is capped at it (`default.replication.factor`). A client may create the offsets topic,
+with the settings that it needs. It may delete it, which ends all groups. Partitions cannot be added to it, since their
+number decides where a group is stored. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py
+lists the few that differ.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _MOST_PARTITIONS = 10_000
 """The most partitions that one request may create."""
 
 _MOST_RECORDS = 10_000
-"""The most records that one request may cost Kafka's controller: a topic, a setting, a partition are one each."""
+"""The most records that one request may cost Kafka's controller: one for each topic, setting and partition."""
 
 _COORDINATOR_CONFIGS = {"cleanup.policy": "compact"}
-"""What the topics of coordinators need, unless the client that creates one says otherwise: else retention would eat
-it."""
+"""What the topics of coordinators need, unless the client that creates one sets it: retention would delete their
+records."""
 
 _DISABLED_SINCE = 3
-"""From this version of DeleteTopics on clients know TOPIC_DELETION_DISABLED (KIP-322)."""
+"""The first version of DeleteTopics whose clients know TOPIC_DELETION_DISABLED (KIP-322)."""
 
 _TOO_FEW_BROKERS = (
     "The target replication factor of {} cannot be reached because only {} broker(s) are registered or some brokers "
@@ -71,12 +71,12 @@ _TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def is_too_late(timeout_ms: int) -> bool:
-    """Return whether the time of a request is over when it arrives: Kafka's controller then does nothing."""
+    """Return whether a request has timed out when it arrives: Kafka's controller then does nothing."""
     return timeout_ms <= 0
 
 
 def _once(keys: Iterable[object]) -> bool:
-    """Return whether there is a key that comes once. What is named twice is refused before its time is looked at."""
+    """Return whether some key occurs exactly once. Duplicates are refused before the time-out is checked."""
     return 1 in Counter(keys).values()
 
 
@@ -87,9 +87,9 @@ def check_new_topic(
     configs: Mapping[str, str | None],
     collisions: Collisions | None = None,
 ) -> Refusal:
-    """Return whether a topic can be created, and if not Kafka's code and words for why.
+    """Return whether a topic can be created, and if not Kafka's code and message for why.
 
-    collisions  with the topics there are, for who asks about many names
+    collisions  with the existing topics, for callers that check many names
     """
     error, message = _check_name(broker, name, collisions or Collisions(broker.topics.names))
     if error is ErrorCode.NONE:
@@ -143,7 +143,7 @@ def _present(configs: Mapping[str, str | None]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Plan:
-    """A topic that was asked for, and why it is refused, if it is."""
+    """A requested topic, and the reason why it is refused, if it is."""
 
     name: str
     partition_count: int = 0
@@ -155,7 +155,7 @@ class _Plan:
 def create_topics(
     broker: Context, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
 ) -> messages.CreateTopicsResponse:
-    """Create topics, each for itself; all names are looked at before the first is created."""
+    """Create topics, each by itself. All names are checked before the first topic is created."""
     names = (topic.name for topic in request.topics if topic.name != CLUSTER_METADATA_TOPIC)
     if is_too_late(request.timeout_ms) and _once(names):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
@@ -164,13 +164,13 @@ def create_topics(
     if not request.validate_only:
         _create(broker, accepted, now)
     for plan in accepted if request.validate_only else ():
-        plan.topic_id = uuid.uuid4().bytes  # a number without meaning, as Kafka gives
+        plan.topic_id = uuid.uuid4().bytes  # a random number, as in Kafka
     answer = messages.CreateTopicsResponse
     return answer(topics=[_created(broker, plan) for plan in plans])
 
 
 def _plans(broker: Context, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
-    """Decide about every topic of a request; a name that stands there more than once is refused once."""
+    """Decide about every topic of a request. A name that occurs more than once is refused once."""
     topics = list(wanted)
     if sum(_asked_partitions(broker, topic) for topic in topics) > _MOST_PARTITIONS:
         return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
@@ -192,7 +192,7 @@ def _accepted(plans: Iterable[_Plan]) -> list[_Plan]:
 
 
 def costs_too_much(topics: Iterable[NewTopic]) -> bool:
-    """Return whether Kafka's controller would not take these topics in one request."""
+    """Return whether Kafka's controller would refuse these topics in one request."""
     return sum(1 + topic.partition_count + len(topic.configs) for topic in topics) > _MOST_RECORDS
 
 
@@ -245,7 +245,7 @@ def _check_counts(broker: Context, topic: messages.CreateTopicsRequest.Creatable
 
 
 def _check_assignments(broker: Context, topic: messages.CreateTopicsRequest.CreatableTopic) -> Refusal:
-    """Check a manual placement of replicas: on one broker there is one that is right."""
+    """Check a manual placement of replicas: on one broker only one is valid."""
     specified = "A manual partition assignment was specified, but"
     if topic.replication_factor != _DEFAULT:
         return ErrorCode.INVALID_REQUEST, f"{specified} replication factor was not set to -1."
@@ -272,11 +272,11 @@ def _check_assignments(broker: Context, topic: messages.CreateTopicsRequest.Crea
 
 
 def check_replicas(broker: Context, broker_ids: list[int]) -> Refusal:
-    """Check the brokers that a client wants a partition on."""
+    """Check the brokers that a client requests for a partition."""
     assignment = "The manual partition assignment includes"
     if not broker_ids:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{assignment} an empty replica list."
-    # In Kafka's order: from the lowest id, first whether it exists, then whether it stands there twice.
+    # In Kafka's order: from the lowest id, first whether it exists, then whether it is a duplicate.
     previous = None
     for broker_id in sorted(broker_ids):
         if broker_id not in broker.broker_ids:
@@ -368,7 +368,7 @@ def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes |
 def _topics_to_delete(
     broker: Context, request: messages.DeleteTopicsRequest
 ) -> tuple[list[Topic], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
-    """Return the topics to delete, and the answers for what cannot be deleted."""
+    """Return the topics to delete, and the answers for those that cannot be deleted."""
     refused = []
     names: list[str] = list(request.topic_names)
     ids: list[bytes] = []
@@ -412,7 +412,7 @@ def _topics_to_delete(
 
 
 def _delete(broker: Context, topics: list[Topic]) -> list[Refusal]:
-    """Delete topics; they are all deleted or none is."""
+    """Delete all of these topics or none."""
     if not topics:
         return []
     names = [topic.name for topic in topics]
@@ -440,7 +440,7 @@ def _deleted(
 def create_partitions(
     broker: Context, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
 ) -> messages.CreatePartitionsResponse:
-    """Give topics more partitions, each for itself."""
+    """Add partitions to topics, each by itself."""
     answer = messages.CreatePartitionsResponse
     times = Counter(topic.name for topic in request.topics)
     if is_too_late(request.timeout_ms) and _once(topic.name for topic in request.topics):

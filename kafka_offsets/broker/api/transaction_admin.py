@@ -1,7 +1,7 @@
-"""What administrators ask about transactions, and how they end one that hangs.
+"""Administration of transactions: describing them, and ending one that hangs.
 
-DescribeTransactions, ListTransactions, DescribeProducers and WriteTxnMarkers (KIP-664). What they are answered was
-asked of Kafka 4.3.1.
+DescribeTransactions, ListTransactions, DescribeProducers and WriteTxnMarkers (KIP-664). The answers were recorded from
+Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STEP_COST = 10_000
 """What a step of ListTransactions may cost, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
 
 _COST_OF_ID = 4
-"""Of an id that is compared with all but the regular expression."""
+"""The cost of comparing an id with all filters but the regular expression."""
 
 _NOT_HERE = "This server does not host this topic-partition."
 
@@ -74,7 +74,7 @@ def _describe(broker: Context, name: str) -> messages.DescribeTransactionsRespon
 def list_transactions(
     broker: Context, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
 ) -> messages.ListTransactionsResponse | None:
-    """List transactional ids, by state, producer, duration and a regular expression where asked."""
+    """List transactional ids, filtered by state, producer, duration and a regular expression where requested."""
     pattern = None
     if request.transactional_id_pattern:
         try:
@@ -124,7 +124,7 @@ def _matching(
 def describe_producers(
     broker: Context, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
 ) -> messages.DescribeProducersResponse:
-    """Describe the producers that partitions remember."""
+    """Describe the producers of partitions."""
     answer = messages.DescribeProducersResponse
     topics = []
     for named in request.topics:
@@ -178,7 +178,7 @@ _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 def write_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
 ) -> messages.WriteTxnMarkersResponse | None:
-    """Write markers to partitions, whatever the transaction coordinator knows of them."""
+    """Write markers to partitions, whatever the state of the transaction coordinator."""
     asked = [
         (number, (named.name, index))
         for number, marker in enumerate(request.markers)
@@ -209,7 +209,7 @@ def write_markers(
 def _write_marker(
     broker: Context, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
 ) -> ErrorCode | None:
-    """Write one marker, or say why not; None when it belongs to a group's shard."""
+    """Write one marker, or return why not; None when it belongs to a group's shard."""
     try:
         partition = broker.topics.partition(*place)
         if partition is None:

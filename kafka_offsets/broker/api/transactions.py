@@ -1,6 +1,6 @@
 """The requests of producers: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
 
-What they are answered was asked of Kafka 4.3.1.
+The answers were recorded from Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
 
 _FENCED_SINCE = {22: 4, 24: 2, 25: 2, 26: 2}
-"""From this version of an API on a fenced producer hears PRODUCER_FENCED, before INVALID_PRODUCER_EPOCH (KIP-588)."""
+"""From this version of an API on a fenced producer gets PRODUCER_FENCED, before INVALID_PRODUCER_EPOCH (KIP-588)."""
 
 _BATCHES_SINCE = 4
-"""From this version of AddPartitionsToTxn on it is brokers that ask, about several transactions (KIP-890)."""
+"""From this version of AddPartitionsToTxn on brokers send it, for several transactions (KIP-890)."""
 
 _EPOCH_BUMPED_SINCE = 5
 """From this version of EndTxn and AddPartitionsToTxn on the client has transaction version 2 (KIP-890)."""
 
 _ADDS_SINCE = 5
 _ABORTABLE_SINCE = 4
-"""From these versions of TxnOffsetCommit on it adds its group to the transaction by itself, and clients know
+"""From these versions of TxnOffsetCommit on the request adds its group to the transaction, and clients know
 TRANSACTION_ABORTABLE (KIP-890)."""
 
 
 def _told(error: ErrorCode, context: RequestContext) -> ErrorCode:
-    """Return an error as the version of the client knows it."""
+    """Return an error that the version of the client knows."""
     if error is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_SINCE[context.api_key]:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
@@ -52,7 +52,7 @@ def _told(error: ErrorCode, context: RequestContext) -> ErrorCode:
 def init_producer_id(
     broker: Context, request: messages.InitProducerIdRequest, context: RequestContext, now: Now
 ) -> messages.InitProducerIdResponse | None:
-    """Give a producer an id that nobody had before, or a transactional id its id and next epoch.
+    """Give a producer a new id, or a transactional id its producer id and next epoch.
 
     A producer without a transactional id that names its old id gets a new one.
     """
@@ -85,12 +85,12 @@ def init_producer_id(
 def fail_init_producer_id(
     request: messages.InitProducerIdRequest, error: ErrorCode, api_version: int
 ) -> messages.InitProducerIdResponse:
-    """Refuse to give an id. A StorageError is answered COORDINATOR_NOT_AVAILABLE, upon which producers ask again."""
+    """Refuse an id. A StorageError is answered with COORDINATOR_NOT_AVAILABLE, which producers retry."""
     return messages.InitProducerIdResponse(error_code=_retriable(error), producer_id=-1, producer_epoch=-1)
 
 
 def fail_transaction(request: Any, error: ErrorCode, api_version: int) -> R:  # type: ignore[type-var]
-    """Refuse a request of a producer. A StorageError is answered COORDINATOR_NOT_AVAILABLE; it asks again."""
+    """Refuse a request of a producer. A StorageError is answered with COORDINATOR_NOT_AVAILABLE, which it retries."""
     return refuse(request, _retriable(error), api_version)
 
 
@@ -104,7 +104,7 @@ def _retriable(error: ErrorCode) -> ErrorCode:
 def add_partitions(
     broker: Context, request: messages.AddPartitionsToTxnRequest, context: RequestContext, now: Now
 ) -> messages.AddPartitionsToTxnResponse | None:
-    """Add partitions to transactions, or say which are in one; all of a transaction or none."""
+    """Add partitions to transactions, all of a transaction or none, or verify that they are in one."""
     response = messages.AddPartitionsToTxnResponse
     if context.api_version < _BATCHES_SINCE:
         topics = request.v3_and_below_topics
@@ -149,7 +149,7 @@ def _add(
     context: RequestContext,
     now: Now,
 ) -> tuple[_Results, tuple[Log, ...]]:
-    """Add the partitions of one transaction; return what each is answered, and the logs to wait for."""
+    """Add the partitions of one transaction; return the answer for each, and the logs to wait for."""
     partitions = _partitions(topics)
     forbidden = INTERNAL_TOPICS if context.api_version < _BATCHES_SINCE else ()
     refused = _refused(broker, partitions, forbidden)
@@ -169,7 +169,7 @@ def _add(
 def _refused(
     broker: Context, partitions: list[TopicPartition], forbidden: Collection[str] = ()
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return what each partition is answered when one of them may not be added; nothing when all may.
+    """Return the answer for each partition when one of them cannot be added; nothing when all can.
 
     forbidden  topics that clients do not write to; brokers add the partitions that they hold
     """
@@ -204,7 +204,7 @@ def _verify(
 
 
 def _merged(verdict: dict[TopicPartition, ErrorCode]) -> _Results:
-    """Return one result for each partition, however often it was named."""
+    """Return one result for each partition, also for one that is named several times."""
     response = messages.AddPartitionsToTxnResponse
     by_topic: dict[str, list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]] = {}
     for (name, index), error in verdict.items():
@@ -213,7 +213,7 @@ def _merged(verdict: dict[TopicPartition, ErrorCode]) -> _Results:
 
 
 def _mirrored(topics: _Topics, error: ErrorCode) -> _Results:
-    """Return one result for each time that a partition is named, as Kafka does once it has asked the coordinator."""
+    """Return one result for each time that a partition is named, as Kafka does with the coordinator's answers."""
     response = messages.AddPartitionsToTxnResponse
     return [
         response.AddPartitionsToTxnTopicResult(
@@ -230,7 +230,7 @@ def _mirrored(topics: _Topics, error: ErrorCode) -> _Results:
 def add_offsets(
     broker: Context, request: messages.AddOffsetsToTxnRequest, context: RequestContext, now: Now
 ) -> messages.AddOffsetsToTxnResponse | None:
-    """Add the partition of the offsets topic that holds a group to a transaction."""
+    """Add to a transaction the partition of the offsets topic that stores a group."""
     if not request.transactional_id:
         return fail_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
     if not broker.shards.topic_exists:
@@ -255,7 +255,7 @@ def add_offsets(
 def commit_offsets(
     broker: Context, request: messages.TxnOffsetCommitRequest, context: RequestContext, now: Now
 ) -> messages.TxnOffsetCommitResponse | None:
-    """Commit offsets of a group as part of a transaction: nobody sees them before it is committed (KIP-447)."""
+    """Commit offsets of a group in a transaction. They become visible when it is committed (KIP-447)."""
     version = context.api_version
     known = transactional_offsets.known_partitions(broker.topics, request)
     if not any(known.values()):
@@ -295,7 +295,7 @@ def commit_offsets(
 
 
 def client_error(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
-    """Return an error of the transaction coordinator as producers and groups hear it.
+    """Return an error of the transaction coordinator as producers and groups receive it.
 
     Source: AddPartitionsToTxnManager.
     """
@@ -319,7 +319,7 @@ def fail_commit_offsets(
 def end_transaction(
     broker: Context, request: messages.EndTxnRequest, context: RequestContext, now: Now
 ) -> messages.EndTxnResponse | None:
-    """Commit or abort a transaction. The answer leaves when that is decided; the markers follow."""
+    """Commit or abort a transaction. The response is sent once that is decided; the markers follow."""
     if not request.transactional_id:
         return fail_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
     bumps = context.api_version >= _EPOCH_BUMPED_SINCE
@@ -341,7 +341,7 @@ def end_transaction(
     error, ended, logs = broker.transactions.decide(request.transactional_id, decide, now)
     response: messages.EndTxnResponse = fail_transaction(request, _told(error, context), context.api_version)
     if not error:
-        # One that was complete already is told what it was told then.
+        # A transaction that was complete already gets the same answer as then.
         state = before if ended is None else transactions.complete(ended, now)
         assert state is not None
         response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch

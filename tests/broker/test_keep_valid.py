@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from kafka_offsets.broker.coordination.repair import readable_keys
+from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
@@ -20,9 +21,12 @@ EVERYTHING = {("t", 0): 0, ("t", 1): 0}
 
 
 def committed_store(count: int = 6, **config: object) -> FaultyFiles:
-    """A directory whose group g has committed 0, 1, 2, …, a batch each, and that was closed well."""
+    """A directory whose group g has committed 0, 1, 2, …, a batch each, and that was closed well.
+
+    Its time is the same in every run: the bytes of a timestamp may look like a key.
+    """
     files = FaultyFiles()
-    core = make_core(files, **SETTINGS, **config)
+    core = make_core(files, clock=ManualClock(), **SETTINGS, **config)
     core.create_topic("t", 3, {})
     client = CoreClient(core)
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Batches of others get the place in a log that is theirs: offsets and leader epoch, which lie outside the checksum.
+"""Assignment of offsets and leader epoch to batches of producers; both fields lie outside the checksum.
 
 Source: KIP-98 (format), KIP-101 (leader epoch).
 """
@@ -16,7 +16,7 @@ _LEADER_EPOCH = struct.Struct(">i")
 def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[BatchAt]:
     """Write consecutive offsets and the leader epoch into batches; return them, positions in the buffer.
 
-    ValueError when it is not a sequence of whole batches, at least one.
+    ValueError when the buffer is not a sequence of whole batches, at least one.
     """
     placed: list[BatchAt] = []
     position, end = 0, len(batches)

@@ -1,9 +1,9 @@
-"""Lines of JSON, each with its checksum: how the small files are written that are this broker's own.
+"""Lines of JSON, each with its checksum: the format of this broker's own small files.
 
     {"version": 1, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
 
-A line is a JSON object, a space, and the CRC-32C of the JSON in 8 hexadecimal digits. The first one is about the file
-and says how many others there are, so that a file that ends early is known.
+A line is a JSON object, a space, and the CRC-32C of the JSON in 8 hexadecimal digits. The first line describes the file
+and has the number of the other lines, so that a truncated file is detected.
 """
 
 import json
@@ -15,7 +15,7 @@ import google_crc32c
 from kafka_offsets.errors import StorageError
 
 VERSION = 1
-"""Of these files, in the first line, but for the catalogue."""
+"""The version of these files, in the first line, but for the catalogue."""
 
 _LINE = re.compile(rb"(\{.*\}) ([0-9a-f]{8})")
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def encode_line(row: Row) -> bytes:
-    """Write one line, its end included."""
+    """Write one line with its newline."""
     line = json.dumps(row).encode("ascii")
     return b"%s %08x\n" % (line, google_crc32c.value(line))
 
@@ -31,10 +31,10 @@ def encode_line(row: Row) -> bytes:
 def decode_lines(
     data: bytes, path: str, counted: str, versions: tuple[int, ...] = (VERSION,)
 ) -> tuple[Row, list[Row]]:
-    """Read the first line and the others; StorageError with the position of the line that is not as it was written.
+    """Read the first line and the others; StorageError with the position of the line that is damaged.
 
-    counted   under which name the first line says how many others there are
-    versions  that are known
+    counted   the key of the number of other lines in the first one
+    versions  the known versions
     """
     rows: list[Row] = []
     position = 0

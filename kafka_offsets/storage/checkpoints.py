@@ -1,4 +1,4 @@
-"""Kafka's small text files: what stands in them, line by line.
+"""Kafka's small text files: their content, line by line.
 
     NAME-checkpoint          partition.metadata        leader-epoch-checkpoint    meta.properties
     0            version     version: 0                0            version       key=value
@@ -6,10 +6,10 @@
     topic 0 17                                         0 0          epoch, first offset
     topic 1 42
 
-All are read strictly, damage is reported with its byte position. Kafka's formats leave no room for a checksum, and
-one digit more or less is a wrong offset, so ours rides where Kafka looks past it: an offset checkpoint ends with
-an entry of the topic `__crc32c`, whose offset is the CRC-32C of the lines before; meta.properties ends with
-a comment. Files without it, which Kafka wrote, are taken as they are.
+All are read strictly, and damage is reported with its byte position. Kafka's formats have no checksum, although one
+wrong digit is a wrong offset. So our checksum is in a place that Kafka ignores: an offset checkpoint ends with an entry
+of the topic `__crc32c`, whose offset is the CRC-32C of the previous lines; meta.properties ends with a comment. Files
+without it, which Kafka wrote, are accepted.
 Sources: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile and
 PropertiesUtils of Kafka 4.3.
 """
@@ -66,7 +66,7 @@ def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 def decode_offsets(data: bytes, path: str) -> dict[tuple[str, int], int]:
     """Read an offset checkpoint; StorageError with file and position when it is damaged.
 
-    An empty file has no entries: Kafka makes it when the directory is new.
+    An empty file has no entries: Kafka creates it in a new directory.
     """
     offsets: dict[tuple[str, int], int] = {}
     for position, fields in _entries(data, path, 3):
@@ -102,7 +102,7 @@ def decode_epochs(data: bytes, path: str) -> list[EpochEntry]:
 
 
 def _entries(data: bytes, path: str, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Give byte position and fields of each entry, after checking version and count."""
+    """Yield byte position and fields of each entry, after checking version and count."""
     if not data:
         return
     try:
@@ -132,7 +132,7 @@ def _integer(text: str, path: str, position: int) -> int:
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:
-    """Write partition.metadata, as Kafka without a newline at the end."""
+    """Write partition.metadata without a newline at the end, as Kafka does."""
     return f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode()
 
 

@@ -1,12 +1,12 @@
-"""Which records of a batch the cleaner keeps, and the bytes that are left.
+"""Cleaner filter: which records of a batch the cleaner keeps, and the bytes that remain.
 
-A batch of which everything stays is copied as it is. One that loses records keeps its offsets, sequence numbers and
-attributes; one that loses all of them goes, unless a producer or the end of the cleaned part were forgotten with it.
+A batch that loses no records is copied unchanged. One that loses records keeps its offsets, sequence numbers and
+attributes. One that loses all of them is removed, unless it is a producer's last batch or the end of the cleaned part.
 
-    record        stays when no later one has its key; without a key it goes
+    record        stays when no later one has its key; removed without a key
     tombstone     stays like any other record until the delete horizon of its batch, which its first cleaning sets
-    aborted       the records of an aborted transaction go at once
-    marker        stays while a batch of its transaction does, and from then on until a delete horizon as well
+    aborted       the records of an aborted transaction are removed at once
+    marker        stays while a batch of its transaction does, then until a delete horizon
 
 Sources: Cleaner.cleanInto, MemoryRecords.filterTo, CleanedTransactionMetadata of Kafka 4.3; KIP-534 (delete horizon).
 """
@@ -49,10 +49,10 @@ _GONE = b""
 
 
 class Horizon(NamedTuple):
-    """When tombstones and markers go.
+    """The delete horizon: when tombstones and markers are removed.
 
     wall_ms              the time of this cleaning
-    delete_retention_ms  how long they stay after their first one
+    delete_retention_ms  how long they stay after their first cleaning
     """
 
     wall_ms: int
@@ -60,7 +60,7 @@ class Horizon(NamedTuple):
 
 
 class Counts:
-    """What a cleaning has read, and what it has dropped."""
+    """The records and bytes that a cleaning has read, and those that it has dropped."""
 
     __slots__ = ("bytes_kept", "bytes_read", "records_kept", "records_read", "tombstones_dropped")
 
@@ -71,10 +71,10 @@ class Counts:
 
 
 class _Sifted(NamedTuple):
-    """What is left of the records of a batch that is not compressed.
+    """The records that remain of an uncompressed batch.
 
-    spans           where the records that stay stand, those that follow each other together
-    has_tombstones  whether one of those that stay has no value
+    spans           where the remaining records are, adjacent ones together
+    has_tombstones  whether one of the remaining records has no value
     is_timed        whether a record has another timestamp than the base timestamp
     """
 
@@ -86,12 +86,12 @@ class _Sifted(NamedTuple):
 
 
 class CleanerFilter:
-    """Thins out the batches of a log, in order, from its first one on.
+    """Filters the batches of a log, in order, from its first one on.
 
-    upper_bound    the offset before which this round of cleaning ends: the batch that ends there is kept, if empty
-    producers      the last batches of these are kept, if empty: by producer id the last offset of data, -1 for a marker
+    upper_bound    the offset before which this round of cleaning ends: the batch that ends there is kept, even if empty
+    producers      their last batches are kept, even if empty: by producer id the last offset of data, -1 for a marker
     counts         of all batches so far
-    rewritten      batches that did not stay as they were
+    rewritten      the number of changed batches
     aborted_kept   aborted transactions whose markers were kept; the caller empties it
     """
 
@@ -120,7 +120,7 @@ class CleanerFilter:
     def thin(
         self, buffer: bytes, path: str, position: int
     ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
-        """Return how many bytes the whole batches of a buffer take, what is left of them, and where it stands.
+        """Return the size of the whole batches of a buffer, the bytes that remain of them, and their places.
 
         path, position  where the buffer comes from, for errors
         The batches are positioned from 0 on.
@@ -130,7 +130,7 @@ class CleanerFilter:
     def _thin_columns(
         self, buffer: bytes, path: str, position: int
     ) -> tuple[int, list[bytes | bytearray], list[BatchAt]] | None:
-        """Do the same with a look at all keys at once; None when the chunk is not one for that."""
+        """Do the same with one look-up of all keys together; None when the chunk is not suited for it."""
         if self._columns is None:
             return None
         first_offset = int.from_bytes(buffer[:8])
@@ -239,13 +239,13 @@ class CleanerFilter:
     def _thin_batch(
         self, data: bytes, at: int, end: int, fields: tuple[int, ...], path: str, position: int
     ) -> bytes | bytearray | None:
-        """Return what is left of the batch at `at`: None for all of it, nothing when it goes."""
+        """Return what remains of the batch at `at`: None for all of it, nothing when it is removed."""
         base_offset, attributes, count = fields[0], fields[4], fields[-1]
         if attributes & (CONTROL | COMPRESSION_MASK) or fields[8] >= 0:
             return self._thin_special(data, at, end, fields, path, position)
         if (
             base_offset > self._latest
-        ):  # as it is, its tombstones without a horizon: that begins when they take effect
+        ):  # unchanged; the horizon of its tombstones begins when they take effect
             return None
         batch = data[at:end]
         sifted = self._sift(batch, base_offset, count, self._keeps_tombstones(attributes, fields[6]))
@@ -260,7 +260,7 @@ class CleanerFilter:
         elif not (
             sifted.is_timed or sifted.has_tombstones or attributes & (DELETE_HORIZON | LOG_APPEND_TIME)
         ):
-            # Every record has the base timestamp, which stays what it is: the bytes of those that stay are right.
+            # Every record has the base timestamp, which does not change: the bytes of the remaining records are right.
             header = read_batch_header(data, at)
             header = header._replace(max_timestamp=header.base_timestamp, record_count=sifted.kept)
             return replace_body(header, b"".join([batch[a:b] for a, b in sifted.spans]), Compression.NONE)
@@ -273,7 +273,7 @@ class CleanerFilter:
         return not attributes & DELETE_HORIZON or self._horizon.wall_ms < base_timestamp
 
     def _sift(self, batch: bytes, base_offset: int, count: int, keeps_tombstones: bool) -> _Sifted:
-        """Look at the records of a batch that is not compressed; no record is built."""
+        """Filter the records of an uncompressed batch without decoding them into objects."""
         get, latest = self._get, self._latest
         start = kept_from = HEADER_BYTES
         limit = len(batch)
@@ -309,7 +309,7 @@ class CleanerFilter:
     def _thin_special(
         self, data: bytes, at: int, end: int, fields: tuple[int, ...], path: str, position: int
     ) -> bytes | bytearray | None:
-        """Thin a batch of a producer, a marker, or one that is compressed."""
+        """Filter a batch of a producer, a marker, or a compressed batch."""
         header = read_batch_header(data, at)
         last = self._producers.get(header.producer_id) if header.producer_id >= 0 else None
         if header.is_control:
@@ -338,7 +338,7 @@ class CleanerFilter:
         return self._rewritten(header, kept, has_tombstones)
 
     def _record_filter(self, header: BatchHeader) -> Callable[[Record], bool]:
-        """Return what tells whether a record of the batch stays."""
+        """Return the function that decides whether a record of the batch stays."""
         get, latest = self._get, self._latest
         horizon = header.delete_horizon_ms
         keeps_tombstones = horizon is None or self._horizon.wall_ms < horizon
@@ -359,7 +359,7 @@ class CleanerFilter:
         return rewrite_batch(header, kept, delete_horizon_ms=horizon)
 
     def _emptied(self, header: BatchHeader, *, keep: bool) -> bytes | bytearray:
-        """Return what is left of a batch without records."""
+        """Return what remains of a batch without records."""
         if keep or header.last_offset + 1 == self._upper_bound:
             return rewrite_batch(header, [])
         return _GONE
@@ -367,7 +367,7 @@ class CleanerFilter:
     # -- transactions
 
     def _is_aborted(self, header: BatchHeader) -> bool:
-        """Take note of a batch of a transaction; tell whether it was aborted."""
+        """Note a batch of a transaction; return whether the transaction was aborted."""
         self._seen.add(header.producer_id)
         found = self._next_aborted.get(header.producer_id)
         while found is not None and found.marker_offset < header.base_offset:
@@ -381,10 +381,10 @@ class CleanerFilter:
     def _thin_marker(
         self, data: bytes, at: int, header: BatchHeader, is_last: bool, path: str, position: int
     ) -> bytes | bytearray | None:
-        """A marker may go when no batch of its transaction is left, and its delete horizon has passed."""
+        """Remove a marker when no batch of its transaction remains and its delete horizon has passed."""
         marker = marker_of(data, at, path, position + at)
         if marker is None:
-            may_go = True  # it was emptied before
+            may_go = True  # emptied by an earlier cleaning
         elif marker in (ControlType.ABORT, ControlType.COMMIT):
             may_go = header.producer_id not in self._seen
             self._seen.discard(header.producer_id)

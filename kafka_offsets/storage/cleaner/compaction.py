@@ -1,14 +1,14 @@
-"""Compaction of a log: of each key the last value stays, where it is; what came before goes.
+"""Compaction of a log: the last value of each key stays at its offset; earlier values are removed.
 
-A round maps the last offset of every key of the dirty part, which no round has read yet, as far as memory allows; then
-it writes all segments up to there anew without the records that a later one of the same key has made void. Small
-neighbours become one segment. The active segment is never touched, nor what stands behind the first record of an
-open transaction.
+A round maps the last offset of every key of the dirty part, which no round has read yet, as far as memory allows. Then
+it rewrites all segments up to there without the records that a later record of the same key replaces. Small adjacent
+segments become one segment. A round never touches the active segment, nor anything after the first record of an open
+transaction.
 
-All of it is done in small steps, so that a broker may serve between any two of them: `Compaction.steps` is a generator
-whose steps take about as long as `chunk_bytes` of batches, a millisecond or two with the default, and which yields what
-takes longer, to be done elsewhere: what waits for the disk, batches larger than that, and chunks that begin with a
-compressed one. Reading sealed segments goes on meanwhile.
+All of it runs in small steps, between which a broker can serve requests. `Compaction.steps` is a generator whose steps
+take about as long as `chunk_bytes` of batches, a millisecond or two with the default. It yields longer jobs, to be done
+elsewhere: those that wait for the disk, batches larger than that, and chunks that begin with a compressed batch. Sealed
+segments can be read throughout.
 
 Sources: Cleaner, LogCleaner, LogCleanerManager of Kafka 4.3; KIP-58 (minimum lag), KIP-354 (maximum lag).
 """
@@ -49,17 +49,17 @@ _LENGTH = struct.Struct(">i")
 
 Steps = Generator[Job | None, None, None]
 _Take = Callable[[bytes, int], int]
-"""Takes whole batches, and where in the segment they stand; returns how many bytes those were."""
+"""Takes whole batches, and their place in the segment; returns the size of those batches."""
 
 
 class CompactionConfig(NamedTuple):
-    """What compaction needs of the configuration of a topic and a broker, by Kafka's names.
+    """The configuration of a topic and a broker that compaction needs, by Kafka's names.
 
     delete_retention_ms        delete.retention.ms: how long a tombstone stays after its first cleaning
     min_compaction_lag_ms      min.compaction.lag.ms: how old a segment must be
     max_compaction_lag_ms      max.compaction.lag.ms: how old a record may become before a cleaning is due
-    min_cleanable_dirty_ratio  min.cleanable.dirty.ratio: the dirty share of the log that makes a cleaning due
-    dedupe_buffer_bytes        log.cleaner.dedupe.buffer.size: about how much memory the keys of a round may take
+    min_cleanable_dirty_ratio  min.cleanable.dirty.ratio: the dirty share of the log from which a cleaning is due
+    dedupe_buffer_bytes        log.cleaner.dedupe.buffer.size: about the most memory for the keys of a round
     producer_expiration_ms     producer.id.expiration.ms: how long an idle producer is remembered
     """
 
@@ -72,13 +72,13 @@ class CompactionConfig(NamedTuple):
 
 
 class Cleanable(NamedTuple):
-    """What a round of cleaning would find.
+    """The work that a round of cleaning would have.
 
     first_dirty        the first offset that no round has read
     first_uncleanable  the offset where the round must end, unless an open transaction ends it before
     clean_bytes        of the segments before `first_dirty`
     dirty_bytes        of those from there to `first_uncleanable`
-    is_overdue         whether a record waits for longer than max.compaction.lag.ms
+    is_overdue         whether a record has waited for longer than max.compaction.lag.ms
     """
 
     first_dirty: int
@@ -89,24 +89,24 @@ class Cleanable(NamedTuple):
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty share of all that the round would read."""
+        """The dirty share of all bytes that the round would read."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
     def is_due(self, config: CompactionConfig) -> bool:
-        """Tell whether a broker should clean now."""
+        """Return whether a broker should clean now."""
         return self.dirty_bytes > 0 and (
             self.is_overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio
         )
 
 
 class CompactionResult(NamedTuple):
-    """What a round of cleaning has done.
+    """The result of a round of cleaning.
 
     end_offset         the offset up to which every key was taken into account: the next round's first dirty one
-    is_complete        whether that is all it could; else the map of keys was full, and another round is due
+    is_complete        whether the round reached its end; else the map of keys was full, and another round is due
     records_read, bytes_read, records_kept, bytes_kept   of the segments that it went through
-    tombstones_dropped  among the records that are gone
-    segments_read, segments_kept  how many there were before and after
+    tombstones_dropped  among the removed records
+    segments_read, segments_kept  the numbers of segments before and after
     """
 
     end_offset: int
@@ -121,10 +121,10 @@ class CompactionResult(NamedTuple):
 
 
 def cleanable(log: Log, cleaned_to: int | None, config: CompactionConfig, wall_ms: int) -> Cleanable:
-    """Say what a round of cleaning would find in a log. Reads the first batch header of dirty segments at most.
+    """Return the work that a round of cleaning would have. Reads at most the first batch header of dirty segments.
 
-    cleaned_to  the end of the last round, as the cleaner's checkpoint has it; one that the log cannot have, since it
-                was cut or made anew, counts as none
+    cleaned_to  the end of the last round, from the cleaner's checkpoint; one outside the log, which was truncated or
+                created anew, counts as none
     """
     start = log.log_start_offset
     first_dirty = start
@@ -148,7 +148,7 @@ def cleanable(log: Log, cleaned_to: int | None, config: CompactionConfig, wall_m
 
 
 def _with_ends(log: Log) -> Iterator[tuple[Segment, int]]:
-    """Give each segment with the base offset of the next one, where it ends at the latest."""
+    """Yield each segment with the base offset of the next one, which is its latest possible end."""
     segments = log.segments
     for segment, following in pairwise(segments):
         yield segment, following.base_offset
@@ -165,14 +165,14 @@ def first_timestamp(segment: Segment) -> int:
 
 
 class Compaction:
-    """One round of cleaning of one log; take it through `steps`, once.
+    """One round of cleaning of one log; run it through `steps`, once.
 
     cleaned_to   the end of the last round, None before the first
     until        the offset where the round must end, None for the active segment
-    dry_run      find out what would go, and change nothing
-    chunk_bytes  of batches that one step takes; a batch is never divided
-    columns      what works on keys in columns, see `columns.cleaning`; None for loops
-    result       when `steps` has ended; None when the log was closed meanwhile, or nothing was there to be cleaned
+    dry_run      only find out what would be removed
+    chunk_bytes  of batches in one step; a batch is never divided
+    columns      the work on keys in columns, see `columns.cleaning`; None for loops
+    result       when `steps` has ended; None when the log was closed during the round, or nothing was to be cleaned
     """
 
     def __init__(
@@ -196,15 +196,15 @@ class Compaction:
         self._until = active if until is None else min(until, active)
         self._dry_run = dry_run
         self._chunk_bytes = chunk_bytes
-        # Larger steps are for those who do nothing else meanwhile.
+        # Larger steps are for callers that do nothing else during the round.
         self._is_waited_for = chunk_bytes <= CHUNK_BYTES
         self._columns = columns
 
     def steps(self) -> Steps:
-        """Do a little, and yield None; or yield what takes long and must be done before the next step, in any thread.
+        """Do a small step, and yield None; or yield a long job, to be done in any thread before the next step.
 
         Raises StorageError when the disk refuses or a batch is damaged. Close the generator to give up, as when a job
-        has failed: the log serves on, each segment as before or as after, and its next opening finishes a swap.
+        has failed: the log remains usable, each segment in its old or new form, and its next opening finishes a swap.
         """
         try:
             yield from self._steps()
@@ -217,7 +217,7 @@ class Compaction:
             return
         log = self.log
         if not self._dry_run and (log.has_ended_unsynced or log.gaps_before < log.segments[-1].base_offset):
-            # What replaces a record must be on the disk before it goes, and so must what stands before a gap.
+            # Before a record is removed, the one that replaces it must be on the disk, and so must all before a gap.
             yield log.settle_ended
             if log.closed:
                 return
@@ -234,14 +234,14 @@ class Compaction:
             self._check_unchanged(group)
             yield from self._clean(group, cleaner_filter)
             segments_kept += 1
-        if self.log.closed:  # and perhaps another log has its name by now
+        if self.log.closed:  # another log may have its name by now
             return
         end_offset = min(offset_map.latest + 1, self._until) if offset_map.is_full else self._until
         read = sum(map(len, groups))
         self.result = _result(cleaner_filter.counts, end_offset, not offset_map.is_full, read, segments_kept)
 
     def _check_unchanged(self, segments: Sequence[Segment]) -> None:
-        """Give up when the log was closed, or cut: the segments of this round are no more."""
+        """Give up when the log was closed or truncated: the segments of this round no longer exist."""
         if self.log.closed or not self.log.holds(segments):
             raise _LogChangedError
 
@@ -265,7 +265,7 @@ class Compaction:
             self._until = max(unstable, self._first_dirty)
         offset_map.finish()
         if not offset_map.is_full and self._until > self._first_dirty:
-            offset_map.latest = self._until - 1  # nothing stands between the last batch and there
+            offset_map.latest = self._until - 1  # no batch lies between the last one and that offset
         return offset_map
 
     def _map_segment(self, offset_map: OffsetMap, segment: Segment) -> Iterator[Job | None]:
@@ -298,9 +298,9 @@ class Compaction:
     def _through(
         self, segment: Segment, position: int, stop: int, take: _Take, *, reads: bool = True
     ) -> Iterator[Job | None]:
-        """Hand the bytes of a segment to `take`, whole batches at a time.
+        """Pass the bytes of a segment to `take`, whole batches at a time.
 
-        reads  whether it looks into batches, which takes long for large and for compressed ones
+        reads  whether `take` reads the records of batches, which takes long for large and for compressed ones
         """
         if position >= stop:
             return
@@ -334,7 +334,7 @@ class Compaction:
     # -- the segments
 
     def _groups(self, end_offset: int) -> list[list[Segment]]:
-        """Return the segments to be written anew, those together that fit one.
+        """Return the segments to be rewritten, in groups that fit into one segment each.
 
         Source: Cleaner.groupSegmentsBySize.
         """
@@ -356,7 +356,7 @@ class Compaction:
         return groups
 
     def _clean(self, group: Sequence[Segment], cleaner_filter: CleanerFilter) -> Iterator[Job | None]:
-        """Write a group of segments anew as one, and put it in their place."""
+        """Rewrite a group of segments as one, and replace them by it."""
         log = self.log
         if has_unfinished_swap(group):
             problem = "its swap was not finished: it is not cleaned before the log is opened again"
@@ -402,7 +402,7 @@ class Compaction:
 
 
 class _Taking:
-    """A batch that takes long, to be taken by another thread; what comes of it is for the next step."""
+    """A batch that takes long, to be taken by another thread; the next step uses the result."""
 
     def __init__(self, take: _Take, buffer: bytes, position: int) -> None:
         self._take, self._buffer, self._position = take, buffer, position
@@ -417,7 +417,7 @@ class _Taking:
             self._error = error
 
     def result(self) -> int:
-        """Return how many bytes were taken. Raises what taking them has raised."""
+        """Return how many bytes were taken. Raises the exception that taking them has raised."""
         if self._error is not None:
             raise self._error
         return self._size
@@ -428,15 +428,15 @@ class _LogChangedError(Exception):
 
 
 def _first_size(buffer: bytes) -> int:
-    """Return the size of the batch that a buffer begins with; what is too small for one is left to be found out."""
+    """Return the size of the batch that a buffer begins with, at least that of a header: `take` reports damage."""
     length = int.from_bytes(buffer[LENGTH_POSITION:LOG_OVERHEAD], signed=True)
     return max(length + LOG_OVERHEAD, HEADER_BYTES)
 
 
 def _plain_bytes(buffer: bytes) -> int:
-    """Return where the first compressed batch begins of a buffer that begins with a batch, its length if there is none.
+    """Return where the first compressed batch begins in a buffer that begins with a batch, its length if there is none.
 
-    A batch that is damaged counts as the last one: whoever takes it tells.
+    A damaged batch counts as the last one: `take` reports the damage.
     """
     at, last = 0, len(buffer) - HEADER_BYTES
     unpack = _LENGTH.unpack_from
@@ -467,7 +467,7 @@ def _result(
 
 
 def run(steps: Steps) -> None:
-    """Take the steps of a compaction to their end, with all that waits for the disk, in the calling thread."""
+    """Run all steps of a compaction and their jobs, which wait for the disk, in the calling thread."""
     try:
         for job in steps:
             if job is not None:
@@ -477,7 +477,7 @@ def run(steps: Steps) -> None:
 
 
 def load_columns() -> Columns | None:
-    """Return what works on keys in columns, None where numpy is not installed. The first call imports numpy."""
+    """Return the work on keys in columns, None where numpy is not installed. The first call imports numpy."""
     try:
         from kafka_offsets.columns import cleaning
     except ModuleNotFoundError as error:
@@ -497,11 +497,11 @@ def compact(
     chunk_bytes: int = 4 << 20,
     columns: Columns | None = None,
 ) -> list[CompactionResult]:
-    """Clean a log up to its active segment, in as many rounds as the map of keys asks for; return what each has done.
+    """Clean a log up to its active segment, in as many rounds as the map of keys requires; return the results.
 
     cleaned_to  the end of the last round, None before the first
     dry_run     only find out what the first round would do
-    Nobody else may use the log meanwhile. Raises StorageError.
+    No other code may use the log during the call. Raises StorageError.
     """
     results: list[CompactionResult] = []
     while True:

@@ -1,8 +1,8 @@
-"""What the cleaner must know of a log before it may drop anything: last offsets of keys, transactions, producers.
+"""Offset map: what the cleaner knows of a log before it drops anything: last offsets of keys, transactions, producers.
 
-One pass over the batch headers of the whole log, and over the keys of its dirty part, from the first batch to the last.
-It comes before anything is written: offsets, which no checksum covers, are seen to rise here, and believed afterwards.
-Aborted transactions give no keys; the keys of a transaction count once its marker has been read, be it far behind.
+One pass reads the batch headers of the whole log, and the keys of its dirty part, from the first batch to the last. It
+ends before anything is written: it verifies that offsets, which no checksum covers, rise; later code relies on this.
+Aborted transactions give no keys. The keys of a transaction count once its marker has been read, however late.
 
 Sources: Cleaner.buildOffsetMap, CleanedTransactionMetadata, UnifiedLog.lastRecordsOfActiveProducers of Kafka 4.3.
 """
@@ -33,7 +33,7 @@ from kafka_offsets.storage.log.segment import DamagedBatchError, has_valid_crc
 NO_OFFSET = -1
 
 ENTRY_BYTES = 160
-"""What a key costs in the map beside its own bytes: object header, offset, slot and the room that a dict keeps free."""
+"""The memory of a key in the map beside its own bytes: object header, offset, slot and the free slots of a dict."""
 
 _HEADER = header_struct(
     "base_offset", "batch_length", "magic", "attributes", "last_offset_delta", "producer_id", "producer_epoch"
@@ -43,14 +43,14 @@ _COUNT = struct.Struct(">i")
 
 
 class Columns(Protocol):
-    """What `columns.cleaning` does for chunks of usual batches. A table is a `LastOffsets`, which needs numpy."""
+    """The work of `columns.cleaning` on chunks of usual batches. A table is a `LastOffsets`, which needs numpy."""
 
     def make_table(self, most_keys: int, max_bytes: int, /) -> Any:
         """Return an empty table of keys."""
         ...
 
     def put_keys(self, table: Any, buffer: bytes, path: str, first_offset: int, /) -> tuple[int, int] | None:
-        """Put the keys of a chunk; return its size and last offset, or None when it must be done otherwise."""
+        """Put the keys of a chunk; return its size and last offset, or None when the chunk is not usual."""
         ...
 
     def decisions(
@@ -65,14 +65,14 @@ class Columns(Protocol):
         *,
         verify: bool,
     ) -> Any:
-        """Say what becomes of the batches of a chunk, or None when it is not usual."""
+        """Decide about the batches of a chunk; None when it is not usual."""
         ...
 
 
 class LastBatch:
-    """The end of what one producer has written.
+    """The last batches of one producer.
 
-    last_data_offset  of its last batch of records; -1 where a marker with a later epoch stands behind
+    last_data_offset  of its last batch of records; -1 when a marker with a later epoch follows
     """
 
     __slots__ = ("epoch", "last_data_offset", "timestamp")
@@ -84,7 +84,7 @@ class LastBatch:
 
 
 class AbortedTransaction:
-    """The offsets of an aborted transaction: its first record, its marker, and what was stable once it had ended."""
+    """The offsets of an aborted transaction: its first record, its marker, and the last stable offset after it."""
 
     __slots__ = ("first_offset", "marker_offset", "producer_id", "stable_offset")
 
@@ -98,11 +98,11 @@ class AbortedTransaction:
 class OffsetMap:
     """The last offset of each key of the dirty part of a log, and its transactions and producers.
 
-    first_dirty   keys of earlier records are not wanted
+    first_dirty   keys of earlier records are not put
     columns       the work in columns, None without numpy
-    max_bytes     about how much memory the keys may take; the dirty part is mapped as far as they reach
-    most_keys     how many there can be at most
-    table         the keys of chunks that were taken in columns, None without numpy
+    max_bytes     about the most memory for the keys; the map ends in the dirty part where the memory does
+    most_keys     the most keys that there can be
+    table         the keys of chunks that were read in columns, None without numpy
     offsets       key -> its last offset, of the others; a key may be in both: `get` gives the later one
     latest        the last offset up to which every key is in the map, -1 before the first
     end_offset    one more than the last offset of any batch so far
@@ -130,7 +130,7 @@ class OffsetMap:
         self._undecided: dict[int, dict[bytes, int]] = {}  # producer id -> keys of its transaction
 
     def prepare(self) -> Iterator[None]:
-        """Make the memory of the table ready, in steps of about a millisecond."""
+        """Allocate the memory of the table, in steps of about a millisecond."""
         if self.table is not None:
             yield from self.table.prepare()
 
@@ -140,7 +140,7 @@ class OffsetMap:
         return min(self._open.values(), default=None)
 
     def skim(self, buffer: bytes, path: str, position: int) -> int:
-        """Take in the headers of whole batches; return how many bytes they take.
+        """Read the headers of whole batches; return the size of the batches.
 
         path, position  where the buffer comes from, for errors
         """
@@ -162,7 +162,7 @@ class OffsetMap:
         return at
 
     def read(self, buffer: bytes, path: str, position: int) -> int:
-        """Take in headers and keys of whole batches, their checksums verified; return how many bytes they take."""
+        """Read headers and keys of whole batches, and verify their checksums; return the size of the batches."""
         before = len(self.offsets)
         first_offset = max(self.first_dirty, self.end_offset)
         done = self._columns and self._columns.put_keys(self.table, buffer, path, first_offset)
@@ -170,7 +170,7 @@ class OffsetMap:
         self.end_offset = last_offset + 1
         self.latest = max(self.latest, last_offset)
         added = len(self.offsets) - before
-        # The newest keys stand last. Those of open transactions are counted when they are decided.
+        # The newest keys come last. Those of open transactions count when these are decided.
         self._bytes += added * ENTRY_BYTES + sum(map(len, islice(reversed(self.offsets), max(added, 0))))
         undecided = sum(map(len, self._undecided.values()))
         in_table = 0 if self.table is None else self.table.bytes_used
@@ -178,7 +178,7 @@ class OffsetMap:
         return size
 
     def _read(self, buffer: bytes, path: str, position: int) -> tuple[int, int]:
-        """Take in headers and keys batch by batch; return how many bytes, and up to which offset."""
+        """Read headers and keys batch by batch; return the size of the batches, and their end offset."""
         at, end = 0, len(buffer)
         unpack, first_dirty, offsets = _HEADER.unpack_from, self.first_dirty, self.offsets
         last_offset = self.end_offset - 1
@@ -211,7 +211,7 @@ class OffsetMap:
 
     @property
     def get(self) -> Callable[[bytes, int], int]:
-        """What returns the last offset of a key, or the default that it is given, which is none above NO_OFFSET."""
+        """The function that returns the last offset of a key, or its default argument, which is at most NO_OFFSET."""
         get, table = self.offsets.get, self.table
         if not table:
             return get
@@ -222,12 +222,12 @@ class OffsetMap:
         return latest
 
     def finish(self) -> None:
-        """Take note that the whole log has been read."""
+        """Note that the whole log has been read."""
         # Undecided keys belong to open transactions: beyond the first unstable offset nothing is cleaned.
         self._undecided.clear()
 
     def active_producers(self, wall_ms: int, expiration_ms: int) -> dict[int, LastBatch]:
-        """Return the producers that are not forgotten yet: in a transaction, or idle for less than `expiration_ms`."""
+        """Return the producers that have not expired: in a transaction, or idle for less than `expiration_ms`."""
         return {
             producer_id: last
             for producer_id, last in self.producers.items()
@@ -278,7 +278,7 @@ class OffsetMap:
 
 
 def marker_of(buffer: bytes, at: int, path: str, position: int) -> ControlType | None:
-    """Return what the control batch at `at` says, None when the cleaner has emptied it."""
+    """Return the type of the control batch at `at`, None when the cleaner has emptied it."""
     if not _COUNT.unpack_from(buffer, at + RECORD_COUNT_POSITION)[0]:
         return None
     try:
@@ -303,7 +303,7 @@ def _put_any(keys: dict[bytes, int], buffer: bytes, at: int, first_offset: int) 
 
 
 def _put_plain(keys: dict[bytes, int], batch: bytes, base_offset: int) -> None:
-    """Put the keys of a batch that is not compressed: no record is built."""
+    """Put the keys of an uncompressed batch without decoding its records into objects."""
     count = _COUNT.unpack_from(batch, RECORD_COUNT_POSITION)[0]
     for _, delta, key_at, key_size, _, _, _, _ in walk_records(batch, HEADER_BYTES, len(batch), count):
         if key_size >= 0:

@@ -1,14 +1,14 @@
-"""How a cleaned segment takes the place of those it was made from, and what a crash on the way leaves.
+"""Swap: how a cleaned segment replaces the segments that it was made from, and what a crash leaves.
 
     1  00…00.log.cleaned   is written, and its bytes are synced
-    2  00…00.log.swap      is its name once it counts: from here on the old segments are garbage
-    3                      the old segments are removed, the one of the same name excepted
-    4  00…00.log           is its name at last, which replaces the old segment of that name
+    2  00…00.log.swap      is its new name; from here on it counts, and the old segments are garbage
+    3                      the old segments are removed, except the one of the same name
+    4  00…00.log           is its final name; the rename replaces the old segment of that name
 
-The directory is synced between any two steps, so that no crash leaves a later one without the earlier; before 2 the
-summary of the segments is removed, and that is synced as well. Opening a log removes `.cleaned` and takes a `.swap` to
-the end; the rule for which segments it replaces is Kafka's, whose own interrupted compactions are completed in the same
-way. Reads go on meanwhile: what is in memory changes between 2 and 3.
+The directory is synced between any two steps, so that no crash leaves a later one without the earlier. Before step 2
+the summary of the segments is removed, and that is synced as well. Opening a log removes `.cleaned` and completes a
+`.swap`. Kafka's rule decides which segments it replaces, so Kafka's own interrupted compactions are completed in the
+same way. The log can be read throughout: the segments in memory change between 2 and 3.
 
 Sources: LocalLog.replaceSegments and LogLoader of Kafka 4.3; Kafka renames the old segments to `.deleted` instead of
 removing them, for readers in other threads.
@@ -31,33 +31,33 @@ from kafka_offsets.storage.log.segment_names import (
 )
 
 Job = Callable[[], None]
-"""Something that waits for the disk: whoever must not wait has it done elsewhere before going on."""
+"""Work that waits for the disk; a caller that must not wait has another thread do it before the next step."""
 
 
 def create_cleaned(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:
     """Make the empty `.cleaned` file of a segment."""
     segment = Segment(files, directory, base_offset, interval_bytes)
     segment.path += CLEANED_SUFFIX
-    if files.exists(segment.path):  # of a cleaning that was given up
+    if files.exists(segment.path):  # from an abandoned cleaning
         files.remove(segment.path)
     files.open(segment.path, create=True).close()
     return segment
 
 
 def discard_cleaned(files: Files, segment: Segment) -> None:
-    """Remove a `.cleaned` file that is not wanted after all."""
+    """Remove a `.cleaned` file that is not needed."""
     segment.close()
     if segment.path.endswith(CLEANED_SUFFIX):
-        with suppress(StorageError):  # it is in nobody's way: opening the log removes it
+        with suppress(StorageError):  # opening the log removes it as well
             files.remove(segment.path)
 
 
 def swap_in(log: Log, cleaned: Segment, old: Sequence[Segment], transactions: bytes) -> Iterator[Job]:
-    """Let `cleaned` take the place of `old`, which follow each other in the log; yields jobs to be done on the way.
+    """Replace `old`, which are adjacent in the log, by `cleaned`; yields jobs to be done between the steps.
 
     transactions  the content of its .txnindex, Kafka's index of aborted transactions; empty for none
-    Gives up, or stops where it is, when the log was closed or cut meanwhile. When a StorageError is raised or thrown in
-    by a failed job the log serves on, and the next opening takes the swap to its end.
+    Gives up, or stops where it is, when the log was closed or truncated. When a StorageError is raised, or thrown in
+    by a failed job, the log remains usable, and the next opening completes the swap.
     """
 
     def is_closed() -> bool:
@@ -114,7 +114,7 @@ def swap_in(log: Log, cleaned: Segment, old: Sequence[Segment], transactions: by
 
 
 def has_unfinished_swap(segments: Iterable[Segment]) -> bool:
-    """Tell whether a swap among these segments of an open log has stopped on its way, until the log is opened again."""
+    """Return whether a swap among these segments of an open log has stopped midway, until the log is opened again."""
     return any(segment.path.endswith(SWAP_SUFFIX) for segment in segments)
 
 
@@ -127,7 +127,7 @@ def _write_transactions(files: Files, directory: str, base_offset: int, transact
 
 
 def _remove_segments(files: Files, directory: str, base_offsets: set[int]) -> None:
-    """Remove the segments with these base offsets: index files first, which are orphans without the others."""
+    """Remove the segments with these base offsets: index files first, which are useless without the others."""
     names = [name for name in files.list_directory(directory) if base_offset_of(name) in base_offsets]
     for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX)):
         files.remove(join(directory, name))

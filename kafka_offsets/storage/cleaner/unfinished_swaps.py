@@ -1,7 +1,7 @@
-"""Swaps that a crash has interrupted, ours or Kafka's: which count, what they replace, and how they come to their end.
+"""Interrupted swaps, ours or Kafka's: which of them count, what they replace, and how opening a log completes them.
 
-A `.log.swap` counts as soon as it has its name: the segments that it was made of are garbage then, whether they are
-there or not. Segments whose base offset lies from the first swapped segment up to the end of the last one are replaced.
+A `.log.swap` counts as soon as it has its name: the segments that it was made from are garbage then, whether they
+still exist or not. Segments from the first swapped base offset up to the end of the last swapped one are replaced.
 Source: LogLoader.removeTempFilesAndCollectSwapFiles of Kafka 4.3.
 """
 
@@ -36,10 +36,10 @@ class Swaps(NamedTuple):
 
     @classmethod
     def among(cls, names: Iterable[str]) -> "Swaps":
-        """Tell the swaps among the files of a folder apart.
+        """Sort the swaps among the files of a folder.
 
-        One is void while a `.cleaned` with the same or an earlier base offset stands beside it: then Kafka was
-        splitting a segment, or had not renamed all files of one. Its originals are still there.
+        A swap is void while a `.cleaned` file with the same or an earlier base offset exists: then Kafka was splitting
+        a segment, or had not renamed all files of one. Its originals still exist.
         """
         names = list(names)
         cleaned = [base_offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -61,10 +61,10 @@ class Swaps(NamedTuple):
 def complete_swaps(
     files: Files, directory: str, names: Sequence[str], interval_bytes: int, *, keep_valid: bool
 ) -> list[Damage]:
-    """Take the swaps in a log directory to their end; return what was damaged in them.
+    """Complete the swaps in a log directory; return the damage that was found in them.
 
-    StorageError, and nothing is changed, when a swapped segment is damaged. With `keep_valid` it is given up if the
-    segments that it was made of are there, and else written again without the damage.
+    StorageError, and nothing is changed, when a swapped segment is damaged. With `keep_valid` the swap is undone if
+    the segments that it was made from still exist, and else the segment is rewritten without the damage.
     """
     swaps = Swaps.among(names)
     damages = _mend(files, directory, swaps, names) if keep_valid else []
@@ -83,7 +83,7 @@ def complete_swaps(
 
 
 def verified_end(files: Files, directory: str, swaps: Swaps, interval_bytes: int) -> int:
-    """Return where the swapped segments end. StorageError when one is damaged: what it replaces may still be whole."""
+    """Return where the swapped segments end. StorageError when one is damaged: those that it replaces may be whole."""
     end_offset = 0
     for base_offset, name in swaps.logs.items():
         segment = Segment(files, directory, base_offset, interval_bytes)
@@ -94,9 +94,9 @@ def verified_end(files: Files, directory: str, swaps: Swaps, interval_bytes: int
 
 
 def replaced(names: Iterable[str], swaps: Swaps, end_offset: int) -> list[str]:
-    """Return which files the swapped segments, of which the last ends at `end_offset`, make void.
+    """Return the files that the swapped segments make void; `end_offset` is the end of the last one.
 
-    A segment of the name of a swapped one is not among them: that takes its place.
+    A segment with the name of a swapped one is excluded: the swapped one replaces it.
     """
     found = []
     for name in names:
@@ -112,7 +112,7 @@ def replaced(names: Iterable[str], swaps: Swaps, end_offset: int) -> list[str]:
 
 
 def _mend(files: Files, directory: str, swaps: Swaps, names: Sequence[str]) -> list[Damage]:
-    """Make void, or write again, each swapped segment that is damaged; return what was wrong."""
+    """Remove, or rewrite, each damaged swapped segment; return the damage."""
     damages: list[Damage] = []
     for base_offset, name in list(swaps.logs.items()):
         path = join(directory, name)
@@ -133,7 +133,7 @@ def _mend(files: Files, directory: str, swaps: Swaps, names: Sequence[str]) -> l
 
 
 def _read(files: Files, path: str, base_offset: int) -> tuple[list[Damage], list[BatchAt]]:
-    """Return what is damaged in a segment file, and its whole batches."""
+    """Return the damage in a segment file, and its whole batches."""
     damages, whole = [], []
     file = files.open(path)
     try:
@@ -165,7 +165,7 @@ def _originals(files: Files, directory: str, base_offset: int, names: Sequence[s
 
 
 def _is_all_in(originals: list[BatchAt], damages: list[Damage], whole: list[BatchAt]) -> bool:
-    """Tell whether nothing has been removed yet of the segments that a damaged one was made of.
+    """Return whether all segments that a damaged one was made from still exist.
 
     Compaction keeps base offsets: each whole batch has its original, and each damaged one another in its place.
     """

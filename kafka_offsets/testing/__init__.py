@@ -1,13 +1,13 @@
-"""What tests of other projects import: names that are loaded when they are first used; none costs anything before.
+"""The public API for tests. Each name is loaded when it is first used and costs nothing before.
 
 Broker          a broker inside the test's process, with seeding, assertions, waiting, snapshots and recorded requests
-Cluster         several brokers in one, as clients see them: leaders and coordinators that move, nodes that stop
-group_stable …  what `Broker.wait_for` waits for: `kafka_offsets.testing.events`
-ManualClock     for `Broker(clock=)`: time passes when the test says so
-Faults          what goes wrong, as `broker.faults` has them
+Cluster         several brokers, as clients see them: leaders and coordinators that move, nodes that stop
+group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.events`
+ManualClock     for `Broker(clock=)`: time passes only when the test advances it
+Faults          injected errors, delays and failures: the type of `broker.faults`
 strategies      Hypothesis strategies for messages, records and record batches; needs `hypothesis`
-machines        a Hypothesis state machine that tests a consumer of yours; needs `hypothesis`
-plugin          the fixtures for pytest, which finds them by itself
+machines        a Hypothesis state machine that tests your consumer; needs `hypothesis`
+plugin          the pytest fixtures, loaded automatically
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
-"""The broker for tests: `kafka_offsets.Broker`, and what a test wants of it besides.
+"""The broker for tests: `kafka_offsets.Broker` with seeding, assertions, waiting, snapshots and recorded requests.
 
-What it looks at it looks at in the broker's own thread, between two turns, so that it never sees half of a change.
+It reads the state in the broker's own thread, between two turns, so it never sees a partial change.
 """
 
 import asyncio
@@ -51,20 +51,20 @@ T = TypeVar("T")
 
 
 class Snapshot:
-    """All that a broker in memory knew at a moment: topics, records, groups, offsets, transactions. See `restore`."""
+    """The state of a broker in memory at one moment: topics, records, groups, offsets, transactions. See `restore`."""
 
     def __init__(self, files: MemoryFiles) -> None:
         self._files = files
 
 
 class Broker(embedded.Broker):
-    """A broker inside this process, as `kafka_offsets.Broker`, with the eyes and hands that a test wants.
+    """A broker inside this process, as `kafka_offsets.Broker`, with methods for tests.
 
-    record  whether to keep what clients ask and are answered; see `requests`
-    All else is as there. What asks the broker and waits for its answer (`produce`, `wait_for`, `snapshot`, `restore`)
-    raises RuntimeError in the thread of the broker's own loop, as under `async with`: there, and wherever a loop must
-    not stand still, `await asyncio.to_thread(broker.wait_for, …)`. Long logs in a data directory are opened after the
-    start: whoever looks into one (`consume_all`, `lag`, `describe`) waits for it, in that thread raises as well.
+    record  whether to keep requests and answers; see `requests`
+    The other parameters are those of `kafka_offsets.Broker`. Methods that wait for the broker (`produce`, `wait_for`,
+    `snapshot`, `restore`) raise RuntimeError in the thread of the broker's own loop, as under `async with`. Use
+    `await asyncio.to_thread(broker.wait_for, …)` there, and in every loop that must not block. Long logs in a data
+    directory are opened after the start: `consume_all`, `lag` and `describe` wait for them, or raise in that thread.
     """
 
     def __init__(
@@ -92,15 +92,15 @@ class Broker(embedded.Broker):
     # -- records -------------------------------------------------------------------------------------------
 
     def produce(self, topic: str, records: Any, *, partition: int | None = None) -> dict[Place, int]:
-        """Append records to a topic; return the log end offsets of the partitions that got some.
+        """Append records to a topic; return the log end offsets of the partitions that received records.
 
-        records    a list of values, of (key, value), of dicts with `value` and, if wanted, `key`, `headers`,
+        records    a list of values, of (key, value), of dicts with `value` and optionally `key`, `headers`,
                    `partition`, `timestamp` in ms; a dict of keys to values; a pandas DataFrame with such columns. Bytes
-                   are taken as they are, text as UTF-8, None as null, all else as JSON
-        partition  of all records that name none; else keys are hashed as Java's producer does, and records without a
-                   key go round
-        A topic that is not there is created with `num.partitions`. Each partition gets one batch. ValueError or
-        TypeError for what is no record; RuntimeError names the partition that was refused and the error code.
+                   are unchanged, text becomes UTF-8, None becomes null, everything else becomes JSON
+        partition  for all records that name none. Default: keys are hashed as in Java's producer, and records without
+                   a key go round-robin
+        A missing topic is created with `num.partitions`. Each partition gets one batch. ValueError or TypeError for
+        an invalid record; RuntimeError names the partition that refused the batch and the error code.
         """
         new = [
             record if record.partition is not None else record._replace(partition=partition)
@@ -127,10 +127,10 @@ class Broker(embedded.Broker):
         )
 
     def consume_all(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
-        """Return the records of a topic, or of one partition, by partition and offset, as no member of any group.
+        """Return the records of a topic, or of one partition, by partition and offset, without joining a group.
 
-        It is what a consumer of committed records can read now: nothing of open and aborted transactions. ValueError
-        when there is no such topic or partition; StorageError.
+        These are the records that a consumer of committed records can read now: none of open or aborted transactions.
+        ValueError if there is no such topic or partition; StorageError.
         """
 
         def read(core: BrokerCore) -> list[tuple[int, int, list[bytes]]]:
@@ -154,13 +154,13 @@ class Broker(embedded.Broker):
     # -- groups and offsets --------------------------------------------------------------------------------
 
     def group(self, group: str) -> GroupView | None:
-        """Return state, members and assignments of a group; None when there is none."""
+        """Return state, members and assignments of a group; None if it does not exist."""
         return self._call(lambda server: groups.group_view(server.core, group))
 
     def lag(self, group: str, topics: Iterable[str] | None = None) -> dict[Place, int]:
-        """Return by how many offsets each partition is ahead of what a group has committed.
+        """Return the lag of a group in each partition: log end offset less committed offset.
 
-        topics  of these; of all topics that the group has committed an offset of when not given
+        topics  the topics to include; default: all topics for which the group has committed an offset
         In a partition without a committed offset all records count.
         """
         named = None if topics is None else dict.fromkeys(topics)
@@ -171,8 +171,8 @@ class Broker(embedded.Broker):
     ) -> None:
         """Fail unless a group has committed these offsets, by (topic, partition); None for a partition without one.
 
-        only  fail also when it has committed others besides
-        The AssertionError shows each partition that differs. TypeError for what names no partitions.
+        only  fail also if it has committed other offsets
+        The AssertionError shows each partition that differs. TypeError if `expected` names no partitions.
         """
         __tracebackhide__ = True
         _check_places(expected, "offset")
@@ -186,11 +186,11 @@ class Broker(embedded.Broker):
         self._assert_none(different, f"the committed offsets of group {group!r} are not as expected")
 
     def assert_lag(self, group: str, expected: int | Mapping[Place, int]) -> None:
-        """Fail unless a group lags behind by so many offsets, in all or by (topic, partition).
+        """Fail unless the lag of a group is `expected`, in total or by (topic, partition).
 
-        In all is: of the topics that it has committed an offset of, none of them beyond the end of its partition, where
-        the lag is negative. The AssertionError shows each partition.
-        TypeError for what is neither a number nor names partitions.
+        The total covers the topics for which it has committed an offset. An offset beyond the end of its partition,
+        where the lag is negative, fails it. The AssertionError shows each partition.
+        TypeError if `expected` is neither a number nor names partitions.
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
@@ -222,11 +222,11 @@ class Broker(embedded.Broker):
     # -- waiting -------------------------------------------------------------------------------------------
 
     def wait_for(self, event: Event, timeout: float = WAIT_SECONDS) -> Any:
-        """Wait until something is the case; return what the event gives. See `kafka_offsets.testing.events`.
+        """Wait until an event's condition is true; return the event's result. See `kafka_offsets.testing.events`.
 
         timeout  in seconds of real time, whatever the broker's clock
-        What is the case already is not waited for. TimeoutError says what was the case instead; RuntimeError when
-        the broker is not running, is stopped meanwhile, or has the calling thread for its own; TypeError for no event.
+        Returns at once if the condition is already true. TimeoutError describes the current state. RuntimeError if the
+        broker is not running, stops during the wait, or runs in the calling thread; TypeError for no event.
         """
         __tracebackhide__ = True
         if not isinstance(event, Event):
@@ -246,7 +246,7 @@ class Broker(embedded.Broker):
         raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}")
 
     def _when_open(self, look: Callable[[BrokerCore], T]) -> T:
-        """Return what a function gives in the broker's thread, once the logs that it looks into are open."""
+        """Run a function in the broker's thread, once the logs that it reads are open; return its result."""
         try:
             return self._call(lambda server: look(server.core))
         except LogLoadingError:
@@ -255,7 +255,7 @@ class Broker(embedded.Broker):
             return cast("T", found)
 
     def _begin(self, begin: "Callable[[Server], Future[T]]") -> "Future[T]":
-        """Begin something in the broker's thread, from another one, and return its future."""
+        """Start an operation in the broker's thread, from another thread, and return its future."""
         begun: Future[Future[T]] = Future()
 
         def wrapped(server: NetworkServer) -> "Future[Future[T]]":
@@ -267,57 +267,56 @@ class Broker(embedded.Broker):
     # -- the whole state -----------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Take note of all that the broker knows; clients notice nothing.
+        """Return a snapshot of the broker's whole state; clients do not notice.
 
         A snapshot can be restored any number of times, also by another broker in memory. RuntimeError for a broker
-        with a data directory, and when it is not running.
+        with a data directory, and if it is not running.
         """
         return self._call(lambda server: Snapshot(_server(server).copy_state()))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Make everything as it was: topics, records, groups, offsets, transactions, as after a crash and a start.
+        """Restore a snapshot: topics, records, groups, offsets, transactions, as after a crash and a restart.
 
-        Address, configuration, clock and recorded requests stay. All connections are closed, as when a broker is
-        started again; clients connect again by themselves. Members of groups that the snapshot holds have a new
-        session; a member that is not in it hears UNKNOWN_MEMBER_ID and joins anew. Producers of before should not go
-        on: their ids may be given out again. RuntimeError as `snapshot`; TypeError for
-        what is no snapshot.
+        Address, configuration, clock and recorded requests stay. All connections are closed, as at a restart; clients
+        reconnect. Group members in the snapshot start a new session; other members receive UNKNOWN_MEMBER_ID and
+        rejoin. Do not continue to use earlier producers: the broker may assign their ids again. RuntimeError as
+        `snapshot`; TypeError for anything but a snapshot.
         """
         if not isinstance(snapshot, Snapshot):
             raise TypeError(f"what snapshot() returned is expected, not {snapshot!r}")
         faults = self._faults
         if faults is not None:
-            self._call(faults.lift_disk)  # what is given up is closed, as when a broker stops
+            self._call(faults.lift_disk)  # the old files are closed, as when a broker stops
         try:
             self._begin(lambda server: server.restoring(snapshot._files)).result()
         finally:
             if faults is not None and self._server is not None:
                 self._call(faults.follow)
 
-    # -- what clients said ---------------------------------------------------------------------------------
+    # -- recorded requests ---------------------------------------------------------------------------------
 
     @property
     def requests(self) -> Requests:
-        """What clients have asked since the broker was made, the last 10,000 requests or 16 MiB, the oldest first.
+        """The clients' requests since the broker was created: the last 10,000 or 16 MiB, the oldest first.
 
-        `requests.of(api=, client_id=, group=, topic=, error=)` chooses; each has `request` and `response` decoded.
-        Also when the broker has stopped. RuntimeError without `record=True`.
+        `requests.of(api=, client_id=, group=, topic=, error=)` filters; each has `request` and `response` decoded.
+        Also available after the broker has stopped. RuntimeError without `record=True`.
         """
         return self._recorded().requests()
 
     @property
     def last_event(self) -> int:
-        """Where the record stands now: for `requests_after`. RuntimeError without `record=True`."""
+        """The number of the last recorded event, for `requests_after`. RuntimeError without `record=True`."""
         return self._recorded().last_number
 
     def requests_after(self, event: int) -> Requests:
-        """Return what of `requests` has come since `last_event` was this. RuntimeError without `record=True`."""
+        """Return the `requests` after this value of `last_event`. RuntimeError without `record=True`."""
         return self._recorded().requests(event)
 
     def save_capture(self, path: str | Path) -> int:
-        """Write what is in `requests` to a file that `kafka-offsets inspect` reads; return how many lines it has.
+        """Write `requests` to a file for `kafka-offsets inspect`; return its number of lines.
 
-        path  ends in .jsonl, or .jsonl.gz to be compressed; else ValueError
+        path  ends in .jsonl, or .jsonl.gz for a compressed file; else ValueError
         RuntimeError without `record=True`; OSError.
         """
         return self._recorded().save(path)
@@ -328,16 +327,16 @@ class Broker(embedded.Broker):
         return self._recorder
 
     def describe(self) -> str:
-        """Return groups, members, assignments, offsets and lag as text, for a human who looks for an error."""
+        """Return groups, members, assignments, offsets and lag as text, for debugging."""
         return "\n".join(self._when_open(groups.describe_state))
 
-    # -- what goes wrong -----------------------------------------------------------------------------------
+    # -- faults --------------------------------------------------------------------------------------------
 
     @property
     def faults(self) -> "Faults":
         """The faults of this broker, such as errors, lost connections, a full disk: `kafka_offsets.testing.Faults`."""
         if self._faults is None:
-            from kafka_offsets.testing.faults.control import Faults  # costs those who want none nothing
+            from kafka_offsets.testing.faults.control import Faults  # no import cost for tests without faults
 
             self._faults = Faults(self)
         return self._faults
@@ -358,7 +357,7 @@ class Broker(embedded.Broker):
 
 
 class Server(NetworkServer):
-    """A server that can be looked at: events are looked for behind each turn, and its state can be replaced."""
+    """A server for tests: it checks events after each turn, and its state can be replaced."""
 
     def __init__(self, config: Config, files: Files, clock: Clock | None, recorder: Recorder | None) -> None:
         self._recorder = recorder
@@ -367,7 +366,7 @@ class Server(NetworkServer):
         super().__init__(config, files, clock)
 
     def new_core(self, files: Files | None) -> BrokerCore:
-        """Make the broker; what is in memory is there at once, and need not be opened by another thread."""
+        """Make the broker. Logs in memory are open at once, so no other thread needs to open them."""
         core = super().new_core(files)
         self._memory = files if isinstance(files, MemoryFiles) else None
         if self._memory is not None:
@@ -375,7 +374,7 @@ class Server(NetworkServer):
         return core
 
     def new_peer(self, listener: int = 0) -> Peer:
-        """Put a tape on a connection that comes in, if this broker records."""
+        """Put a tape on a new connection, if this broker records."""
         if self._recorder is None:
             return super().new_peer(listener)
         return _RecordedPeer(self, self._recorder, listener)
@@ -385,7 +384,7 @@ class Server(NetworkServer):
         return None
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
-        """Have a request of the test's own decided. Faults strike clients: whoever puts one in can still seed."""
+        """Execute a request of the test itself. Faults strike only clients, so a test with faults can still seed."""
         core, by_faults = self.core, self.core.context.apis
         core.context.apis = self.served()
         try:
@@ -394,14 +393,14 @@ class Server(NetworkServer):
             core.context.apis = by_faults
 
     def watch(self, event: Event) -> "Future[Any]":
-        """Return a future of what an event gives."""
+        """Return a future for the result of an event."""
         future: Future[Any] = Future()
         self._watched[future] = event
         self._look()
         return future
 
     def unwatch(self, future: "Future[Any]", event: Event) -> str:
-        """Look no more; return what is the case."""
+        """Stop checking an event; return a description of the current state."""
         self._look()
         self._watched.pop(future, None)
         try:
@@ -429,7 +428,7 @@ class Server(NetworkServer):
             self._look()
 
     async def stop(self) -> None:
-        """Stop, as every server does; who waits for an event is told."""
+        """Stop, as every server does. Waits for events end with an error."""
         try:
             with _expecting_refusals():
                 await super().stop()
@@ -451,7 +450,7 @@ class Server(NetworkServer):
         return self._memory.copy()
 
     def restoring(self, files: MemoryFiles) -> "Future[None]":
-        """Begin to put a core that starts from a copy of `files` in the place of the present one."""
+        """Start to replace the current core with one that starts from a copy of `files`."""
         if self._memory is None:
             raise RuntimeError(
                 "only a broker in memory can be copied and restored, not one with a data directory"
@@ -476,7 +475,7 @@ class Server(NetworkServer):
         await self._until(lambda: not core.loader.is_loading)
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for what threads of this server are at."""
+        """Wait for work in threads of this server."""
         while not is_so():
             if self._stopping:
                 raise RuntimeError("this broker was stopped before its state was restored")
@@ -494,7 +493,7 @@ class _RecordedPeer(Peer):
         self._of = server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to record."""
+        """Start recording."""
         super().connection_made(transport)
         if self.connection is not None:
             assert isinstance(transport, asyncio.Transport)
@@ -502,7 +501,7 @@ class _RecordedPeer(Peer):
             self._writer = _RecordedWriter(transport, self._tape)
 
     def data_received(self, data: bytes) -> None:
-        """Record what has come, and have it decided."""
+        """Record received bytes and pass them on."""
         if self._tape is not None and self.connection is not None and not self.connection.closing:
             core = self._of.core
             _learn_topics(core, self._recorder)
@@ -526,13 +525,13 @@ class _RecordedWriter(Writer):
         self._tape = tape
 
     def write(self, pieces: list[bytes | bytearray]) -> None:
-        """Record what is sent, and send it."""
+        """Record bytes and send them."""
         self._tape.sent(pieces)
         super().write(pieces)
 
 
 def _learn_topics(core: BrokerCore, recorder: Recorder) -> None:
-    """Note the names of topics, which requests call by their ids."""
+    """Note the names of topics: requests may give only their ids."""
     seen = core.topics, core.topics.created_version
     if recorder.seen_topics != seen:
         recorder.seen_topics = seen
@@ -546,7 +545,7 @@ def _expecting_refusals() -> Iterator[None]:
         yield
     except StorageError as error:
         from kafka_offsets.testing.faults.disk_faults import (
-            InjectedError,  # costs those who want none nothing
+            InjectedError,  # no import cost for tests without faults
         )
 
         if not isinstance(error, InjectedError):
@@ -558,7 +557,7 @@ def _server(server: NetworkServer) -> Server:
 
 
 def _prepare(core: BrokerCore, topic: str) -> tuple[int, int]:
-    """Create a topic if it is not there; return its number of partitions and the time in ms."""
+    """Create a topic if it does not exist; return its number of partitions and the time in ms."""
     if core.topics.get(topic) is None:
         core.create_topic(topic, core.config.num_partitions, {})
     found = core.topics.get(topic)
@@ -567,7 +566,7 @@ def _prepare(core: BrokerCore, topic: str) -> tuple[int, int]:
 
 
 def _open(core: BrokerCore, topic: str, indexes: Iterable[int]) -> None:
-    """Open logs that are about to be written to; what else stands against it, the answer says."""
+    """Open logs before a write. The answer to the request reports any other error."""
     for index in indexes:
         try:
             core.topics.partition(topic, index)
@@ -597,7 +596,7 @@ def _produce_request(
 
 
 def _check_places(expected: object, what: str) -> None:
-    """Raise TypeError for what is no dict by (topic, partition)."""
+    """Raise TypeError unless this is a dict by (topic, partition)."""
     shape = f"{{(topic, partition): {what}}}"
     if not isinstance(expected, Mapping):
         raise TypeError(f"a dict {shape} is expected, not {expected!r}")

@@ -6,12 +6,12 @@ from kafka_offsets import clock
 
 
 class ManualClock(clock.ManualClock):
-    """A clock that moves only when told to, and begins at the machine's time.
+    """A clock that moves only when the test advances it. It starts at the machine's time.
 
-    Clients stamp records with the machine's time, and a broker refuses records that are an hour ahead of its own
-    (`log.message.timestamp.after.max.ms`); so that is where it begins.
+    Clients stamp records with the machine's time, and a broker refuses records that are an hour ahead of its clock
+    (`log.message.timestamp.after.max.ms`). That is why it starts there.
 
-    wall_ms  where it begins instead, in milliseconds since the epoch
+    wall_ms  another time to start at, in milliseconds since the epoch
     """
 
     def __init__(self, wall_ms: float | None = None) -> None:

@@ -1,9 +1,9 @@
-"""What a test waits for: things that come about in the broker, looked at whenever a turn of it has ended.
+"""Events that a test waits for. The broker checks them at the end of each turn.
 
     broker.wait_for(group_stable("billing", members=2))
 
-An :class:`Event` is a question about the state of a broker, so one that has come about before is seen as well. Nothing
-sleeps or polls: as long as somebody waits, the broker's own thread asks behind each of its turns.
+An :class:`Event` is a condition on the state of a broker, so a condition that is already true counts as well. Nothing
+sleeps or polls: while a test waits, the broker's thread checks the condition after each of its turns.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,11 +14,11 @@ from kafka_offsets.testing.groups import GroupView, MemberView, Place, group_vie
 
 
 class Event(NamedTuple):
-    """Something to wait for.
+    """A condition to wait for.
 
-    what  a sentence: what shall be the case
-    look  what is returned to whoever waits, None as long as it is not the case
-    tell  what is the case instead, for whoever has waited in vain
+    what  a sentence: the condition
+    look  returns the result of the wait, None as long as the condition is false
+    tell  describes the current state, for the message of a time-out
     """
 
     what: str
@@ -27,7 +27,7 @@ class Event(NamedTuple):
 
 
 def group_stable(group: str, *, members: int | None = None) -> Event:
-    """A group is stable, with so many members, or any but none, that all know their assignment; gives its GroupView."""
+    """A group is stable with `members` members, or at least one, that have their assignment. Returns its GroupView."""
 
     def look(core: BrokerCore) -> GroupView | None:
         view = group_view(core, group)
@@ -40,7 +40,7 @@ def group_stable(group: str, *, members: int | None = None) -> Event:
 
 
 def group_empty(group: str) -> Event:
-    """A group is there and has no members, because they left or their sessions ended; gives its GroupView."""
+    """A group exists and has no members, because they left or their sessions ended. Returns its GroupView."""
 
     def look(core: BrokerCore) -> GroupView | None:
         view = group_view(core, group)
@@ -50,7 +50,7 @@ def group_empty(group: str) -> Event:
 
 
 def member_joined(group: str, *, client_id: str | None = None) -> Event:
-    """A group has a member, with that client id if one is given; gives its MemberView."""
+    """A group has a member, with that client id if one is given. Returns its MemberView."""
 
     def look(core: BrokerCore) -> MemberView | None:
         view = group_view(core, group)
@@ -62,9 +62,9 @@ def member_joined(group: str, *, client_id: str | None = None) -> Event:
 
 
 def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event:
-    """A group has committed these offsets or later ones, any offset when none are given.
+    """A group has committed these offsets or later ones, or any offset if none are given.
 
-    Gives the committed offsets by (topic, partition).
+    Returns the committed offsets by (topic, partition).
     """
 
     def look(core: BrokerCore) -> dict[Place, int] | None:
@@ -79,11 +79,11 @@ def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event:
 
 
 def caught_up(group: str, topics: Iterable[str] | None = None) -> Event:
-    """A group has committed the end of each partition, so that its lag is 0; gives the committed offsets.
+    """A group has committed the end of each partition, so its lag is 0. Returns the committed offsets.
 
-    topics  of these; of all topics that the group has committed an offset of when not given
-    A partition without records needs no offset. As long as nothing is committed the group has not caught up, unless
-    topics are named and hold nothing. The offsets are by (topic, partition).
+    topics  the topics to check; default: all topics for which the group has committed an offset
+    A partition without records needs no offset. A group without committed offsets has not caught up, unless
+    `topics` is given and these topics are empty. The offsets are by (topic, partition).
     """
     named = None if topics is None else dict.fromkeys(topics)
 
@@ -104,9 +104,9 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event:
 
 
 def record_produced(topic: str, partition: int | None = None, *, count: int = 1) -> Event:
-    """A topic, or one partition, holds so many records; gives how many.
+    """A topic, or one partition, holds at least `count` records. Returns how many.
 
-    They are counted by offsets, so markers of transactions count, as do records that compaction has taken away.
+    They are counted by offsets, so transaction markers and records that compaction has removed count too.
     """
 
     def number(core: BrokerCore) -> int:
@@ -123,7 +123,7 @@ def record_produced(topic: str, partition: int | None = None, *, count: int = 1)
 
 
 def topic_created(topic: str) -> Event:
-    """A topic is there; gives its number of partitions."""
+    """A topic exists. Returns its number of partitions."""
 
     def look(core: BrokerCore) -> int | None:
         found = core.topics.get(topic)

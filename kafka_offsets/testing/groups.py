@@ -1,4 +1,4 @@
-"""What a broker knows of its groups at a moment, in values that stay as they are: for assertions and reports."""
+"""Views of groups: the state of a broker's groups at one moment, as immutable values for assertions and reports."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ Place = tuple[str, int]
 class MemberView(NamedTuple):
     """One member of a group.
 
-    partitions  what it is assigned, as (topic, partition), sorted; empty when that is not known
+    partitions  its assignment, as (topic, partition), sorted; empty if it is not known
     """
 
     member_id: str
@@ -28,11 +28,11 @@ class GroupView(NamedTuple):
     """One group.
 
     type        `classic` or `consumer` (KIP-848)
-    state       as DescribeGroups shows it: Empty, PreparingRebalance, CompletingRebalance, Stable; of the other type
+    state       as in DescribeGroups: Empty, PreparingRebalance, CompletingRebalance, Stable; for a consumer group
                 Empty, Assigning, Reconciling, Stable
     generation  the group epoch of a consumer group
     members     in the order of joining
-    is_settled  whether it is stable and every member has heard its assignment
+    is_settled  whether it is stable and every member has received its assignment
     """
 
     group_id: str
@@ -48,7 +48,7 @@ class GroupView(NamedTuple):
 
 
 def group_ids(core: BrokerCore) -> list[str]:
-    """Return the groups of a broker, sorted."""
+    """Return the ids of a broker's groups, sorted."""
     return sorted(
         group_id
         for hosted in core.runtime.all_shards()
@@ -58,7 +58,7 @@ def group_ids(core: BrokerCore) -> list[str]:
 
 
 def group_view(core: BrokerCore, group_id: str) -> GroupView | None:
-    """Return what is known of a group; None when there is none, or when its shard is being loaded."""
+    """Return the view of a group; None if it does not exist or its shard is being loaded."""
     if not core.shards.topic_exists:
         return None
     hosted = core.runtime.shard_of(group_id, core.clock.now())
@@ -105,7 +105,7 @@ def _places(owned: Mapping[str, Collection[int]]) -> tuple[Place, ...]:
 
 
 def log_ends(core: BrokerCore, topic: str) -> dict[Place, tuple[int, int]]:
-    """Return log start offset and high watermark of each partition of a topic; empty when there is no such topic."""
+    """Return log start offset and high watermark of each partition of a topic; empty if there is no such topic."""
     found = core.topics.get(topic)
     ends = {}
     for index in range(0 if found is None else found.partition_count):
@@ -116,9 +116,9 @@ def log_ends(core: BrokerCore, topic: str) -> dict[Place, tuple[int, int]]:
 
 
 def lag(core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = None) -> dict[Place, int]:
-    """Return by how much each partition is ahead of a group: of these topics, else of those it has committed for.
+    """Return the lag of a group in each partition: of these topics, else of the topics with committed offsets.
 
-    Where nothing is committed all records count.
+    In a partition without a committed offset all records count.
     """
     committed = core.committed(group_id)
     names = {topic for topic, _ in committed} if topics is None else set(topics)
@@ -131,7 +131,7 @@ def lag(core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = N
 
 
 def describe_state(core: BrokerCore) -> list[str]:
-    """Return the groups, their members and their offsets in lines for a report."""
+    """Return the groups, their members and their offsets as lines for a report."""
     lines = []
     for group_id in group_ids(core):
         view = group_view(core, group_id)

@@ -1,16 +1,16 @@
-"""A Hypothesis state machine that tests a consumer of yours against arbitrary schedules; needs `hypothesis`.
+"""A Hypothesis state machine that tests your consumer against arbitrary schedules; needs `hypothesis`.
 
     class BillingMachine(ConsumerMachine):
         def start(self, bootstrap_servers, client_id): ...  # makes a consumer, and returns it
         def step(self, worker): ...                         # lets it poll, work and commit for a moment
-        def done(self): ...                                 # the values of records that it has dealt with
+        def done(self): ...                                 # the values of records that it has processed
 
     def test_billing_loses_nothing():
         check(BillingMachine)
 
-Hypothesis then looks for a schedule of records, rebalances, crashes, moves, faults and time in which what is promised
-does not hold, and prints the shortest that it finds. Workers are real clients of yours; the broker, its time and its
-faults are the machine's. docs/testing.md tells more.
+Hypothesis searches for a schedule of records, rebalances, crashes, moves, faults and time that breaks the guarantee,
+and prints the shortest one that it finds. Workers are your real clients; the machine controls the broker, its clock
+and its faults. See docs/testing.md.
 """
 
 import sys
@@ -82,10 +82,10 @@ FAULTS: dict[str, MakeFault] = {
 
 
 class Guarantee(Enum):
-    """What a consumer promises.
+    """The guarantee of a consumer.
 
-    AT_LEAST_ONCE  every record is dealt with, and none is committed before: a crash at any moment loses nothing
-    AT_MOST_ONCE   no record is dealt with twice
+    AT_LEAST_ONCE  every record is processed, and none is committed before: a crash at any moment loses nothing
+    AT_MOST_ONCE   no record is processed twice
     EXACTLY_ONCE   both
     """
 
@@ -100,20 +100,20 @@ class _Worker(NamedTuple):
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """Workers of one group, records for them, and all that may go wrong.
+    """Workers of one group, records for them, and failures.
 
-    To be said in a class of yours:
-    topics        names to numbers of partitions; the workers are to read them all, from the earliest record
+    Set these in your class:
+    topics        names to numbers of partitions; the workers must read them all, from the earliest record
     group         of the workers
     brokers       more than one for a `Cluster`, whose leaders and coordinators move and whose nodes stop
     config        Kafka's keys to values
-    most_workers  so many run at a time
-    guarantee     what is held them to
+    most_workers  the largest number of workers that run at a time
+    guarantee     the guarantee that the machine checks
     faults        by name, (faults, group) -> a fault that is over when it has struck once
-    patience_s    so much real time they have to deal with everything once all is well again
-    To be used by hooks, rules and invariants of yours: `broker`, `clock`, `workers`, `books`, a list into which workers
-    may put the values that they have dealt with, and `produced`, the values by (topic, partition); a value says where
-    it stands: b"orders-0-17".
+    patience_s    real time in seconds for the workers to process all records after the failures have ended
+    Your hooks, rules and invariants may use: `broker`, `clock`, `workers`, `books`, a list to which workers may add
+    the values that they have processed, and `produced`, the values by (topic, partition). A value names its position:
+    b"orders-0-17".
     """
 
     topics: ClassVar[Mapping[str, int]] = {"orders": 2}
@@ -146,36 +146,36 @@ class ConsumerMachine(RuleBasedStateMachine):
     # -- hooks
 
     def start(self, bootstrap_servers: str, client_id: str) -> Any:
-        """Make a worker, a consumer of the group, and return it. It must have that client id: crashes go by it."""
+        """Make a worker, a consumer of the group, and return it. It must use that client id: crashes depend on it."""
         raise NotImplementedError("a machine says how its workers are started")
 
     def step(self, worker: Any) -> None:
-        """Let a worker poll, deal with what has come and commit, for some tenths of a second at most.
+        """Run a worker: poll, process the records and commit, for some tenths of a second at most.
 
-        What it raises fails the test: an error that the code under test does not survive is for it to catch.
+        An exception fails the test. The code under test must catch the errors that it survives.
         """
         raise NotImplementedError("a machine says what its workers do")
 
     def done(self) -> Iterable[bytes]:
-        """Return the values of all records that have been dealt with, in their order, also by workers that crashed.
+        """Return the values of all processed records, in their order, also those of workers that crashed.
 
-        `books` unless a machine has another way. Asked in the thread of the broker as well, whenever a worker commits.
+        The default is `books`. The broker's thread also calls this, for each commit of a worker.
         """
         return list(self.books)
 
     def stop(self, worker: Any) -> None:
-        """Let a worker leave in good order: `worker.close()`."""
+        """Close a worker in good order: `worker.close()`."""
         worker.close()
 
     def abandon(self, worker: Any) -> None:
-        """Free what a worker holds that has crashed, or that is left at the end. It can reach no broker any more.
+        """Free the resources of a worker that has crashed or remains at the end. It can no longer reach a broker.
 
-        Nothing is done here: the object is let go.
+        The default does nothing: the machine drops its reference to the worker.
         """
 
     @property
     def workers(self) -> list[Any]:
-        """The workers that run, those first that run longest."""
+        """The running workers, the oldest first."""
         return [worker.consumer for worker in self._workers]
 
     # -- rules
@@ -204,7 +204,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._workers)
     @rule(worker=st.integers(0, 9))
     def work(self, worker: int) -> None:
-        """Let one of the workers do something."""
+        """Run a step of one worker."""
         self.step(self._chosen(worker).consumer)
 
     @precondition(lambda self: len(self._workers) < self.most_workers)
@@ -219,7 +219,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._workers)
     @rule(worker=st.integers(0, 9))
     def leave(self, worker: int) -> None:
-        """Let a worker leave in good order."""
+        """Close a worker in good order."""
         chosen = self._chosen(worker)
         self._workers.remove(chosen)
         self.stop(chosen.consumer)
@@ -227,19 +227,19 @@ class ConsumerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._workers)
     @rule(worker=st.integers(0, 9))
     def crash(self, worker: int) -> None:
-        """Let a worker die: nothing that it says is heard from now on, and its membership ends by time alone."""
+        """Crash a worker: the broker ignores its requests from now on, and only time ends its membership."""
         chosen = self._chosen(worker)
         self._workers.remove(chosen)
         self._cut_off(chosen)
 
     @rule(ms=st.sampled_from([10, 1000, 10_000, 60_000, 600_000]))
     def advance(self, ms: int) -> None:
-        """Let time pass: sessions end, also those of workers that had no time to send a heartbeat."""
+        """Advance the clock: sessions end, also those of workers that had no time to send a heartbeat."""
         self.clock.advance(ms)
 
     @rule(data=st.data())
     def fault(self, data: st.DataObject) -> None:
-        """Let something go wrong once."""
+        """Inject a fault that strikes once."""
         name = data.draw(st.sampled_from(sorted(self.faults)), label="what goes wrong")
         self._in_force.append(self.faults[name](self.broker.faults, self.group))
 
@@ -251,7 +251,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.brokers > 1)
     @rule(place=st.integers(0, 99))
     def move(self, place: int) -> None:
-        """Have another node coordinate the group, or lead one of the partitions."""
+        """Move the coordinator of the group, or the leader of a partition, to another node."""
         assert isinstance(self.broker, Cluster)
         if sum(node.is_up for node in self.broker.nodes) < 2:
             return
@@ -265,7 +265,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.brokers > 1)
     @rule(number=st.integers(0, 9))
     def turn_node(self, number: int) -> None:
-        """Stop a node, or start it again; the last one stays."""
+        """Stop a node, or start it again; the last node stays up."""
         assert isinstance(self.broker, Cluster)
         nodes = self.broker.nodes
         node = nodes[number % len(nodes)]
@@ -276,7 +276,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """Let all be well, and see that everything that was produced is dealt with."""
+        """End all failures, and check that the workers process every record."""
         for fault in self._in_force:
             fault.remove()
         self._in_force.clear()
@@ -301,11 +301,11 @@ class ConsumerMachine(RuleBasedStateMachine):
                     f"well again this is how things stand:\n{self.broker.describe()}"
                 )
 
-    # -- what is held to be true
+    # -- invariants
 
     @invariant()
     def nothing_was_promised_that_does_not_hold(self) -> None:
-        """Fail for a commit that ran ahead, or for a record that was dealt with twice, as `guarantee` has it."""
+        """Fail for a commit ahead of processing, or for a record processed twice, according to `guarantee`."""
         if self._problems:
             raise AssertionError(self._problems[0])
         if self.guarantee is not Guarantee.AT_LEAST_ONCE:
@@ -313,15 +313,15 @@ class ConsumerMachine(RuleBasedStateMachine):
             assert not twice, f"dealt with more than once: {' '.join(sorted(twice)[:_SHOWN])}"
 
     def _report(self) -> str:
-        """Return the last requests, the faults, and how groups and offsets are."""
+        """Return the last requests, the faults, and the state of groups and offsets."""
         lines = [str(request) for request in self.broker.requests[-_SHOWN:]]
         lines += [repr(fault) for fault in self.broker.faults.struck if fault is not self._watching]
-        if self._watching is not None:  # the broker has begun
+        if self._watching is not None:  # the broker has started
             lines.append(self.broker.describe())
         return "\n".join(lines)
 
     def teardown(self) -> None:
-        """See that nothing is lost, unless the test has failed before, and let everything go."""
+        """Check that nothing is lost, unless the test has already failed, and release all resources."""
         try:
             if sys.exc_info()[0] is None and self.produced:
                 self.settle()
@@ -345,14 +345,14 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.abandon(worker.consumer)
 
     def _missing(self) -> list[bytes]:
-        """Return what was produced and must be dealt with, and has not been."""
+        """Return the produced values that must be processed and are not yet."""
         if self.guarantee is Guarantee.AT_MOST_ONCE:
             return []
         done = set(self.done())
         return [value for values in self.produced.values() for value in values if value not in done]
 
     def _watch(self, call: Call) -> None:
-        """Look at a commit before it is done: if its worker died now, what stands before it must not be lost."""
+        """Check a commit before the broker applies it: if its worker died now, no record before it may be lost."""
         if self.guarantee is Guarantee.AT_MOST_ONCE:
             return
         done = set(self.done())
@@ -372,7 +372,7 @@ class ConsumerMachine(RuleBasedStateMachine):
                     )
 
     def _expel_crashed(self) -> None:
-        """End the memberships of workers that crashed, as time would, and spare those that run."""
+        """End the memberships of crashed workers, as time would do, and keep those of running workers."""
         view = self.broker.group(self.group)
         for member in () if view is None else view.members:
             if member.client_id in self._crashed:
@@ -389,7 +389,7 @@ def _deaf(call: Call) -> ConnectionError:
 
 
 def _leaving(view: GroupView, member_id: str) -> tuple[messages.MessageValue, int]:
-    """Return the request by which a member of a group leaves it, and its version."""
+    """Return the request with which a member leaves its group, and its version."""
     if view.type == "classic":
         identity = messages.LeaveGroupRequest.MemberIdentity(member_id)
         return messages.LeaveGroupRequest(view.group_id, members=[identity]), _LEAVE_VERSION
@@ -399,11 +399,11 @@ def _leaving(view: GroupView, member_id: str) -> tuple[messages.MessageValue, in
 def check(
     machine: type[ConsumerMachine], *, examples: int = 15, steps: int = 15, shrink: bool = True
 ) -> None:
-    """Look for a schedule that a machine's workers do not survive; fail with the shortest that was found.
+    """Search for a schedule that a machine's workers do not survive; fail with the shortest one found.
 
     examples, steps  how many schedules, of how many steps at most; a client needs some tenths of a second for each
-                     schedule. More by night: Hypothesis remembers what has failed
-    shrink           whether to look for a shorter one than the first that is found, which takes many more of them
+                     schedule. Run more of them at night: Hypothesis remembers failures
+    shrink           whether to search for a shorter schedule after the first failure, which takes many more runs
     """
     skipped = {Phase.explain} if shrink else {Phase.explain, Phase.shrink}  # the former traces every line
     phases = [phase for phase in Phase if phase not in skipped]

@@ -1,7 +1,7 @@
-"""The plugin for pytest: a Kafka broker for each test, or one for all of them, and what it knows when a test fails.
+"""The pytest plugin: a Kafka broker for each test or one for all tests, and a report of its state when a test fails.
 
-pytest finds it by the entry point `pytest11`, so every run of pytest in the environment imports this module: it
-imports nothing but pytest, and the broker when a test asks for one.
+pytest loads it by the entry point `pytest11`, so every run of pytest in the environment imports this module. It
+imports only pytest, and the broker when a test uses one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,9 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
-    """A Kafka broker of its own for this test, in memory, on a free port: a `kafka_offsets.testing.Broker`.
+    """A new Kafka broker for this test, in memory, on a free port: a `kafka_offsets.testing.Broker`.
 
-    `@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 3})` says how it is made. When the test fails,
+    `@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 3})` configures it. When the test fails,
     the report shows its last requests, groups and offsets.
     """
     yield from _running(request, 1)
@@ -48,18 +48,18 @@ def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
-    """A Kafka cluster of its own for this test, in memory, on free ports: a `kafka_offsets.testing.Cluster`.
+    """A new Kafka cluster for this test, in memory, on free ports: a `kafka_offsets.testing.Cluster`.
 
-    It has three nodes unless `@pytest.mark.kafka(brokers=5)` says otherwise; the rest is as with `kafka_broker`.
+    It has three nodes unless `@pytest.mark.kafka(brokers=5)` sets another number. The rest is as in `kafka_broker`.
     """
     yield from _running(request, 3)  # type: ignore[misc]
 
 
 @pytest.fixture
 def kafka_clock() -> "ManualClock":
-    """The time of `kafka_broker` and `kafka_cluster` in a test that asks for it: a `kafka_offsets.testing.ManualClock`.
+    """The clock of `kafka_broker` and `kafka_cluster` in a test that uses it: a `kafka_offsets.testing.ManualClock`.
 
-    It stands still until the test moves it: `kafka_clock.advance(days=8)`.
+    Time stops until the test advances it: `kafka_clock.advance(days=8)`.
     """
     from kafka_offsets.testing.clock import ManualClock
 
@@ -67,7 +67,7 @@ def kafka_clock() -> "ManualClock":
 
 
 def _running(request: pytest.FixtureRequest, brokers: int) -> "Iterator[Broker]":
-    """Give the broker or the cluster of a test."""
+    """Yield the broker or the cluster of a test."""
     from kafka_offsets.errors import ConfigError
     from kafka_offsets.testing.broker import Broker
 
@@ -96,7 +96,7 @@ def _running(request: pytest.FixtureRequest, brokers: int) -> "Iterator[Broker]"
 
 @pytest.fixture(scope="session")
 def kafka_session_config() -> dict[str, object]:
-    """Kafka's keys to values for `kafka_session_broker`; a conftest.py that has a fixture of this name decides."""
+    """Kafka's keys to values for `kafka_session_broker`. Override this fixture in a conftest.py."""
     return {}
 
 
@@ -104,10 +104,10 @@ def kafka_session_config() -> dict[str, object]:
 def kafka_session_broker(
     request: pytest.FixtureRequest, kafka_session_config: Mapping[str, object]
 ) -> "Iterator[Broker]":
-    """One Kafka broker for all tests that ask for it, in memory; with pytest-xdist one for each worker.
+    """One Kafka broker for all tests that use it, in memory; with pytest-xdist one for each worker.
 
-    Its topics and groups stay from test to test, unless `snapshot` and `restore` are used. The faults that a test has
-    put in end with it, those of a fixture when the fixture ends them. `kafka_session_config` says how it is configured.
+    Its topics and groups stay from test to test, unless `snapshot` and `restore` are used. Faults that a test injects
+    end with the test; those of a fixture end when the fixture ends them. `kafka_session_config` configures the broker.
     """
     from kafka_offsets.testing.broker import Broker
 
@@ -119,7 +119,7 @@ def kafka_session_broker(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note what the session's broker has heard before this test; refuse a marker that would do nothing."""
+    """Note the last event of the session's broker before this test. Reject a marker that has no effect."""
     is_marked = any(marker.name == "kafka" for marker in item.own_markers)
     if is_marked and not {"kafka_broker", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
         _refuse("it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses")
@@ -130,7 +130,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Note the faults that fixtures have put into the session's broker."""
+    """Note the faults that fixtures have injected into the session's broker."""
     broker = item.config.stash.get(_session_broker, None)
     if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
         item.stash[_faults_before] = broker.faults.active
@@ -138,7 +138,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """End the faults that the test itself has put into the session's broker, now that its report has named them."""
+    """End the faults that the test itself injected into the session's broker, after its report has named them."""
     broker = item.config.stash.get(_session_broker, None)
     before = item.stash.get(_faults_before, None)
     if broker is not None and before is not None:
@@ -149,7 +149,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Add to the report of a failure what the test's brokers know."""
+    """Add the state of the test's brokers to the report of a failure."""
     report = yield
     if report.failed:
         for own in item.stash.get(_brokers, ()):
@@ -162,7 +162,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 
 def _section(broker: "Broker", heard_before: int, over: list[Any]) -> tuple[str, str]:
-    """Return title and text for a report: of what came behind an event, and without faults of earlier tests."""
+    """Return title and text for a report: only requests after an event, and no faults of earlier tests."""
     lines = []
     requests = broker.requests_after(heard_before)
     if len(requests) > _SHOWN_REQUESTS:
@@ -183,7 +183,7 @@ def _refuse(problem: str) -> NoReturn:
 
 
 class _Wanted(NamedTuple):
-    """What the markers of a test say."""
+    """The settings in the markers of a test."""
 
     topics: dict[str, int]
     config: dict[str, object]
@@ -191,7 +191,7 @@ class _Wanted(NamedTuple):
 
 
 def _wanted(item: pytest.Item) -> _Wanted:
-    """Return what the markers of a test, its class and its module say; the nearest one counts."""
+    """Return the settings in the markers of a test, its class and its module; the nearest marker counts."""
     topics: dict[str, int] = {}
     config: dict[str, object] = {}
     brokers = None
@@ -207,7 +207,7 @@ def _wanted(item: pytest.Item) -> _Wanted:
 
 
 def _problem(marker: pytest.Mark) -> str:
-    """Say what is wrong with the arguments of a marker; nothing if all is well."""
+    """Describe what is wrong with the arguments of a marker; empty if they are valid."""
     if marker.args:
         return f"it takes topics=, config= and brokers=, by name; {marker.args[0]!r} has none"
     unknown = sorted(marker.kwargs.keys() - {"topics", "config", "brokers"})

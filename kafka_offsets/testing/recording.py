@@ -1,8 +1,8 @@
-"""What clients said and what they were answered: recorded as bytes where it passes, decoded when somebody asks.
+"""Recorded requests and responses: kept as bytes, decoded on access.
 
-A :class:`Recorder` keeps the last requests of a broker within bounds. Each connection has a tape on it, between socket
-and core, which cuts frames as the core does; a broker that does not record has no tapes. What the process asks of its
-own broker (`Broker.commit`, `Broker.produce`) passes no socket and is not recorded.
+A :class:`Recorder` keeps the last requests of a broker, up to a limit. Each connection has a tape between socket and
+core, which splits frames as the core does; a broker that does not record has no tapes. Calls within the process
+(`Broker.commit`, `Broker.produce`) use no socket and are not recorded.
 """
 
 import gzip
@@ -43,7 +43,7 @@ _TOPIC_NAMES = frozenset({"topic_names", "subscribed_topic_names"})
 
 
 class _Moment(NamedTuple):
-    """When something passed: in seconds of a clock that never goes back, and as the how-manieth event."""
+    """The moment of an event: seconds of a monotonic clock, and the event's number."""
 
     seconds: float
     number: int
@@ -57,9 +57,9 @@ class RecordedRequest:
     peer            the client's address
     node            the node of a cluster that it came to, None for a broker that is alone
     client_id       as the client calls itself
-    api, version    such as OffsetCommit and 8; `API 99` when no such API is known
-    correlation_id  by which the client finds the answer
-    latency_ms      real time until the answer left; None when there is none yet, or never (acks=0)
+    api, version    such as OffsetCommit and 8; `API 99` for an unknown API
+    correlation_id  with which the client matches the answer
+    latency_ms      real time until the answer was sent; None if there is none yet, or never (acks=0)
     """
 
     def __init__(self, tape: "Tape", frame: bytes, wall_ms: int, came: _Moment) -> None:
@@ -79,23 +79,23 @@ class RecordedRequest:
 
     @property
     def latency_ms(self) -> float | None:
-        """Milliseconds until the answer left, None without one."""
+        """Milliseconds until the answer was sent, None without an answer."""
         return None if self._answer is None else (self._left.seconds - self._came.seconds) * 1000
 
     @cached_property
     def request(self) -> Any:
-        """The request as a value class of `kafka_offsets.protocol.messages`; None when it does not decode."""
+        """The request as a value class of `kafka_offsets.protocol.messages`; None if it does not decode."""
         cls = self._request_class
         if cls is None or self.version not in cls.SCHEMA.versions:
             return None
         try:
             return messages.decode(cls, self._frame, self.version, self._body)[0]
         except ProtocolError:
-            return None  # the broker closed the connection for it, and says so in its log
+            return None  # the broker closed the connection for it, and logged that
 
     @property
     def response(self) -> Any:
-        """The answer as a value class; None as long as there is none, and when it does not decode."""
+        """The answer as a value class; None as long as there is none, and if it does not decode."""
         return None if self._answer is None else self._response
 
     @cached_property
@@ -106,11 +106,11 @@ class RecordedRequest:
             return None
         version = self.version
         if self._key == API_VERSIONS and version not in cls.SCHEMA.versions:
-            version = 0  # KIP-511: so is a version answered that the broker does not know
+            version = 0  # KIP-511: the version of the answer to a version that the broker does not know
         try:
             return decode_response(cls, version, self._answer, self.correlation_id)
         except ProtocolError:
-            return None  # a fault may have cut it
+            return None  # a fault may have truncated it
 
     @cached_property
     def groups(self) -> frozenset[str]:
@@ -128,7 +128,7 @@ class RecordedRequest:
 
     @cached_property
     def topics(self) -> frozenset[str]:
-        """The topics that the request names, by name or by id; a Fetch in a session names only what has changed."""
+        """The topics that the request names, by name or by id. A Fetch in a session names only the changes."""
         found: set[str] = set()
         for above, field, value in self._fields():
             if field.name in _TOPIC_NAMES and value is not None:
@@ -141,7 +141,7 @@ class RecordedRequest:
 
     @property
     def errors(self) -> Mapping[str, int]:
-        """The error codes in the answer other than NONE, by name, and how often each."""
+        """The error codes in the answer other than NONE, by name, with the count of each."""
         found: Counter[str] = Counter()
         response = self.response
         if response is not None:
@@ -174,7 +174,7 @@ class RecordedRequest:
 
 
 class Requests(tuple[RecordedRequest, ...]):
-    """Recorded requests, the oldest first; `of` and slices choose among them, and `str` gives a line for each."""
+    """Recorded requests, the oldest first. `of` and slices filter them; `str` gives one line for each."""
 
     __slots__ = ()
 
@@ -197,13 +197,13 @@ class Requests(tuple[RecordedRequest, ...]):
         error: str | int | None = None,
         node: int | None = None,
     ) -> "Requests":
-        """Return those of one API, of one client, that name one group or topic, that were answered one error.
+        """Return the requests of one API or client, that name one group or topic, or whose answer has one error.
 
         error  an ErrorCode, its name or its number
-        node   those that came to this node of a cluster
+        node   only requests to this node of a cluster
 
-        ValueError for an API or an error that Kafka does not have, so that a slip of the pen does not choose nothing
-        for ever.
+        ValueError for an API or an error that Kafka does not have, so that a typing error does not silently match
+        nothing.
         """
         if api is not None and api not in _api_names():
             raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_api_names()))}")
@@ -228,7 +228,7 @@ class Requests(tuple[RecordedRequest, ...]):
 
 
 class Tape:
-    """What passes on one connection.
+    """The bytes on one connection.
 
     peer         the client's address
     node         the node of a cluster that it connected to, None for a broker that is alone
@@ -257,10 +257,10 @@ class Tape:
                 self._waiting.append((recorded.correlation_id, recorded.number))
                 self._recorder.add(recorded, len(frame))
         except ProtocolError:
-            self._requests = None  # the core refuses these bytes as well, and closes the connection
+            self._requests = None  # the core rejects these bytes as well, and closes the connection
 
     def sent(self, pieces: Iterable[bytes | bytearray]) -> None:
-        """Note bytes for the client: answers, in the order of the requests but for those that want none."""
+        """Note bytes for the client: answers in request order, except for requests that need no answer."""
         self._answers.feed(b"".join(pieces))
         while (frame := self._answers.next_frame()) is not None:
             correlation_id = int.from_bytes(frame[:4], signed=True)
@@ -282,7 +282,7 @@ class Recorder:
     """The last requests of one broker: written by its thread, read by any.
 
     topic_names  id -> name, of all topics that have been
-    seen_topics  the state of the topics that `topic_names` was last brought up to
+    seen_topics  the state of the topics at the last update of `topic_names`
     """
 
     def __init__(self, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
@@ -296,7 +296,7 @@ class Recorder:
         self._events = 0
 
     def moment(self) -> _Moment:
-        """Return this moment; each call gives a later one."""
+        """Return the current moment; each call returns a later one."""
         self._events += 1
         return _Moment(time.perf_counter(), self._events)
 
@@ -306,14 +306,14 @@ class Recorder:
         return Tape(self, self._tapes, peer, node)
 
     def add(self, recorded: RecordedRequest, size: int) -> None:
-        """Keep a request of `size` bytes, and let go of the oldest that there is no more room for."""
+        """Keep a request of `size` bytes, and drop the oldest ones above the limit."""
         with self._lock:
             self._kept[recorded.number] = recorded
             self._bytes += size
             self._make_room()
 
     def answered(self, number: int, frame: bytes) -> None:
-        """Keep the answer to a request, if that is still kept."""
+        """Keep the answer to a request, if the request is still kept."""
         with self._lock:
             recorded = self._kept.get(number)
             if recorded is not None:
@@ -329,19 +329,19 @@ class Recorder:
 
     @property
     def last_number(self) -> int:
-        """The number of the last event; requests that come from now on have higher ones."""
+        """The number of the last event; later requests have higher numbers."""
         return self._events
 
     def requests(self, after: int = 0) -> Requests:
-        """Return what is kept, of it what came behind the event with that number."""
+        """Return the recorded requests after the event with that number."""
         with self._lock:
             return Requests(each for each in self._kept.values() if each.number > after)
 
     def save(self, path: str | Path) -> int:
-        """Write what is kept as a capture that `kafka-offsets inspect` reads; return how many lines.
+        """Write the recorded requests as a capture for `kafka-offsets inspect`; return the number of lines.
 
-        path  of a new file; one that ends in .jsonl.gz is compressed
-        ValueError for a name that `inspect` would not take for a capture's. Raises OSError.
+        path  of a new file; a name that ends in .jsonl.gz is compressed
+        ValueError for a name that `inspect` does not accept as a capture. Raises OSError.
         """
         name = str(path)
         if not name.endswith((".jsonl", ".jsonl.gz")):
@@ -354,7 +354,7 @@ class Recorder:
 
 
 def _capture(requests: Requests) -> Iterator[dict[str, object]]:
-    """Give the lines of a capture, in the order of the events, times from the first of them on."""
+    """Yield the lines of a capture, in the order of the events, with times relative to the first event."""
     events: list[tuple[_Moment, dict[str, object]]] = []
     for tape in dict.fromkeys(each._tape for each in requests):
         events.append((tape.opened, {"conn": tape.number, "dir": "open"}))
@@ -373,9 +373,9 @@ def _capture(requests: Requests) -> Iterator[dict[str, object]]:
 def _walk(
     value: Any, struct: Struct, version: int | None, above: str = ""
 ) -> Iterator[tuple[str, Field, Any]]:
-    """Give (name of the list or struct around it, field, value) of a message's fields, depth first.
+    """Yield (name of the enclosing list or struct, field, value) for a message's fields, depth first.
 
-    version  only of those that it has; None for all
+    version  only fields of this version; None for all
     """
     for field in struct.fields:
         if version is not None and version not in field.versions:

@@ -1,7 +1,7 @@
-"""What released Kafkas serve, for a broker that pretends to be one of them: the last version of each API.
+"""API versions of Kafka releases, for a broker that emulates one of them: the last version of each API.
 
-The lines below say since which release an API has which last version; before its first release it is not there. Source:
-the `validVersions` of clients/src/main/resources/common/message at the tags of Apache Kafka, as clients list them.
+Each line below lists the releases that raised an API's last version; before its first release the API does not exist.
+Source: the `validVersions` of clients/src/main/resources/common/message at the tags of Apache Kafka.
 """
 
 from dataclasses import replace
@@ -72,7 +72,7 @@ _FEATURES_SINCE = (4, 0)
 
 
 def parse_release(release: str) -> tuple[int, int]:
-    """Return major and minor number of a release such as 2.8 or 3.9.1. ValueError for one that is not known."""
+    """Return major and minor number of a release such as 2.8 or 3.9.1. ValueError for an unknown release."""
     parts = release.split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
         raise ValueError(f"{release!r} is not a release of Kafka such as '2.8'")
@@ -89,12 +89,12 @@ def has_features(release: tuple[int, int]) -> bool:
 
 
 def last_version(api: str, release: tuple[int, int]) -> int | None:
-    """Return the last version of an API in a release, None when it has none."""
+    """Return the last version of an API in a release, None if the release does not have the API."""
     return max((version for since, version in _VERSIONS[api] if since <= release), default=None)
 
 
 def narrowed(api: Api, first: int, last: int | None) -> Api | None:
-    """Return an API with no other versions than from `first` to `last`; None when nothing of it is left."""
+    """Return an API restricted to the versions from `first` to `last`; None if no version remains."""
     if last is None or last < max(first, api.min_version):
         return None
     return replace(api, versions=(max(first, api.min_version), min(last, api.max_version)))

@@ -1,7 +1,7 @@
-"""Records in and out of a broker without a client: from whatever a test has at hand, and back as values.
+"""Seeding: records in and out of a broker without a client, from many Python types and back as values.
 
-`records_of` takes many shapes and makes one of them; `choose_partitions` places records as Java's producer does;
-`read_all` is what a consumer that reads committed records would see of a partition.
+`records_of` turns many types into records; `choose_partitions` chooses partitions as Java's producer does;
+`read_all` returns the records of a partition that a consumer of committed records sees.
 """
 
 import json
@@ -18,7 +18,7 @@ _MURMUR_SEED, _MURMUR_M, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
 
 class NewRecord(NamedTuple):
-    """A record to be produced; `partition` None is chosen, `timestamp` None is now."""
+    """A record to produce. `partition` None: `choose_partitions` chooses it; `timestamp` None: now."""
 
     key: Data
     value: Data
@@ -40,12 +40,12 @@ class ConsumedRecord(NamedTuple):
 
 
 def records_of(given: Any) -> list[NewRecord]:
-    """Return the records that a test has given, in its order.
+    """Return the records that a test passed, in its order.
 
-    A mapping is keys to values. Of an iterable each element is a value, a pair of key and value, or a mapping with
-    `value` and, if wanted, `key`, `headers` (a mapping or pairs), `partition` and `timestamp` (ms). A pandas DataFrame
-    has these as columns. Keys and values: bytes as they are, text in UTF-8, None for null, all else as JSON.
-    Raises ValueError or TypeError, naming the record, for what is none of that.
+    A mapping maps keys to values. An element of an iterable is a value, a pair of key and value, or a mapping with
+    `value` and optionally `key`, `headers` (a mapping or pairs), `partition` and `timestamp` (ms). A pandas DataFrame
+    has these as columns. Keys and values: bytes unchanged, text in UTF-8, None for null, everything else as JSON.
+    Raises ValueError or TypeError, naming the record, for any other type.
     """
     if hasattr(given, "to_dict") and hasattr(given, "columns"):
         return _of_frame(given)
@@ -57,7 +57,7 @@ def records_of(given: Any) -> list[NewRecord]:
 
 
 def _of_frame(frame: Any) -> list[NewRecord]:
-    """Return the rows of a DataFrame; what is missing in it is null."""
+    """Return the rows of a DataFrame; missing values are null."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     return [_named(f"row {number}", _of_mapping, row) for number, row in enumerate(rows)]
 
@@ -77,7 +77,7 @@ def _record(what: str, given: Any) -> NewRecord:
 
 
 def _named(what: str, make: Callable[[str, Any], NewRecord], given: Any) -> NewRecord:
-    """Make a record; a TypeError says of which."""
+    """Make a record; a TypeError names it."""
     try:
         return make(what, given)
     except TypeError as error:
@@ -102,7 +102,7 @@ def _of_mapping(what: str, given: Mapping[Any, Any]) -> NewRecord:
 
 
 def _milliseconds(timestamp: Any) -> int:
-    """Take ms as a number, or a datetime or pandas Timestamp."""
+    """Return ms from a number, a datetime or a pandas Timestamp."""
     return round(timestamp.timestamp() * 1000) if hasattr(timestamp, "timestamp") else int(timestamp)
 
 
@@ -126,7 +126,7 @@ def _bytes(given: Any) -> Data:
 def choose_partitions(records: Sequence[NewRecord], partition_count: int) -> dict[int, list[NewRecord]]:
     """Return the records by partition, in their order.
 
-    A key is hashed as by Java's producer and kafka-python; records without a key go round, from partition 0 on.
+    Keys are hashed as in Java's producer and kafka-python. Records without a key go round-robin, from partition 0.
     """
     placed: dict[int, list[NewRecord]] = {}
     turn = 0
@@ -156,9 +156,9 @@ def murmur2(data: bytes) -> int:
 
 
 def committed_batches(partition: Partition) -> list[bytes]:
-    """Return the batches of a partition that consumers of committed records see, in the thread of the broker.
+    """Return the batches of a partition that consumers of committed records see. Runs in the broker's thread.
 
-    Left out are markers, aborted transactions and all from the first open one on. Raises StorageError.
+    Excluded: markers, aborted transactions and everything from the first open transaction on. Raises StorageError.
     """
     log, end = partition.log, partition.last_stable_offset
     aborted = partition.producers.aborted_in(log.log_start_offset, end)
@@ -180,7 +180,7 @@ def committed_batches(partition: Partition) -> list[bytes]:
 def read_all(
     topic: str, partition: int, log_start: int, batches: Iterable[bytes]
 ) -> Iterator[ConsumedRecord]:
-    """Read the records of batches, from the log start offset on."""
+    """Return the records of batches, from the log start offset on."""
     for batch in batches:
         for record in read_records(batch):
             if record.offset >= log_start:

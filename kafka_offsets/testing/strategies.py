@@ -1,7 +1,7 @@
 """Hypothesis strategies for every message in every version, for records and for record batches.
 
-What they draw is valid: it encodes without an error and decodes to an equal value. A test of code that reads what
-clients or brokers send looks like this::
+Drawn values are valid: they encode without an error and decode to an equal value. A test of code that reads the bytes
+of clients or brokers looks like this::
 
     from hypothesis import given
     from kafka_offsets.protocol import messages
@@ -47,7 +47,7 @@ _FIELDS_A_DRAW = 16
 _MAX_TAG = 2**31 - 1
 """Kafka holds the number of a tagged field in a signed integer."""
 
-# Lengths on both sides of those where a compact length, which is one more, takes a second byte.
+# Lengths around the limit at which a compact length (the length plus one) takes a second byte.
 _LONG_STRINGS = ("\0", "é", "日本", "🜁", "x" * 126, "x" * 127, "é" * 64, "x" * 300)
 _LONG_BYTES = (b"\0", b"\xff\xff", b"\0" * 16, b"x" * 126, b"x" * 127, b"x" * 300)
 
@@ -80,7 +80,7 @@ def offset_histories(
     """Return a strategy for histories of committed offsets, for code that reads `__consumer_offsets`.
 
     Commits and tombstones of offsets, metadata of groups without members, and tombstones of groups follow each other in
-    any order, also such as a compaction leaves: a tombstone may come first, and a group's may leave its offsets.
+    any order, also as after a compaction: a tombstone may come first, and a group's tombstone may leave its offsets.
     """
     return st.lists(_changes(tuple(groups), tuple(topics)), max_size=max_records).map(_history)
 
@@ -234,7 +234,7 @@ def _any_message(unknown_tags: bool) -> SearchStrategy[tuple[Any, int]]:
         for name in sorted(messages.names())
         for version in _range(messages.find(name).SCHEMA)
     ]
-    # each strategy is made when its message is drawn, not all thousand of them now
+    # a strategy is made when its message is drawn; making all thousand now would be slow
     return st.sampled_from(choices).flatmap(
         lambda choice: st.tuples(message(*choice, unknown_tags=unknown_tags), st.just(choice[1]))
     )
@@ -273,7 +273,7 @@ class _Drawing:
         return self.made[struct.name]
 
     def field(self, field: Field) -> SearchStrategy[Any]:
-        """Return the strategy for a field that shall differ from its default; it may yet draw the default."""
+        """Return the strategy for a field that should differ from its default; it may still draw the default."""
         element = self.struct(field.struct) if field.struct is not None else _SCALARS[field.type]
         if field.array:
             element = st.lists(element, min_size=0 if field.default is None else 1, max_size=self.max_items)
@@ -294,7 +294,7 @@ def _values(
 ) -> Any:
     """Draw a struct: first which of its fields differ, by the bits of an integer, then those.
 
-    Half of the work of drawing every field, and the value with all defaults is the simplest one.
+    This is half the work of drawing every field, and the simplest value has all defaults.
     """
     value = make()
     for start in range(0, len(fields), _FIELDS_A_DRAW):

@@ -1,7 +1,7 @@
-"""Several brokers, as clients see them: addresses, leaders and coordinators that move, nodes that stop and start.
+"""A cluster for tests: several brokers, as clients see them, with leaders and coordinators that move between nodes.
 
-One broker stands behind all of the addresses. What a node answers says `kafka_offsets.testing.cluster.rows`, who leads
-what `kafka_offsets.testing.cluster.placement`.
+One broker serves all addresses. `kafka_offsets.testing.cluster.rows` defines the answers of each node,
+`kafka_offsets.testing.cluster.placement` the leaders.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ _DEFAULT_FACTOR = 3
 
 
 class Cluster(Broker):
-    """Several brokers in one: `Broker`, with so many addresses, and leaders and coordinators spread over them.
+    """Several brokers in one: a `Broker` with several addresses, and leaders and coordinators spread over them.
 
-    brokers  how many nodes; their ids begin with `node.id`, 1 unless it is configured
-    port     of the first node, the others take those behind it; 0 or none: any free ports
-    All else is as there, in memory. Partition p of a topic is led by node number p, going round, and a group is
-    coordinated by the leader of its partition of `__consumer_offsets`, found by Kafka's hash. A topic has three
-    replicas unless `default.replication.factor` or its creator says otherwise. All nodes share one state, so nothing
-    is lost by a move; what a move brings clients is what it brings in Kafka.
+    brokers  the number of nodes; their ids begin with `node.id`, 1 unless it is configured
+    port     of the first node, the others take the next ports; 0 or none: any free ports
+    The other parameters are those of `Broker`, in memory. Leaders of a topic's partitions are assigned to the nodes
+    round-robin, and a group's coordinator is the leader of its partition of `__consumer_offsets`, found by Kafka's
+    hash. A topic has three replicas unless `default.replication.factor` or its creator sets another number. All nodes
+    share one state, so a move loses nothing; clients see the same effects of a move as in Kafka.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Cluster(Broker):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, separated by commas. RuntimeError when the cluster is not running."""
+        """The addresses of all nodes, separated by commas. RuntimeError if the cluster is not running."""
         return ",".join(node.address for node in self.nodes)
 
-    # -- who is where
+    # -- placement
 
     @property
     def nodes(self) -> list[Node]:
@@ -76,7 +76,7 @@ class Cluster(Broker):
         return list(cast("ClusterServer", self._running()).placement.nodes.values())
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the id of the node that leads a partition, -1 for none. ValueError when there is no such partition."""
+        """Return the id of the node that leads a partition, -1 for none. ValueError if there is no such partition."""
         return self._place(lambda core, placement: placement.leader(*_find(core, topic, partition)))
 
     def coordinator(self, group: str | None = None, *, transactional_id: str | None = None) -> int:
@@ -91,11 +91,11 @@ class Cluster(Broker):
     # -- moves
 
     def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
-        """Have another node lead a partition, from now on and in a new leader epoch; return its id.
+        """Move the leader of a partition to another node, in a new leader epoch; return the node's id.
 
-        to  the node; the next replica that is up unless it is named. One that is no replica becomes one
-        Who asks the old leader hears NOT_LEADER_OR_FOLLOWER. ValueError for a partition or a node that is not there,
-        a node that is stopped, and when no other replica is up.
+        to  the node; default: the next replica that is up. A node that is not a replica becomes one
+        Requests to the old leader receive NOT_LEADER_OR_FOLLOWER. ValueError for an unknown partition or node, for
+        a stopped node, and if no other replica is up.
         """
         return self._place(
             lambda core, placement: placement.move(core.context, *_find(core, topic, partition), node_id=to)
@@ -104,11 +104,10 @@ class Cluster(Broker):
     def move_coordinator(
         self, group: str | None = None, *, transactional_id: str | None = None, to: int | None = None
     ) -> int:
-        """Have another node coordinate a group or a transactional id; return its id.
+        """Move the coordinator of a group or a transactional id to another node; return the node's id.
 
-        It moves with the partition that it is in, as do all groups of that partition: the new coordinator knows of them
-        what the log says. Who waits in a JoinGroup or asks the old one hears NOT_COORDINATOR. ValueError as
-        `move_leader`.
+        Its partition moves with all its groups: the new coordinator loads them from the log. Waiting JoinGroups and
+        requests to the old coordinator receive NOT_COORDINATOR. ValueError as `move_leader`.
         """
         key, is_transactional = _key(group, transactional_id)
 
@@ -119,21 +118,21 @@ class Cluster(Broker):
         return self._place(move)
 
     def stop_node(self, node: int) -> None:
-        """Stop a node: its connections close, no new ones are accepted, and the next replicas lead what it has led.
+        """Stop a node: its connections close, it accepts no new ones, and the next replicas lead its partitions.
 
-        ValueError for a node that is not there or is stopped.
+        ValueError for an unknown or stopped node.
         """
         self._await(lambda server: server.stop_node(node))
 
     def start_node(self, node: int) -> None:
-        """Start a node that was stopped, at its old address. It leads what nobody leads, and is a replica again.
+        """Start a stopped node at its old address. It is a replica again, and leads partitions without a leader.
 
-        ValueError for a node that is not there or runs; OSError when somebody else has taken the port.
+        ValueError for an unknown or running node; OSError if another process uses the port.
         """
         self._await(lambda server: server.start_node(node))
 
     def elect_preferred_leaders(self) -> int:
-        """Have the first replica of each partition lead it again where it is up; return how many have moved."""
+        """Move each leader to its partition's first replica, if that is up; return how many have moved."""
 
         def elect(core: BrokerCore, placement: Placement) -> int:
             return sum(
@@ -187,7 +186,7 @@ class ClusterServer(Server):
         return core
 
     def served(self) -> Apis:
-        """Return the table of APIs, in which each node answers for itself."""
+        """Return the table of APIs, with separate answers for each node."""
         return self._rows.table(super().served())
 
     def node_of(self, listener: int) -> int:
@@ -195,7 +194,7 @@ class ClusterServer(Server):
         return self._ids[listener]
 
     async def start(self, host: str, port: int) -> None:
-        """Have all nodes listen. Raises OSError."""
+        """Start the listeners of all nodes. Raises OSError."""
         self._bring_up(self._ids[0])
         await super().start(host, port)
         self.placement.set_address(self._ids[0], host, self.core.context.port)
@@ -205,7 +204,7 @@ class ClusterServer(Server):
             self.placement.set_address(node_id, host, own_port)
 
     def admit(self, peer: Peer, peername: tuple[str, int]) -> Connection | None:
-        """Take in a connection to a node that is up."""
+        """Accept a connection to a node that is up."""
         if not self.placement.is_up(self._ids[peer.listener]):
             self._peers.add(peer)
             return None

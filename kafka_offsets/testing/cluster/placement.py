@@ -1,8 +1,7 @@
-"""Which node of a cluster leads which partition, and where its replicas are.
+"""Placement: the leaders and replicas of a cluster's partitions.
 
-All nodes share one state, so a move copies nothing. What a move brings is what clients see of it: another leader in
-the metadata, a new leader epoch, and for a partition of the offsets topic a coordinator that has read its groups from
-the log.
+All nodes share one state, so a move copies no data. Clients see another leader in the metadata, a new leader epoch,
+and for a partition of the offsets topic a coordinator that has loaded its groups from the log.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,15 +33,15 @@ class Node(NamedTuple):
 
     @property
     def address(self) -> str:
-        """`host:port`, as clients are told it."""
+        """The advertised `host:port`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Placement:
-    """Where the partitions of a cluster are.
+    """The placement of partitions in a cluster.
 
-    Partition p of a topic has its replicas at the nodes number p, p + 1 and so on, going round; the first of them that
-    is up leads it from the beginning, and keeps it until it stops or is moved.
+    Partition p of a topic has its replicas at the nodes number p, p + 1 and so on, modulo the number of nodes. The
+    first of them that is up is the first leader, until it stops or the leader is moved.
 
     node_ids            of all nodes
     replication_factor  of topics that were created without one
@@ -76,7 +75,7 @@ class Placement:
         return [ids[(index + number) % len(ids)] for number in range(factor)]
 
     def in_sync(self, topic: Topic, index: int) -> list[int]:
-        """Return the replicas that are up; of a partition without a leader the one that led it last, as in Kafka."""
+        """Return the replicas that are up; for a partition without a leader its last leader, as in Kafka."""
         replicas = self.replicas(topic, index)
         return [node_id for node_id in replicas if self.is_up(node_id)] or replicas[:1]
 
@@ -86,19 +85,19 @@ class Placement:
         leader = self._leaders.get(key)
         if leader is None or not self.is_up(
             leader
-        ):  # of a topic that was restored a node may have stopped meanwhile
+        ):  # a node may have stopped between the snapshot and its restore
             leader = self._leaders[key] = self._next_leader(topic, index)
         return leader
 
     def _next_leader(self, topic: Topic, index: int, *, after: int = NOBODY) -> int:
-        """Return who leads a partition when `after` does not any more: the next replica in their order that is up."""
+        """Return the leader of a partition after `after`: the next replica in order that is up."""
         replicas = self.replicas(topic, index)
         start = replicas.index(after) + 1 if after in replicas else 0
         turned = replicas[start:] + replicas[:start]
         return next((node_id for node_id in turned if self.is_up(node_id)), NOBODY)
 
     def leads(self, core: Context, node_id: int, name: str, index: int) -> bool:
-        """Whether a node leads a partition; what does not exist may be asked of any."""
+        """Whether a node leads a partition; True for a partition that does not exist."""
         topic = core.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return True
@@ -116,13 +115,13 @@ class Placement:
         return topic, partition_for(key, topic.partition_count)
 
     def coordinator(self, core: Context, key: str, *, is_transactional: bool) -> int:
-        """Return the node that coordinates a group or a transactional id; `NOBODY` when there is none."""
+        """Return the node that coordinates a group or a transactional id; `NOBODY` if there is none."""
         return self.leader(*self.home(core, key, is_transactional=is_transactional))
 
     # -- changes
 
     def set_address(self, node_id: int, host: str, port: int) -> None:
-        """Note where a node listens."""
+        """Note the address of a node."""
         self.nodes[node_id] = self.nodes[node_id]._replace(host=host, port=port)
 
     def set_factor(self, topic: Topic, factor: int) -> None:
@@ -130,17 +129,17 @@ class Placement:
         self._factors[topic.topic_id] = factor
 
     def assign(self, core: Context, topic: Topic, index: int, replicas: Iterable[int]) -> None:
-        """Put the replicas of a partition elsewhere; its leader stays if it is among them."""
+        """Move the replicas of a partition; its leader stays if it is among them."""
         leader = self._leaders.get((topic.topic_id, index))
         self._assigned[topic.topic_id, index] = list(replicas)
         if leader is not None and leader not in self.replicas(topic, index):
             self._begin_term(core, topic, index, self._next_leader(topic, index))
 
     def move(self, core: Context, topic: Topic, index: int, node_id: int | None = None) -> int:
-        """Have another node lead a partition, the next replica when none is named; return which.
+        """Move the leader of a partition to a node, by default to the next replica; return the node.
 
-        A node that is no replica takes the place of the leader among them. ValueError for a node that is not there or
-        not up, and when there is no other.
+        A node that is not a replica replaces the old leader in the list of replicas. ValueError for a node that is
+        unknown or not up, and if there is no other replica.
         """
         leader, replicas = self.leader(topic, index), self.replicas(topic, index)
         where = f"{topic.name}-{index}"
@@ -162,7 +161,7 @@ class Placement:
         return node_id
 
     def elect_preferred(self, core: Context, topic: Topic, index: int) -> bool:
-        """Have the first replica lead a partition if it is up; return whether it has not before."""
+        """Make the first replica the leader of a partition if it is up; return whether the leader has changed."""
         preferred = self.replicas(topic, index)[0]
         if self.leader(topic, index) == preferred or not self.is_up(preferred):
             return False
@@ -170,14 +169,14 @@ class Placement:
         return True
 
     def stop(self, core: Context, node_id: int) -> None:
-        """Take a node away; the next replicas lead what it has led."""
+        """Stop a node; the next replicas lead its partitions."""
         led = [place for place in all_partitions(core) if self.leader(*place) == node_id]
         self.nodes[node_id] = self.nodes[node_id]._replace(is_up=False)
         for topic, index in led:
             self._begin_term(core, topic, index, self._next_leader(topic, index, after=node_id))
 
     def start(self, core: Context, node_id: int) -> None:
-        """Bring a node back. It leads what nobody leads and it has a replica of; the rest stays where it is."""
+        """Start a node. It leads the partitions of its replicas that have no leader; other leaders stay."""
         left = [place for place in all_partitions(core) if self.leader(*place) == NOBODY]
         self.nodes[node_id] = self.nodes[node_id]._replace(is_up=True)
         for topic, index in left:
@@ -185,9 +184,9 @@ class Placement:
                 self._begin_term(core, topic, index, node_id)
 
     def _begin_term(self, core: Context, topic: Topic, index: int, node_id: int) -> None:
-        """Let a node lead a partition from now on: in a new leader epoch, and with what its log says of groups.
+        """Make a node the leader of a partition, in a new leader epoch, and load the groups in its log.
 
-        Fetches that wait are answered, so that their clients ask again and hear who leads. StorageError when the epoch
+        Waiting fetches are answered, so that their clients retry and learn the new leader. StorageError if the epoch
         cannot be written.
         """
         partition = core.topics.partition_of(topic, index)
@@ -205,7 +204,7 @@ class Placement:
 
 
 def all_partitions(core: Context) -> Iterator[tuple[Topic, int]]:
-    """Give every partition of every topic."""
+    """Yield every partition of every topic."""
     for topic in core.topics.all():
         for index in range(topic.partition_count):
             yield topic, index

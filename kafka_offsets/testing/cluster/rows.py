@@ -1,9 +1,9 @@
-"""What each node of a cluster answers: the rows of the table of APIs, asked who leads and who coordinates first.
+"""Answers of each node of a cluster: rows of the table of APIs that first check leaders and coordinators.
 
-All nodes share one broker. Which of them a request came to says the listener of its connection; a request of the test's
-own process came to none of them and is served by whoever it may concern. A node refuses what another one leads or
-coordinates, partition by partition and group by group as Kafka does, and where an answer names brokers, leaders or
-replicas, it names those of the cluster.
+All nodes share one broker. The listener of a connection determines the node of a request; a request of the test's own
+process has no node, and is served without these checks. A node refuses partitions and groups that another node leads
+or coordinates, one by one as Kafka does. Where an answer names brokers, leaders or replicas, it names those of the
+cluster.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BROKER_RESOURCES = (4, 8)
 class ClusterRows:
     """The rows of a cluster.
 
-    first_id  of the node whose connections come in by listener 0
+    first_id  of the node of listener 0
     """
 
     def __init__(self, placement: Placement, first_id: int) -> None:
@@ -69,7 +69,7 @@ class ClusterRows:
         }
 
     def table(self, rows: Apis) -> Apis:
-        """Return the table by which a cluster serves, made from that of one broker."""
+        """Return the table of a cluster, made from that of one broker."""
         return Apis(self._row(row) for row in rows)
 
     def _row(self, row: Api) -> Api:
@@ -91,11 +91,11 @@ class ClusterRows:
         return replace(row, route=Route.BROKER, handle=partial(handle, row))
 
     def node_of(self, context: RequestContext) -> int | None:
-        """Return the node that a request came to, None for one of the test's own."""
+        """Return the node that received a request, None for a request of the test itself."""
         owner = context.connection.owner
         return self._first_id + owner.listener if isinstance(owner, Peer) else None
 
-    # -- what a leader alone answers
+    # -- requests for leaders
 
     def _by_leader(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         node = self.node_of(context)
@@ -109,7 +109,7 @@ class ClusterRows:
             return row.handle(core, request, context, now)
         struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
         if row.key == _PRODUCE and request.acks == 0:
-            # So a broker tells a producer that wants no answers.
+            # This is how a broker reports an error to a producer with acks=0.
             if rest is not None:
                 row.handle(core, rest, Held(context, rest, lambda _: None), now)
             core.answers.close_connection(context.connection)
@@ -132,7 +132,7 @@ class ClusterRows:
         now: Now,
         refuses: Refuses | None = None,
     ) -> Any:
-        """Have fetch itself refuse partitions: it knows which of them are news to a session."""
+        """Refuse partitions inside fetch: it knows which of them have changed for a session."""
         node = self.node_of(context)
         named = row.named(context.api_version).places(request, partial_errors.names_of(core))
         asked = {*named, *core.fetch_sessions.places(request.session_id)}
@@ -149,7 +149,7 @@ class ClusterRows:
         def name_leaders(response: Any) -> Any:
             if not isinstance(response, messages.FetchResponse):
                 return (
-                    response  # encoded already, with many records of other partitions: clients ask Metadata
+                    response  # already encoded, with many records of other partitions: clients use Metadata
                 )
             return self._name_leaders(row, core, context.api_version, response)
 
@@ -160,7 +160,7 @@ class ClusterRows:
         return None
 
     def _name_leaders(self, row: Api, core: Context, version: int, response: Any) -> Any:
-        """Tell who leads the partitions that are refused, where the version has room for it."""
+        """Add the leaders of refused partitions to the answer, if the version has fields for them."""
         if version < _LEADER_SINCE.get(row.key, version + 1):
             return response
         named: set[int] = set()
@@ -181,7 +181,7 @@ class ClusterRows:
         ]
         return response
 
-    # -- what a coordinator alone answers
+    # -- requests for coordinators
 
     def _by_coordinator(
         self, row: Api, core: Context, request: Any, context: RequestContext, now: Now
@@ -212,7 +212,7 @@ class ClusterRows:
             return refused
         return _then(core, row, rest, context, now, partial(named.join_by_key, request, refused))
 
-    # -- what names brokers, leaders or replicas
+    # -- answers that name brokers, leaders or replicas
 
     def _tell(
         self, change: Handle, row: Api, core: Context, request: Any, context: RequestContext, now: Now
@@ -318,13 +318,13 @@ class ClusterRows:
         ]
 
     def _as_node(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
-        """Let a node answer what is asked of one broker by its id."""
+        """Answer as one node, for a request to a broker by its id."""
         with self._acting(core, self.node_of(context)):
             return row.handle(core, request, context, now)
 
     @contextmanager
     def _acting(self, core: Context, node: int | None) -> Iterator[None]:
-        """Let the broker be a node while it decides one request: what it says of itself is of that node."""
+        """Give the broker the identity of a node while it decides one request."""
         own = core.node_id
         if node is not None:
             core.node_id = node
@@ -333,7 +333,7 @@ class ClusterRows:
         finally:
             core.node_id = own
 
-    # -- what says where replicas shall be
+    # -- requests that place replicas
 
     def _create_topics(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         asked = {topic.name: topic for topic in request.topics}
@@ -364,7 +364,7 @@ class ClusterRows:
                 self._placement.assign(core, found, index, each.broker_ids)
 
     def _reassign(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
-        """Put replicas where they shall be, at once: there is nothing to be copied."""
+        """Move replicas at once: no data needs to be copied."""
         for wanted, answered in zip(request.topics, response.responses, strict=True):
             found = core.topics.get(wanted.name)
             for asked, each in zip(wanted.partitions, answered.partitions, strict=True):
@@ -372,11 +372,11 @@ class ClusterRows:
                     self._placement.assign(core, found, asked.partition_index, asked.replicas)
 
     def _elect_leaders(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
-        """Have preferred replicas lead again, those that are asked for or all."""
+        """Elect preferred leaders, for the requested partitions or all."""
         response = row.handle(core, request, context, now)
         if response.error_code or is_too_late(
             request.timeout_ms
-        ):  # the first versions have no error of the whole
+        ):  # the first versions have no top-level error
             return response
         answered = {each.topic: each for each in response.replica_election_results}
         for topic, index in self._asked_elections(core, request):
@@ -406,7 +406,7 @@ def _then(
     now: Now,
     change: Callable[[Any], Any],
 ) -> None:
-    """Have a request decided, and its answer changed before it leaves."""
+    """Decide a request, and change its answer before it is sent."""
     held = Held(context, request, lambda response: pass_on(core, context, change(response)))
     response = decide(core, row, request, held, now)
     if response is not None:

@@ -14,7 +14,7 @@ class Call:
     """One request of a client, as a fault sees it.
 
     api, version  such as "OffsetCommit" and 8
-    client_id     as the client calls itself, client_host its address
+    client_id     the client's own id; client_host: its address
     node          the broker that it came to
     request       decoded
     """
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def names_all_topics(self) -> bool:
-        """Whether the request asks about every topic there is, or every offset of a group, and names none."""
+        """Whether the request is for every topic, or for every offset of a group, and names none."""
         request = self.request
         if self.api == "Metadata":
             return request.topics is None or (self.version == 0 and not request.topics)

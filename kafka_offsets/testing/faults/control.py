@@ -1,13 +1,13 @@
-"""Faults that a test puts into a broker: `broker.faults`.
+"""Faults that a test injects into a broker: `broker.faults`.
 
     with broker.faults.error("OffsetCommit", ErrorCode.NOT_COORDINATOR, n=2, group="billing") as fault:
         consumer.commit()
     assert fault.hits == 2
 
-Each call returns a :class:`Fault`, which is in force from then on until it has struck `n` times, until `remove()`, or
-to the end of its `with`. Faults add up: delays to their sum, of errors the earliest strikes; what an error leaves of
-a request (other partitions, other groups) is served. Nothing of this costs a broker anything before the first fault.
-docs/faults.md has a page of examples, and what librdkafka's mock cluster and kfake call each of them.
+Each call returns a :class:`Fault`. It is in force until it has struck `n` times, until `remove()`, or until the end of
+its `with`. Faults combine: delays add up, and of several errors the earliest strikes. The broker serves the rest of the
+request (other partitions, other groups). There is no cost before the first fault.
+docs/faults.md has examples, and the names of these faults in librdkafka's mock cluster and kfake.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ F = TypeVar("F", bound=Fault)
 class Faults:
     """The faults of one broker. All methods may be called from any thread while the broker runs.
 
-    What all of them take: `api` is the name of an API such as "OffsetCommit", its number, or several of them; None,
-    where it may be left out, is every API. `n` is how often the fault strikes at most. `client_id`, `group`,
-    `transactional_id`, `topic` and `partition` say which requests it strikes, `node` at which node of a cluster.
-    ValueError for what could never strike: an API that is not served, a partition without topic, a group of an API that
-    names none, a node that is not there. RuntimeError when the broker is not running.
+    Common parameters: `api` is the name of an API such as "OffsetCommit", its number, or several of them; None, where
+    it is optional, is every API. `n` is the largest number of hits. `client_id`, `group`, `transactional_id`, `topic`
+    and `partition` choose the requests that it strikes, `node` the node of a cluster.
+    ValueError for a fault that could never strike: an API that is not served, a partition without topic, a group for an
+    API that names none, an unknown node. RuntimeError if the broker is not running.
     """
 
     def __init__(self, broker: Broker) -> None:
-        """Make the faults of a broker, of which there are none; `kafka_offsets.testing.Broker` has made them."""
+        """Make an empty collection for a broker. `kafka_offsets.testing.Broker` does this; tests need not."""
         self._broker = broker
         self._faults: list[Fault] = []
         self._over: deque[Fault] = deque(maxlen=_REMEMBERED)
@@ -74,17 +74,17 @@ class Faults:
 
     @property
     def active(self) -> list[Fault]:
-        """The faults that are in force, in the order in which they came."""
+        """The faults in force, the oldest first."""
         return [fault for fault in self._faults if fault.is_active]
 
     @property
     def struck(self) -> list[Fault]:
-        """The faults that have struck, those that are over first."""
+        """The faults that have struck; first those that are over."""
         return [fault for fault in [*self._over, *self._faults] if fault.hits]
 
     @property
     def over(self) -> list[Fault]:
-        """The last faults that are over, also those that have struck nothing."""
+        """The last faults that are over, also those without a hit."""
         return list(self._over)
 
     @property
@@ -93,7 +93,7 @@ class Faults:
         return [*self._over, *self._faults]
 
     def clear(self) -> None:
-        """End them all."""
+        """End all faults."""
         for fault in self.active:
             fault.remove()
 
@@ -112,12 +112,12 @@ class Faults:
         partition: int | None = None,
         node: int | None = None,
     ) -> Fault:
-        """Answer with an error in place of doing what was asked.
+        """Answer with an error instead of executing the request.
 
-        error  an ErrorCode, its name or its number; or several, one for each request to come, of which ErrorCode.NONE
-               lets one through
-        It stands where Kafka puts it: at each partition, group or topic, or over all. With a topic or group the others
-        of the same request are served; requests that are granted or refused as a whole are refused.
+        error  an ErrorCode, its name or its number; or several, one for each coming request, where ErrorCode.NONE
+               serves one
+        The error is where Kafka puts it: at each partition, group or topic, or at the top level. With a topic or group
+        the broker serves the others of the same request; a request that is all or nothing is refused as a whole.
         """
         codes = _error_codes(error)
         if not codes or codes == [ErrorCode.NONE]:
@@ -141,9 +141,9 @@ class Faults:
         )
 
     def delay(self, api: Names = None, *, ms: int, before: bool = False, **which: Any) -> Fault:
-        """Let answers leave later, by so many milliseconds of the broker's clock; those behind them wait as well.
+        """Delay answers by so many milliseconds of the broker's clock; later answers on the connection wait as well.
 
-        before  let the request wait instead, so that what it asks is done late too
+        before  delay the request instead, so that the broker also executes it late
         which   n, client_id, group, transactional_id, topic, partition, node
         ValueError for less than a millisecond.
         """
@@ -154,23 +154,23 @@ class Faults:
         return self._add(Fault(self, "delay", self._names(api), told=told, **which))
 
     def drop(self, api: Names = None, **which: Any) -> Fault:
-        """Do what is asked and never answer. The connection stays open and silent, as when a network swallows packets.
+        """Execute the request and never answer. The connection stays open and silent, as when a network drops packets.
 
         which  n, client_id, group, transactional_id, topic, partition, node
         """
         return self._add(Fault(self, "drop", self._names(api), spoils=interception.withhold_answer, **which))
 
     def half_answer(self, api: Names = None, **which: Any) -> Fault:
-        """Do what is asked, send the first half of the answer's bytes and close the connection.
+        """Execute the request, send the first half of the answer's bytes and close the connection.
 
         which  n, client_id, group, transactional_id, topic, partition, node
         """
         return self._add(Fault(self, "half_answer", self._names(api), spoils=interception.send_half, **which))
 
     def close(self, api: Names = None, *, before: bool = True, **which: Any) -> Fault:
-        """Close the connection in place of an answer.
+        """Close the connection instead of answering.
 
-        before  without doing what was asked; else when it is done
+        before  close it without executing the request; False: after executing it
         which   n, client_id, group, transactional_id, topic, partition, node
         """
         names = self._names(api)
@@ -182,15 +182,15 @@ class Faults:
         return self._add(Fault(self, "close", names, told=told, spoils=interception.close_instead, **which))
 
     def control(self, api: Names, function: Controls, **which: Any) -> Fault:
-        """Ask a function about each request, in the broker's thread.
+        """Call a function for each request, in the broker's thread.
 
-        function  sees a :class:`kafka_offsets.testing.faults.call.Call`, decoded in `.request`, and returns
-                  None: the request goes on;
+        function  receives a :class:`kafka_offsets.testing.faults.call.Call`, decoded in `.request`, and returns
+                  None: the broker serves the request;
                   a response of `kafka_offsets.protocol.messages`: the answer;
-                  an ErrorCode: put where the API puts it;
+                  an ErrorCode: the error, where the API puts it;
                   a ConnectionError: the connection closes;
-                  another exception, or it raises one: as if the broker had failed;
-                  a `concurrent.futures.Future` of any of these: the request waits, and others are served meanwhile
+                  another exception (or raises one): as if the broker had failed;
+                  a `concurrent.futures.Future` of any of these: the request waits, while the broker serves others
         which     n, client_id, group, transactional_id, topic, partition, node
         """
         told = getattr(function, "__name__", repr(function))
@@ -201,9 +201,9 @@ class Faults:
     def coordinator_moved(
         self, group: str | None = None, *, transactional_id: str | None = None, **which: Any
     ) -> Fault:
-        """Answer as a broker that coordinates a group or transactional id no more, all of them when none is named.
+        """Answer NOT_COORDINATOR for a group or transactional id, or for all of them if none is named.
 
-        NOT_COORDINATOR, upon which clients ask for the coordinator, and hear of this broker again.
+        Clients then look up the coordinator, and find this broker again.
         """
         return self._coordinator(
             "coordinator_moved", ErrorCode.NOT_COORDINATOR, group, transactional_id, which
@@ -212,9 +212,9 @@ class Faults:
     def coordinator_loading(
         self, group: str | None = None, *, transactional_id: str | None = None, **which: Any
     ) -> Fault:
-        """Answer as a coordinator that is reading its log: COORDINATOR_LOAD_IN_PROGRESS; takes heartbeats blindly.
+        """Answer COORDINATOR_LOAD_IN_PROGRESS, as a coordinator that loads its log. It accepts every heartbeat.
 
-        Nor can it list all its groups or transactions then, as in Kafka.
+        As in Kafka, it cannot list all its groups or transactions during that time.
         """
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         lists = [] if transactional_id else ["ListGroups"]
@@ -235,7 +235,7 @@ class Faults:
         if not (group or transactional_id):
             apis = tuple(
                 name for name in apis if name != "InitProducerId"
-            )  # of producers without transactions too
+            )  # also for producers without transactions
         names = self._names(apis)
         fault = Fault(
             self,
@@ -250,9 +250,9 @@ class Faults:
         return self._add(fault)
 
     def leader_moved(self, topic: str, partition: int | None = None, **which: Any) -> Fault:
-        """Answer as a broker that does not lead a partition, or any of a topic: NOT_LEADER_OR_FOLLOWER.
+        """Answer NOT_LEADER_OR_FOLLOWER for a partition, or for all partitions of a topic.
 
-        Fetches that wait for it are answered. Metadata still names this broker, so clients come again.
+        Waiting fetches of it are answered. Metadata still names this broker, so clients retry here.
         """
         errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
         names = self._names(_addressing(PARTITIONS))
@@ -260,21 +260,21 @@ class Faults:
         return self._add(fault)
 
     def down(self) -> Fault:
-        """Close all connections, and every new one at once, until it is removed. Its hits are refused connections."""
+        """Close all connections, and each new one at once, until it is removed. A hit is a refused connection."""
         fault = Fault(self, "down", None, told="no connection is accepted")
         self._add(fault)
         return fault
 
     def close_connections(self, client_id: str | None = None) -> int:
-        """Close connections now, those of a client alone or all; return how many there were. It is over with that."""
+        """Close all connections once, or those of one client; return how many. New connections are accepted."""
         return self._broker._call(lambda server: _close(server.core, client_id))
 
     # -- versions
 
     def release(self, release: str) -> Fault:
-        """Serve the APIs and versions of a released Kafka, such as "2.8", as far as this broker has them.
+        """Serve the APIs and versions of a Kafka release, such as "2.8", as far as this broker supports them.
 
-        All connections are closed, now and when it is over: clients ask for the versions again.
+        All connections are closed at the start and at the end: clients request the versions again.
         """
         found = releases.parse_release(release)
         kept = releases.has_features(found)
@@ -289,9 +289,9 @@ class Faults:
         )
 
     def withhold(self, api: Names, *, after_version: int | None = None) -> Fault:
-        """Do not serve an API, or not its versions after one; a request of them closes its connection.
+        """Do not serve an API, or its versions after `after_version`; such a request closes its connection.
 
-        All connections are closed, now and when it is over: clients ask for the versions again. ValueError when there
+        All connections are closed at the start and at the end: clients request the versions again. ValueError if there
         are no versions after it.
         """
         names = self._names(api)
@@ -313,28 +313,28 @@ class Faults:
     # -- the disk
 
     def disk_full(self, *, free_bytes: int = 0, path: str = "") -> DiskFault:
-        """Refuse every write once so many bytes more are written, as a full disk; the last one is written in part.
+        """Refuse every write after `free_bytes` more bytes, as a full disk does; the last write is partial.
 
         path  the beginning of the paths that it strikes, relative to the data directory, such as "orders-0/"
-        ValueError for less than no bytes.
+        ValueError for a negative number of bytes.
         """
         if free_bytes < 0:
             raise ValueError(f"a disk has no {free_bytes} bytes free")
         return self._add_disk("disk_full", "append", free_bytes=free_bytes, path=path)
 
     def disk_error(self, operation: str, *, n: int | None = None, path: str = "") -> DiskFault:
-        """Have an operation on files fail with EIO, such as append, read, sync, open, rename, remove or truncate.
+        """Fail an operation on files with EIO, such as append, read, sync, open, rename, remove or truncate.
 
-        A sync that failed is final, as in Kafka: the log takes no more writes until the broker is started again.
+        A failed sync is final, as in Kafka: the log accepts no more writes until the broker restarts.
         """
         return self._add_disk("disk_error", operation, n=n, path=path)
 
     def slow_disk(
         self, ms: int, operation: str = "sync", *, n: int | None = None, path: str = ""
     ) -> DiskFault:
-        """Have an operation on files take so many milliseconds of the machine's time.
+        """Slow down an operation on files by so many milliseconds of real time.
 
-        Waiting for `sync` holds up the answers that wait for it; waiting in other operations holds up the broker.
+        A slow `sync` delays the answers that wait for it; other slow operations delay the whole broker.
         ValueError for less than a millisecond.
         """
         if ms < 1:
@@ -369,14 +369,14 @@ class Faults:
             self._faults.append(fault)
             self._changed(server, fault)
             if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
-                # a fetch that waits comes again, and is struck
+                # a waiting fetch is decided again, and is struck
                 fetch.answer_waiting(server.core.context, fault.wants, server.core.clock.now())
 
         self._broker._call(add)
         return fault
 
     def remove(self, fault: Fault) -> None:
-        """End a fault; when it is over already nothing happens."""
+        """End a fault. Does nothing if it is already over."""
         if fault not in self._faults:
             return
         try:
@@ -397,24 +397,24 @@ class Faults:
         self._over.append(fault)
 
     def end_disk(self) -> None:
-        """End the faults of the disk, in the broker's thread: one that stops closes its files."""
+        """End the disk faults, in the broker's thread: a broker that stops must be able to close its files."""
         for fault in self._faults.copy():
             if isinstance(fault, DiskFault):
                 self.end(fault)
 
     def lift_disk(self, server: Server) -> None:
-        """Take the faults of the disk away, in the broker's thread, until `follow`."""
+        """Suspend the disk faults, in the broker's thread, until `follow`."""
         self._disk.install(server.core, [])
 
     def follow(self, server: Server) -> None:
-        """Put the faults into a broker that has begun, in its thread."""
+        """Install the faults in a broker that has started, in its thread."""
         self._server = server
         self._disk = DiskFaults()
         for fault in self._faults:
             self._changed(server, fault)
 
     def _changed(self, server: Server, fault: Fault) -> None:
-        """Have the broker do as the faults say that are in force now."""
+        """Apply the faults in force to the broker."""
         self._server = server
         core = server.core
         if isinstance(fault, DiskFault):
@@ -460,7 +460,7 @@ class Faults:
         return Interception(row, concerning, self._in_loop).row() if concerning else row
 
     def _in_loop(self, function: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the broker has stopped, and nobody waits for an answer any more
+        with suppress(RuntimeError):  # the broker has stopped, and no client waits for an answer
             self._broker._call(lambda server: function())
 
 
@@ -469,14 +469,14 @@ def _addressing(*kinds: Addresses) -> list[str]:
 
 
 def _nearest(api: str | int) -> str:
-    """Return which API may have been meant, or which there are."""
+    """Return the most similar API name, or the list of APIs."""
     names = [row.name for row in SERVED]
     near = difflib.get_close_matches(str(api), names, n=1)
     return f"; did you mean {near[0]}?" if near else f"; these are: {', '.join(names)}"
 
 
 def _check_choice(fault: Fault) -> None:
-    """Raise ValueError when a fault goes by something that no request of its APIs names."""
+    """Raise ValueError if a fault selects by a field that no request of its APIs has."""
     rows = [row for row in SERVED if row.name in (fault.apis or ())]
     for what, kind in (("group", GROUP_ID), ("transactional_id", TRANSACTIONAL_ID), ("topic", "topic")):
         if (
@@ -489,7 +489,7 @@ def _check_choice(fault: Fault) -> None:
 
 
 def _error_codes(error: int | str | Sequence[int | str]) -> list[ErrorCode]:
-    """Return the codes of one or several; TypeError for what is none, ValueError for an unknown number or name."""
+    """Return the codes of one or several errors. TypeError for another type, ValueError for an unknown one."""
     if isinstance(error, (int, str)) or not isinstance(error, Iterable):
         given: list[object] = [error]
     else:
@@ -510,7 +510,7 @@ def _error_code(given: object) -> ErrorCode:
 
 
 def _serve_by(core: BrokerCore, apis: Apis) -> None:
-    """Have a broker serve by another table from now on, also on connections that have asked before."""
+    """Replace a broker's table of APIs, also for open connections."""
     core.context.apis = apis
     for connection in core.connections:
         known = connection.known_header

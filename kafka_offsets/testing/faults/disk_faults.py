@@ -1,7 +1,7 @@
-"""A disk that is full, slow or broken, under a broker in memory as under one with a data directory.
+"""Disk faults: a disk that is full, slow or broken, for a broker in memory or with a data directory.
 
-While there are such faults the broker's `Files` has other methods, on this one object, and the files of its logs are
-opened again by them. Afterwards it has its own again: without faults nothing stands between a broker and its files.
+Such faults replace methods of the broker's `Files` object, and its logs reopen their files with them. When the faults
+end, the object has its own methods again: without faults there is no layer between a broker and its files.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ OPERATIONS = (*_OF_A_FILE, *_OF_FILES)
 class DiskFault(Fault):
     """A fault of the disk.
 
-    operation   of OPERATIONS; of a full disk it is "append"
-    free_bytes  what a full disk takes yet
+    operation   of OPERATIONS; "append" for a full disk
+    free_bytes  bytes that a full disk still accepts
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class DiskFault(Fault):
         self._counting = threading.Lock()
 
     def strike(self) -> bool:
-        """Count a hit, in any thread; False when it is over already."""
+        """Count a hit, in any thread; False if it is already over."""
         with self._counting:
             if not self.is_active:
                 return False
@@ -61,9 +61,9 @@ class DiskFault(Fault):
         return True
 
     def check(self, operation: str, path: str, size: int = 0) -> int:
-        """Wait, or refuse; return how many of the bytes to be written the disk takes.
+        """Delay or refuse an operation; return how many of the `size` bytes the disk accepts.
 
-        Raises StorageError as the operating system would have it.
+        Raises a StorageError like that of the operating system.
         """
         if operation != self.operation or not path.startswith(self.path) or not self.is_active:
             return size
@@ -82,11 +82,11 @@ class DiskFault(Fault):
 
 
 class InjectedError(StorageError):
-    """A StorageError that a test has asked for."""
+    """A StorageError that a test has injected."""
 
 
 def refused(number: int, operation: str, path: str) -> StorageError:
-    """Return what the files of a real disk raise."""
+    """Return the error that files on a real disk raise."""
     error = InjectedError(f"cannot {operation.replace('_', ' ')}: {os.strerror(number)}", path or ".")
     error.__cause__ = OSError(number, os.strerror(number))
     return error
@@ -99,7 +99,7 @@ class DiskFaults:
         self._faults: list[DiskFault] = []
 
     def install(self, core: BrokerCore, faults: Sequence[DiskFault]) -> None:
-        """Have the faults in force from now on, and no others; in the broker's thread."""
+        """Replace the faults in force, in the broker's thread."""
         self._faults = list(faults)
         files = core.directory.files
         for name in _OF_FILES:
@@ -112,7 +112,7 @@ class DiskFaults:
                 segment.close()  # it is opened when it is next used
 
     def check(self, operation: str, path: str, size: int = 0) -> int:
-        """Ask every fault; return how many of the bytes to be written the disk takes. Raises StorageError."""
+        """Check every fault; return how many of the `size` bytes the disk accepts. Raises StorageError."""
         return min((fault.check(operation, path, size) for fault in self._faults), default=size)
 
     def _checked(self, files: Files, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +125,7 @@ class DiskFaults:
 
 
 class _FaultyFile(File):
-    """A file whose disk may refuse."""
+    """A file whose operations may fail."""
 
     __slots__ = ("_disk", "_inner")
 
@@ -134,7 +134,7 @@ class _FaultyFile(File):
         self._disk, self._inner = disk, inner
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Write what the disk takes; StorageError when that is not all."""
+        """Write the bytes that the disk accepts; StorageError if these are not all."""
         taken = self._disk.check("append", self.path, len(data))
         self._inner.size = self.size
         self._inner.append(memoryview(data)[:taken])
@@ -149,7 +149,7 @@ class _FaultyFile(File):
         return self._inner.read(position, size)
 
     def truncate(self, size: int) -> None:
-        """Cut everything behind the first `size` bytes."""
+        """Truncate the file to `size` bytes."""
         self._disk.check("truncate", self.path)
         self._inner.truncate(size)
         self.size = size

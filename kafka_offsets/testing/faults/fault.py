@@ -20,7 +20,7 @@ Controls = Callable[[Call], Any]
 
 
 class Owner(Protocol):
-    """What a fault needs of the faults of its broker."""
+    """The collection of a broker's faults, as a fault uses it."""
 
     def remove(self, fault: Fault) -> None:
         """End a fault, in any thread."""
@@ -35,10 +35,10 @@ class Fault:
     hits                how often it has struck
     kind                what it does, as `Faults` calls it
     n                   how often it strikes at most, None for no limit
-    client_id, group, transactional_id, topic, partition, node  what it strikes alone, None for all
-    apis, lists         the APIs that it strikes, and of them those that it strikes whatever they name: they list all
-    The rest is what the interception reads: before_ms and after_ms (delays), closes_before, function, spoils (what
-    becomes of the answer), next_error and take_error.
+    client_id, group, transactional_id, topic, partition, node  it strikes only requests with these, None for all
+    apis, lists         the APIs that it strikes; of these, the APIs that list everything, so any request is struck
+    The interception reads the rest: before_ms and after_ms (delays), closes_before, function, spoils (how it alters
+    the answer), next_error and take_error.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class Fault:
         self.remove()
 
     def remove(self) -> None:
-        """End it; when it is over already nothing happens."""
+        """End it. Does nothing if it is already over."""
         self._owner.remove(self)
 
     def wait(self, hits: int = 1, timeout: float = _WAIT_SECONDS) -> None:
-        """Return when it has struck so often; TimeoutError after `timeout` seconds of real time."""
+        """Wait until it has struck `hits` times. TimeoutError after `timeout` seconds of real time."""
         with self._struck:
             if not self._struck.wait_for(lambda: self.hits >= hits, timeout):
                 raise TimeoutError(f"after {timeout:g} s {self!r}")
@@ -116,16 +116,16 @@ class Fault:
 
     @property
     def decides(self) -> bool:
-        """Whether it gives an answer in the place of the broker's."""
+        """Whether it answers in place of the broker."""
         return self.function is not None or self._errors is not None or self._error is not ErrorCode.NONE
 
     @property
     def next_error(self) -> ErrorCode:
-        """The error that it would put into the next answer."""
+        """The error for the next answer."""
         return self._errors[0] if self._errors else self._error
 
     def concerns(self, call: Call) -> bool:
-        """Whether a request is one of those that it may strike."""
+        """Whether it may strike a request."""
         if not self.is_active or (self.client_id is not None and self.client_id != call.client_id):
             return False
         if self.node is not None and self.node != call.node:
@@ -151,7 +151,7 @@ class Fault:
         return key in (self.group, self.transactional_id)
 
     def strike(self) -> bool:
-        """Count a hit; False when it is over already."""
+        """Count a hit; False if it is already over."""
         if not self.is_active:
             return False
         self._count()
@@ -165,7 +165,7 @@ class Fault:
             self._struck.notify_all()
 
     def take_error(self) -> ErrorCode:
-        """Return the error for a request, and count it; NONE when it is to be served."""
+        """Return the error for a request, and count it; NONE if the broker is to serve it."""
         if self._errors is None:
             return self._error if self.strike() else ErrorCode.NONE
         if not self._errors:
@@ -181,7 +181,7 @@ class Fault:
 class WithheldVersions(Fault):
     """A fault that is a shorter table of APIs.
 
-    narrow  (row) -> what is left of it
+    narrow  (row) -> the row with the remaining versions, or None
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class WithheldVersions(Fault):
         self.keeps_features = keeps_features
 
     def concerns(self, call: Call) -> bool:
-        """Count who asks what there is."""
+        """Count requests for the API versions."""
         if call.api == "ApiVersions":
             self.strike()
         return False

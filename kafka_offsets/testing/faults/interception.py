@@ -1,9 +1,8 @@
-"""How faults get between a broker and its requests: other rows in its table of APIs, as long as there are faults.
+"""Interception: faults replace rows in a broker's table of APIs, as long as there are faults.
 
-A row whose API a fault concerns is replaced by one with the same versions and a handler that asks the faults first.
-So a broker without faults runs not one instruction more, and with them only the requests of those APIs do. An answer
-goes through the hands of a fault by a `Held` context, which stands in for the request while its own waits in the
-order of its connection.
+The new row has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
+without them, and otherwise only requests of those APIs pay. A fault receives the answer by a `Held` context, which
+replaces the request's own context while that one waits in the order of its connection.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ logger = new_logger(__name__)
 class Interception:
     """The handler of one API while faults concern it.
 
-    faults  those of the broker, in the order in which they came
+    faults  those of the broker, the oldest first
     """
 
     def __init__(self, api: Api, faults: Sequence[Fault], in_loop: InLoop) -> None:
@@ -57,7 +56,7 @@ class Interception:
         self._in_loop = in_loop
 
     def row(self) -> Api:
-        """Return the row that stands in for the API's own."""
+        """Return the row that replaces the API's own."""
         return replace(self._api, route=Route.BROKER, handle=self._handle)
 
     def _handle(self, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
@@ -70,7 +69,7 @@ class Interception:
 
 
 def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
-    """Have a request decided by its API's own handler; return the response, or None when it comes later."""
+    """Call the API's own handler for a request; return the response, or None if it comes later."""
     if api.route is Route.SHARD:
         decide_in_shard(core, api, request, context, now)
         return None
@@ -78,7 +77,7 @@ def decide(core: Context, api: Api, request: Any, context: RequestContext, now: 
 
 
 class _Struck:
-    """One request that faults concern, on its way."""
+    """One request that faults concern."""
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class _Struck:
         self._call, self._faults, self._in_loop = call, faults, in_loop
 
     def begin(self, now: Now) -> None:
-        """Wait for as long as faults say, then go on."""
+        """Wait for the delay of the faults, then continue."""
         delay_ms = sum(fault.before_ms for fault in self._faults if fault.before_ms and fault.strike())
         if delay_ms:
             self._core.scheduler.at(
@@ -103,7 +102,7 @@ class _Struck:
             self._decide(now)
 
     def _resume(self, step: Callable[[], None]) -> None:
-        """Go on with a request that has waited; what goes wrong is answered, as the core does for every request."""
+        """Continue with a request that has waited. An error becomes an answer, as in the core for every request."""
         if self._context.connection.closing:
             return
         where = f"{self._context.connection.peer}: {self._api.name} v{self._context.api_version}"
@@ -126,7 +125,7 @@ class _Struck:
         )
 
     def _decide_by(self, faults: list[Fault], request: Any, answer: Answer, now: Now) -> None:
-        """Let the first fault decide what it strikes of a request, and the others the rest of it."""
+        """Apply the first fault to its part of a request, and the other faults to the rest."""
         if not faults:
             self._decide_really(request, answer, now)
             return
@@ -161,7 +160,7 @@ class _Struck:
             split = named.split_by_key(request, fault.wants_key)
         elif (
             by_partition
-            and self._api.key != _FETCH  # an error of its session is one of the whole
+            and self._api.key != _FETCH  # an error of its session is for the whole request
             and partial_errors.splits_by_partition(self._api, version)
         ):
             name_of = partial_errors.names_of(self._core)
@@ -179,14 +178,14 @@ class _Struck:
             )
 
     def _refuse_unanswered(self, others: list[Fault], rest: Any, now: Now) -> None:
-        """Close the connection of a producer that wants no answers: so a broker tells it of an error."""
+        """Close the connection of a producer with acks=0: this is how a broker reports an error to it."""
         if rest is not None:
             self._decide_by(others, rest, lambda _: None, now)
         self._core.answers.reply_encoded(self._context, b"")
         self._core.answers.close_connection(self._context.connection)
 
     def _decide_fetch(self, faults: list[Fault], answer: Answer, now: Now) -> None:
-        """Let fetch itself refuse partitions: it knows which of them are news to a session."""
+        """Refuse partitions inside fetch: it knows which of them have changed for a session."""
         errors: dict[Fault, ErrorCode] = {}
 
         def refuses(topic: str, partition: int) -> ErrorCode:
@@ -217,7 +216,7 @@ class _Struck:
         if response is not None:
             held.hand_over(response)
 
-    # -- what a function of the user's says
+    # -- the user's function
 
     def _take_verdict(
         self, verdict: Any, others: list[Fault], request: Any, answer: Answer, now: Now
@@ -242,7 +241,7 @@ class _Struck:
             )
 
     def _wait_for(self, future: Future[Any], others: list[Fault], request: Any, answer: Answer) -> None:
-        """Go on when the future has a result, in whatever thread it gets it."""
+        """Continue when the future has a result, whatever thread sets it."""
 
         def go_on() -> None:
             verdict = future.exception() or future.result()
@@ -250,10 +249,10 @@ class _Struck:
 
         future.add_done_callback(lambda _: self._in_loop(partial(self._resume, go_on)))
 
-    # -- what becomes of the answer
+    # -- the answer
 
     def _answer(self, answer: Any) -> None:
-        """Send an answer, or do with it what a fault says."""
+        """Send an answer, or apply a fault to it."""
         now = self._core.clock.now()
         delay_ms = 0
         spoils = None
@@ -270,7 +269,7 @@ class _Struck:
 
 
 def pass_on(core: Context, context: RequestContext, answer: Any) -> None:
-    """Let an answer go that somebody has held: a response, or the bytes of one that came encoded."""
+    """Send a held answer: a response, or the bytes of an encoded one."""
     if context.connection.closing:
         return
     if isinstance(answer, (bytes, Parts)):
@@ -280,11 +279,11 @@ def pass_on(core: Context, context: RequestContext, answer: Any) -> None:
 
 
 def withhold_answer(core: Context, context: RequestContext, answer: Any) -> None:
-    """Never answer: the connection stays open, and nothing more comes over it, as when a network swallows packets."""
+    """Never answer: the connection stays open and silent, as when a network drops packets."""
 
 
 def close_instead(core: Context, context: RequestContext, answer: Any) -> None:
-    """Close the connection when the request is done, without the answer."""
+    """Close the connection after the request is executed, without an answer."""
     if not context.connection.closing:
         core.answers.close_connection(context.connection)
 
@@ -302,7 +301,7 @@ def send_half(core: Context, context: RequestContext, answer: Any) -> None:
 
 
 def telling_its_own(row: Api) -> Api:
-    """Return the row of ApiVersions that answers a version it does not serve with those that it does (KIP-511)."""
+    """Return the row of ApiVersions that answers an unsupported version with the supported ones (KIP-511)."""
 
     def fail(request: Any, error: ErrorCode, api_version: int) -> Any:
         response: Any = row.fail(request, error, api_version)
@@ -314,7 +313,7 @@ def telling_its_own(row: Api) -> Api:
 
 
 def featureless(row: Api) -> Api:
-    """Return the row of ApiVersions for a release that knows no features of transactions and groups."""
+    """Return the row of ApiVersions for a release without features of transactions and groups."""
 
     def handle(core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         response = row.handle(core, request, context, now)

@@ -1,9 +1,9 @@
-"""Errors of a part of a request: what of it a fault refuses, and how the answer to the rest is completed.
+"""Partial errors: a fault refuses a part of a request, and its errors join the answer to the rest.
 
-A broker refuses one partition and serves the others of the same request, or one group of several. So a request is split
-into what is refused and the rest, which is decided as always; then the two answers are joined in the order of the
-request. Where its groups and partitions are says the row of its API. What cannot be split (a JoinGroup, an EndTxn) is
-refused as a whole.
+A broker may refuse one partition and serve the others of the same request, or one group of several. So a request is
+split into the refused part and the rest, which the broker decides as usual; then the two answers are joined in request
+order. The row of an API describes where its groups and partitions are. A request that cannot be split (JoinGroup,
+EndTxn) is refused as a whole.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ def topic_name(core: Context, topic: Any) -> str:
 
 
 def names_of(core: Context) -> NameOf:
-    """Return the function that names a topic of a message."""
+    """Return the function that gives the name of a topic in a message."""
     return lambda topic: topic_name(core, topic)
 
 
 def names(api: Api, what: str) -> bool:
-    """Whether requests of an API name what a fault chooses by: a group_id, a transactional_id or a topic."""
+    """Whether requests of an API have a field that a fault selects by: a group_id, a transactional_id or a topic."""
     return any(what in api.named(version).kinds for version in api.served_versions)
 
 
 def splits_by_partition(api: Api, version: int) -> bool:
-    """Whether each partition of a request is refused or served for itself.
+    """Whether each partition of a request is refused or served separately.
 
-    Those of a transaction are added all or none, what administrators change is refused as a whole.
+    Partitions are added to a transaction all or none, and administrative changes are refused as a whole.
     """
     return api.addresses in (Addresses.PARTITIONS, Addresses.GROUP) and api.named(version).splits_by_partition
 
 
 def refuse_partitions(api: Api, request: Any, error: ErrorCode, version: int) -> Any:
-    """Refuse the partitions of a request, also where the API's own refusal is of the request as a whole."""
+    """Refuse the partitions of a request, also if the API itself refuses only whole requests."""
     if api.named(version).has_error_above:
         return refuse_each(request, error, version)
     return api.fail(request, error, version)
 
 
 def mark(core: Context, response: Any, wants: Wants, group: str | None, error: ErrorCode) -> None:
-    """Put an error in the place of what was read of partitions, or of topics of Metadata.
+    """Replace the results of partitions, or of topics in Metadata, with an error.
 
-    group  the one of several whose partitions are meant, None for all
+    group  only the partitions of this group of several, None for all
     """
     groups = [each for each in getattr(response, "groups", ()) if group in (None, each.group_id)]
     for holder in [response, *groups]:
@@ -73,4 +73,4 @@ def _mark_partition(partition: Any, error: ErrorCode) -> None:
     if hasattr(partition, "committed_offset"):
         partition.committed_offset, partition.committed_leader_epoch, partition.metadata = -1, -1, ""
     else:
-        partition.leader_id = -1  # as Kafka describes a partition that nobody leads
+        partition.leader_id = -1  # as Kafka describes a partition without a leader

@@ -1,18 +1,18 @@
-"""What administrators set for users and clients: SCRAM credentials and quotas, each kind in a file of its own.
+"""Settings of users and clients: SCRAM credentials and quotas, each kind in its own file.
 
-`scram-credentials` has a line for each user and mechanism, with what Kafka keeps as well (RFC 5802): the salt, and the
-two keys that are derived from the salted password, in base64. The password is in none of them, nor is it ever sent.
-Only the owner of the file may read it.
+`scram-credentials` has a line for each user and mechanism, with the same fields as in Kafka (RFC 5802): the salt, and
+the two keys that are derived from the salted password, in base64. The password is neither stored nor ever sent. Only
+the owner of the file may read it.
 
     {"version": 1, "credentials": 1} 7c85f8de
     {"user": "alice", "mechanism": 1, "iterations": 4096, "salt": "c2FsdA==", "stored_key": "…", "server_key": "…"} …
 
-`client-quotas` has a line for each entity; null stands for the default.
+`client-quotas` has a line for each entity; null means the default.
 
     {"version": 1, "entities": 1} ff6fd1f2
     {"entity": {"client-id": null, "user": "alice"}, "quotas": {"consumer_byte_rate": 1000.0}} …
 
-The lines are those of `checked_lines`. A file is there from the first change on; each change replaces it atomically.
+The lines are those of `checked_lines`. The first change creates a file; each change replaces it atomically.
 Sources: UserScramCredentialRecord and ClientQuotaRecord of Kafka 4.3; KIP-554, KIP-546.
 """
 
@@ -31,7 +31,7 @@ QUOTAS = "client-quotas"
 
 
 class ScramCredential(NamedTuple):
-    """What is known of the password of one user for one mechanism."""
+    """The SCRAM credential of one user for one mechanism."""
 
     iterations: int
     salt: bytes
@@ -39,7 +39,7 @@ class ScramCredential(NamedTuple):
     server_key: bytes
 
     def __repr__(self) -> str:
-        """Tell no secret: logs and tracebacks show values."""
+        """Show no secret: logs and tracebacks show values."""
         return f"ScramCredential(iterations={self.iterations}, …)"
 
 
@@ -50,18 +50,18 @@ Entity = frozenset[tuple[str, str | None]]
 """Type and name of each part; None for the default."""
 
 Quotas = Mapping[Entity, Mapping[str, float]]
-"""By entity and key; an entity without any is not there."""
+"""By entity and key; an entity without quotas has no entry."""
 
 
 class ClientSettings:
-    """What is stored of clients and users, as of the last change that the disk took.
+    """The stored settings of clients and users, as of the last change that the disk accepted.
 
     names  of the files in the directory
     Raises StorageError, with file and position, when one of its files is damaged.
     """
 
     def __init__(self, files: Files, names: Container[str]) -> None:
-        """Read what is stored."""
+        """Read the stored settings."""
         self._credentials = KeptFile(files, CREDENTIALS, exists=CREDENTIALS in names, private=True)
         self._quotas = KeptFile(files, QUOTAS, exists=QUOTAS in names)
         self.credentials: Credentials = MappingProxyType({})
@@ -72,7 +72,7 @@ class ClientSettings:
             self.quotas = decode_quotas(self._quotas.content, QUOTAS)
 
     def set_credentials(self, credentials: Credentials) -> None:
-        """Replace all credentials. Costs a sync where they change. Raises StorageError: then they are as before."""
+        """Replace all credentials. A change costs a sync. StorageError leaves them unchanged."""
         if credentials or self._credentials.content is not None:
             self._credentials.replace(encode_credentials(credentials))
         else:
@@ -80,7 +80,7 @@ class ClientSettings:
         self.credentials = MappingProxyType(dict(credentials))
 
     def set_quotas(self, quotas: Quotas) -> None:
-        """Replace all quotas. Costs a sync where they change. Raises StorageError: then they are as before."""
+        """Replace all quotas. A change costs a sync. StorageError leaves them unchanged."""
         if quotas or self._quotas.content is not None:
             self._quotas.replace(encode_quotas(quotas))
         else:
@@ -88,7 +88,7 @@ class ClientSettings:
         self.quotas = MappingProxyType(dict(quotas))
 
     def settle(self) -> None:
-        """Have the disk hold what counts, where a refusal has left that open. Raises StorageError."""
+        """Write the current content again if a refusal has left the disk in an unknown state. Raises StorageError."""
         self._credentials.settle()
         self._quotas.settle()
 
@@ -105,7 +105,7 @@ def encode_credentials(credentials: Credentials) -> bytes:
 
 
 def decode_credentials(data: bytes, path: str) -> Credentials:
-    """Read the file of credentials; StorageError with the position of the line that is not as it was written."""
+    """Read the file of credentials; StorageError with the position of the line that is damaged."""
     _, rows = decode_lines(data, path, "credentials")
     try:
         found = {
@@ -133,7 +133,7 @@ def encode_quotas(quotas: Quotas) -> bytes:
 
 
 def decode_quotas(data: bytes, path: str) -> Quotas:
-    """Read the file of quotas; StorageError with the position of the line that is not as it was written."""
+    """Read the file of quotas; StorageError with the position of the line that is damaged."""
     _, rows = decode_lines(data, path, "entities")
     try:
         found = {

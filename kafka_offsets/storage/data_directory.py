@@ -1,24 +1,24 @@
-"""The directory in which a broker keeps everything: its lock, its names, its topics, its checkpoints, its logs.
+"""The data directory of a broker: its lock, its ids, its topics, its checkpoints, its logs.
 
     .lock                              held by the broker that uses the directory
     meta.properties                    cluster.id, node.id, version=1, as Kafka writes them
     topics                             the catalogue: names, ids, partition counts, configurations; see below
     *-offset-checkpoint                Kafka's checkpoints, one offset for each partition: offset_checkpoints.py
-    starts                             how often it was started, from the second time on: starts.py
-    scram-credentials, client-quotas   what was set for users and clients: client_settings.py
-    .kafka_cleanshutdown               there only after a clean stop
+    starts                             the number of starts, from the second one on: starts.py
+    scram-credentials, client-quotas   settings of users and clients: client_settings.py
+    .kafka_cleanshutdown               exists only after a clean stop
     topic-0/ topic-1/ …                one log each
-    topic-0.UUID-delete/               a log on its way out
+    topic-0.UUID-delete/               a log that is being deleted
 
 The catalogue has one line for itself and one for each topic, as `checked_lines` writes them. It is replaced atomically.
 
     {"version": 2, "topics": 1, "next_producer_id": 0, "deleting": []} 1c291ca3
     {"name": "orders", "topic_id": "3FSw2U76Rd-kQKX3H5vUAg", "partition_count": 3, "configs": {}, …} 8a2f09d1
 
-Where single groups are configured, "groups" is in the first line as well: {"group": {"key": "value"}}.
+If groups have configurations, "groups" is in the first line as well: {"group": {"key": "value"}}.
 
-A folder of a partition that the catalogue does not know is adopted: nothing is ever purged because a line is
-missing. A directory of a real Kafka broker therefore opens as it is.
+A partition folder that the catalogue does not list is adopted: a missing line never deletes data. A directory of a real
+Kafka broker therefore opens as it is.
 Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of Kafka 4.3; KIP-516 (topic ids).
 """
 
@@ -76,13 +76,13 @@ _REPLACED = (
 )
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""The log of Kafka's controllers, which may stand beside the topics and is none."""
+"""The log of Kafka's controllers. It may be beside the topics, and is not one."""
 
 FIRST_PRODUCER_ID = 1 << 40
-"""Kafka counts from 0: where it wrote logs, or takes ours over, a new id of either is none of the other's producers."""
+"""Kafka counts from 0. After a change from Kafka to this broker or back, no new id must repeat an old one."""
 
 LONGEST_TOPIC_NAME = 249
-"""Characters of a topic name: with a partition and `.UUID-delete` it still makes the name of a folder."""
+"""The longest topic name, in characters: with a partition and `.UUID-delete` it still fits into a folder name."""
 
 _CATALOGUE_VERSION = 2
 _DELETE_SUFFIX = "-delete"
@@ -94,11 +94,11 @@ _DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
 
 
 class Topic(NamedTuple):
-    """What the catalogue knows about a topic.
+    """The catalogue's entry for a topic.
 
-    topic_id  16 bytes
-    configs       only what was set for this topic, by Kafka's keys
-    counted_from  from which starts on the leader epochs of its partitions count
+    topic_id      16 bytes
+    configs       only the keys set for this topic, by Kafka's names
+    counted_from  the starts from which the leader epochs of its partitions count
     """
 
     name: str
@@ -108,7 +108,7 @@ class Topic(NamedTuple):
     counted_from: starts.CountedFrom = ()
 
     def begun(self, first: int, start: int) -> "Topic":
-        """Return the topic with epochs from partition `first` on that count from a start."""
+        """Return the topic with leader epochs that count from a start, from partition `first` on."""
         if start == (self.counted_from[-1][1] if self.counted_from else 0):
             return self
         return self._replace(counted_from=(*self.counted_from, (first, start)))
@@ -124,10 +124,10 @@ class NewTopic(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """All of the catalogue: replaced as a whole, in memory as on disk.
+    """The whole catalogue: replaced as a whole, in memory as on disk.
 
-    deleting  names and topic ids whose folders may still be there
-    groups    what was set for single groups, by Kafka's keys
+    deleting  names and topic ids whose folders may still exist
+    groups    the configurations of groups, by Kafka's keys
     """
 
     topics: Mapping[str, Topic] = MappingProxyType({})
@@ -141,14 +141,14 @@ def _random_id() -> bytes:
 
 
 class DataDirectory:
-    """A data directory in use. Making one locks the directory and repairs what a crash left.
+    """A data directory in use. Creating the object locks the directory and repairs it after a crash.
 
-    files       the directory is their root, made when there is none
+    files       the directory is their root, created when it is missing
     node_id     None for the one in meta.properties, or 1
     cluster_id  None for the one in meta.properties, or a new one
-    new_id      gives 16 random bytes: topic ids, cluster ids
-    adopted_configs  by topic name, of topics whose folders the catalogue does not know
-    keep_valid  damaged batches are taken out of their logs and set aside; otherwise such a log is refused
+    new_id      returns 16 random bytes: topic ids, cluster ids
+    adopted_configs  by topic name, of topics whose folders the catalogue does not list
+    keep_valid  damaged batches are moved from their logs to files of their own; otherwise such a log is refused
     Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, and,
     with file and position, when a file is damaged.
     """
@@ -190,9 +190,9 @@ class DataDirectory:
         self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id)
         self._checkpoints = OffsetCheckpoints(self.files, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
-        # A recovery point says that all before it is on the disk. That the log ended there it says after a clean stop
-        # only, and of a log that has a high watermark as well. One that is not opened in this run must not get that
-        # meaning by the next clean stop: it may have grown since its point was written. It keeps the point, and loses
+        # A recovery point means that all records before it are on the disk. After a clean stop, if the log also has a
+        # high watermark, it means that the log ended there. A log that is not opened in this run must not get that
+        # meaning at the next clean stop: it may have grown since its point was written. It keeps the point, and loses
         # the high watermark.
         watermarks = self._checkpoints.high_watermarks
         if not self.stopped_cleanly:
@@ -202,7 +202,7 @@ class DataDirectory:
         }
         if self.stopped_cleanly:
             self.files.remove(CLEAN_SHUTDOWN)
-            self.files.sync_directory("")  # it must not come back after a crash that follows new records
+            self.files.sync_directory("")  # a crash that follows new records must not restore it
         self._catalogue_file = KeptFile(self.files, CATALOGUE, exists=CATALOGUE in names)
         stored = self._catalogue_file.content
         self._start = starts.count_start(self.files, names, is_used=stored is not None)
@@ -249,9 +249,9 @@ class DataDirectory:
         return topic
 
     def create_topics(self, wanted: Iterable[NewTopic]) -> list[Topic]:
-        """Add topics to the catalogue, all or none; their logs are made when they are opened.
+        """Add topics to the catalogue, all or none; their logs are created when they are opened.
 
-        ValueError for a name that Kafka does not allow or that exists, and for no partitions. Costs one sync.
+        ValueError for an invalid or existing name, and for a topic without partitions. Costs one sync.
         """
         topics = dict(self.topics)
         created = []
@@ -266,7 +266,7 @@ class DataDirectory:
             topic = Topic(new.name, topic_id, new.partition_count, dict(new.configs))
             created.append(topic.begun(0, self._start))
             topics[new.name] = created[-1]
-        if self._catalogue.deleting:  # the disk refused: nothing new may meet what is left of the old
+        if self._catalogue.deleting:  # after a refusal: a new topic must not find folders of an old one
             self._finish_deletions(self.files.list_directory(""))
         if created:
             self._store_topics(topics)
@@ -279,7 +279,7 @@ class DataDirectory:
     def update_topics(self, changed: Iterable[Topic]) -> None:
         """Replace the entries of topics: other configurations, or more partitions. All or none; costs one sync.
 
-        ValueError when there is no such topic, its id is another one, or it would lose partitions.
+        ValueError when a topic does not exist, has another id, or would lose partitions.
         """
         topics = dict(self.topics)
         for topic in changed:
@@ -299,10 +299,10 @@ class DataDirectory:
         self.delete_topics([name])
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Take topics from the catalogue, all or none, then remove their logs, which are closed first.
+        """Remove topics from the catalogue, all or none, then close and remove their logs.
 
-        A crash or a StorageError on the way leaves folders that the next start removes. KeyError when there is
-        no such topic. Costs two syncs. Source: KIP-516: the folder is renamed to `topic-0.UUID-delete` before it goes.
+        A crash or a StorageError midway leaves folders that the next start removes. KeyError for a missing topic.
+        Costs two syncs. Source: KIP-516: the folder is renamed to `topic-0.UUID-delete` before it is removed.
         """
         doomed = {name: self.topics[name].topic_id for name in names}
         topics = {name: topic for name, topic in self.topics.items() if name not in doomed}
@@ -314,7 +314,7 @@ class DataDirectory:
             raise errors[0]
 
     def _finish_deletions(self, names: Iterable[str]) -> None:
-        """Rename the folders of deleted topics, forget their offsets, remove what all deletions left."""
+        """Rename the folders of deleted topics, remove their offsets, and remove the remains of all deletions."""
         deleting = dict(self._catalogue.deleting)
         removable = [name for name in names if _DELETED_DIRECTORY.fullmatch(name)]
         for topic, partition, directory in partition_folders(names):
@@ -324,13 +324,13 @@ class DataDirectory:
         if deleting:
             self.files.sync_directory("")
             self._checkpoints.forget(deleting, [self._ended])
-            # Written with the next change: until then the same folders are looked for once more, by topic id.
+            # Written with the next change: until then each start looks for the same folders again, by topic id.
             self._catalogue = self._catalogue._replace(deleting=())
         for name in removable:
             self.files.remove_tree(name)
 
     def _may_belong_to(self, directory: str, topic_id: bytes) -> bool:
-        """Tell whether a folder is of this topic; its partition.metadata is not synced, and may be torn or missing."""
+        """Return whether a folder is of this topic; its unsynced partition.metadata may be torn or missing."""
         path = join(directory, PARTITION_METADATA)
         stored = self.files.read_all(path) if self.files.exists(path) else b""
         return encode_partition_metadata(topic_id).startswith(stored.rstrip(b"\0")) or (
@@ -345,21 +345,21 @@ class DataDirectory:
         return decode_partition_metadata(stored, path) if stored.strip(b"\0") else None
 
     def _adopt(self, names: Iterable[str]) -> None:
-        """Enter the folders that the catalogue does not know; a topic has as many partitions as folders show."""
+        """Add folders that the catalogue does not list. A topic has as many partitions as its folders show."""
         counts: dict[str, int] = {}
         ids: dict[str, bytes] = {}
         epochs: dict[str, int] = {}
         unsettled: dict[Key, str] = {}
         for topic, partition, directory in partition_folders(names):
             if not self._holds_log(directory):
-                continue  # a folder of the operator's, such as backup-2024
+                continue  # an unrelated folder, such as backup-2024
             counts[topic] = max(counts.get(topic, 0), partition + 1)
             is_known = topic in self.topics and partition < self.topics[topic].partition_count
             if (topic, partition) not in self._ended and not (is_known and self._checkpoints.are_settled):
                 unsettled[topic, partition] = directory
             if is_known:
                 continue
-            with suppress(StorageError):  # as the log, which then takes them from its batches
+            with suppress(StorageError):  # the log then takes them from its batches
                 epochs[topic] = max(epochs.get(topic, NO_EPOCH), starts.stored_epoch(self.files, directory))
             if topic in self.topics:
                 continue
@@ -385,7 +385,7 @@ class DataDirectory:
             self._store_topics(topics)
 
     def may_hold_records(self, topic: str, partition: int) -> bool:
-        """Whether a log has anything to read; much cheaper than to open it. Raises StorageError."""
+        """Whether a log has readable records; much cheaper than opening it. Raises StorageError."""
         directory = f"{topic}-{partition}"
         if not self.files.is_directory(directory):
             return False
@@ -412,11 +412,11 @@ class DataDirectory:
 
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """What was set for single groups."""
+        """The configurations of groups."""
         return self._catalogue.groups
 
     def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
-        """Store what is set for a group, nothing if nothing is. Costs a sync."""
+        """Store the configuration of a group, or remove an empty one. Costs a sync."""
         groups = dict(self._catalogue.groups)
         if configs:
             groups[group] = dict(configs)
@@ -441,10 +441,10 @@ class DataDirectory:
         return MappingProxyType(self._logs)
 
     def open_log(self, topic: str, partition: int, config: LogConfig) -> Log:
-        """Return the log of a partition of the catalogue, opened, or made, the first time it is asked for.
+        """Return the log of a partition of the catalogue. The first call opens it, or creates it.
 
-        A log that has failed stays so until the directory is opened again. KeyError for a topic, IndexError for a
-        partition that the catalogue does not have.
+        A log that has failed remains so until the directory is opened again. KeyError for a topic, IndexError for a
+        partition that the catalogue does not list.
         """
         log = self.opening(topic, partition, config)()
         self.take_in(topic, partition, log)
@@ -453,10 +453,10 @@ class DataDirectory:
     def opening(
         self, topic: str, partition: int, config: LogConfig, is_abandoned: Callable[[], bool] = lambda: False
     ) -> Callable[[], Log]:
-        """Return what opens a log as `open_log` does, in any thread, or returns the one that is open.
+        """Return a function that opens a log as `open_log` does, in any thread, or returns the open one.
 
-        The topic must not be deleted meanwhile, nor the log opened a second time. `take_in` makes it the directory's.
-        `is_abandoned` is asked in that thread, again and again: OpeningAbandonedError when nobody wants it any more.
+        The topic must not be deleted during the call, nor the log opened a second time. `take_in` adds the log.
+        That thread calls `is_abandoned` again and again; if it returns true, OpeningAbandonedError.
         """
         key = topic, partition
         log = self._logs.get(key)
@@ -485,7 +485,7 @@ class DataDirectory:
                 log.store_point_with(partial(self._store_point, key, log))
                 if has_gap_after(
                     log.segments, log.stored_point
-                ):  # as opening leaves it where it takes records out
+                ):  # opening with `keep_valid` leaves the log in this state
                     log.settle_ended()
             except StorageError:
                 self._has_refused = True
@@ -495,16 +495,16 @@ class DataDirectory:
         return opened
 
     def take_in(self, topic: str, partition: int, log: Log) -> None:
-        """Have an opened log closed, and its offsets checkpointed, with the others."""
+        """Add an opened log: it is closed, and its offsets are checkpointed, with the others."""
         assert self._logs.get((topic, partition), log) is log
         self._logs[topic, partition] = log
 
     def leader_epoch(self, topic: str, partition: int, stored: int) -> int:
-        """Return the epoch in which this start leads a partition; `stored` is the last that its log has, -1 none."""
+        """Return the epoch in which this start leads a partition; `stored` is the last one in its log, -1 for none."""
         return starts.leader_epoch(self._start, self.topics[topic].counted_from, partition, stored)
 
     def unopened(self) -> list[tuple[str, int]]:
-        """Return topic and partition of each folder that may hold a log, in the catalogue, that is not open."""
+        """Return topic and partition of each folder that may hold a log of the catalogue that is not open."""
         found = partition_folders(self.files.list_directory(""))
         known = {(topic, partition) for topic, partition, _ in found if topic in self.topics}
         return sorted(
@@ -512,7 +512,7 @@ class DataDirectory:
         )
 
     def log_bytes(self, topic: str, partition: int) -> int:
-        """Return how large the segments in the folder of a partition are; 0 when there is none."""
+        """Return the size of the segments in the folder of a partition; 0 when there are none."""
         folder = f"{topic}-{partition}"
         if not self.files.exists(folder):
             return 0
@@ -527,10 +527,10 @@ class DataDirectory:
     # --- checkpoints
 
     def checkpoint_log_starts(self) -> None:
-        """Write log-start-offset-checkpoint if it has changed: call it after records were deleted."""
+        """Write log-start-offset-checkpoint if it has changed. Call it after records were deleted."""
         starts = self._checkpoints.log_starts
         starts |= {key: log.log_start_offset for key, log in self._logs.items()}
-        # As Kafka: only where the first segment does not say it.
+        # As in Kafka: only when the first segment does not begin there.
         first = {key: log.segments[0].base_offset for key, log in self._logs.items()}
         later = {key: start for key, start in starts.items() if start > first.get(key, 0)}
         self._checkpoints.write(LOG_START_CHECKPOINT, later, self.topics)
@@ -540,12 +540,12 @@ class DataDirectory:
         return self._checkpoints.cleaned_to.get((topic, partition))
 
     def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
-        """Remember how far a partition has been compacted. Not synced: without it all is compacted once more."""
+        """Store how far a partition has been compacted. Not synced: if it is lost, the whole log is compacted again."""
         self._checkpoints.cleaned_to[topic, partition] = offset
         self._checkpoints.write(CLEANER_CHECKPOINT, self._checkpoints.cleaned_to, self.topics, sync=False)
 
     def recovery_points_writer(self) -> Callable[[], None]:
-        """Return what writes recovery-point-offset-checkpoint if it has changed; any thread may call it.
+        """Return a function that writes recovery-point-offset-checkpoint if it has changed; any thread may call it.
 
         It raises StorageError. A log that has not been opened in this run keeps its point.
         """
@@ -561,7 +561,7 @@ class DataDirectory:
         return write
 
     def _store_point(self, key: Key, log: Log, point: int) -> None:
-        """Write the recovery point of one log, which may not be taken in yet. Any thread may call it."""
+        """Write the recovery point of one log, which may not be added yet. Any thread may call it."""
         with self._checkpoints.moving(self.topics) as points:
             if not log.closed and self._logs.get(key, log) is log:
                 points[key] = point
@@ -577,11 +577,11 @@ class DataDirectory:
     def close(self, *, sync: bool = True) -> None:
         """Close all logs, write the checkpoints and release the lock. A second call does nothing.
 
-        sync  False leaves the records to the system, as long as the machine lives they are safe
+        sync  False leaves writing the records to the system: they are safe unless the machine fails
         The mark of a clean stop is left only when every log closed well and all its records are on the disk: the
-        next start holds each log to its end, and Kafka looks at none of them. A log that was refused, or not opened,
-        may have to be repaired after a crash, so there is then none unless it was there before. The first
-        StorageError is raised after all has been closed.
+        next start requires each log to end where it did, and Kafka reads none of them. A log that was refused, or not
+        opened, may need recovery after a crash; then the mark is left only if it was there before. The first
+        StorageError is raised after all logs have been closed.
         """
         if self._closed:
             return
@@ -596,7 +596,7 @@ class DataDirectory:
         errors = [log.failure for log in still_open if log.failure is not None]
         errors += close_logs(still_open, sync=sync, threads=self.files.parallel_syncs)
         if sync and still_open and not errors:
-            self.files.sync_directory("")  # names of new folders: once, and not for each log
+            self.files.sync_directory("")  # names of new folders: one sync for all logs
         if errors:
             raise errors[0]
         self._checkpoint()
@@ -629,7 +629,7 @@ def partition_folders(names: Iterable[str]) -> list[tuple[str, int, str]]:
 
 
 def _deleted_name(topic: str, partition: int, unique: bytes) -> str:
-    """Return Kafka's name for the folder of a deleted partition, the topic cut short where it must be."""
+    """Return Kafka's name for the folder of a deleted partition, with the topic truncated where necessary."""
     suffix = f"-{partition}.{unique.hex()}{_DELETE_SUFFIX}"
     return topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
 
@@ -637,7 +637,7 @@ def _deleted_name(topic: str, partition: int, unique: bytes) -> str:
 def _encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[Topic, bytes]]) -> bytes:
     """Return the bytes of the catalogue file.
 
-    known  lines of topics that were encoded before; brought up to date, so that one change encodes one topic
+    known  lines of topics that were encoded before; updated here, so that one change encodes one topic
     """
     head: dict[str, Any] = {
         "version": _CATALOGUE_VERSION,
@@ -664,7 +664,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode_catalogue(data: bytes, path: str) -> Catalogue:
-    """Read a catalogue; StorageError with the position of the line that is not as it was written."""
+    """Read a catalogue; StorageError with the position of the line that is damaged."""
     head, rows = decode_lines(data, path, "topics", (VERSION, _CATALOGUE_VERSION))
     try:
         topics = [Topic(**(row | _decoded(row))) for row in rows]

@@ -1,10 +1,10 @@
-"""Which logs hold descriptors: those that were not taken up again for longest give theirs back.
+"""File descriptors of logs: the logs that opened their files the longest ago close them.
 
 A log keeps the file of its active segment open from its first append or read on. With more partitions than the process
-may have descriptors, half of what it may have is kept for logs; connections and everything else have the other half.
+may have descriptors, logs get half of its limit; connections and everything else have the other half.
 
-The order is that of taking up, and not of use: an append or a read of an open log costs nothing here. A log that is in
-use all the time opens its file again after as many others were taken up as there may be, which takes 10 microseconds.
+The order is that of opening, not of use: an append or a read of an open log costs nothing here. A log in constant use
+opens its file again each time that as many other logs as the limit have opened theirs, which takes 10 microseconds.
 """
 
 import resource
@@ -16,10 +16,10 @@ _LEAST = 16
 
 
 class Holder(Protocol):
-    """Something that holds descriptors and can do without."""
+    """An object that can close its descriptors and open them again."""
 
     def release(self) -> None:
-        """Give them back."""
+        """Close them."""
 
 
 class Descriptors:
@@ -29,7 +29,7 @@ class Descriptors:
         self._holders: deque[Holder] = deque()
 
     def take_up(self, holder: Holder) -> None:
-        """Note that `holder` is about to open a file; others give theirs back where there are too many."""
+        """Note that `holder` is about to open a file; others close theirs when there are too many."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = max(soft // _SHARE, _LEAST)
         while len(self._holders) >= most > 0:

@@ -1,8 +1,8 @@
 """The file operations that the broker uses: the disk's, and the same ones in memory.
 
-Every byte that is stored passes here, so that a test can refuse the n-th call, cut a write short or build the
-state that a crash leaves, by handing another :class:`Files` to the same code. This module knows nothing of what
-the files hold.
+Every stored byte passes here, so that a test can refuse the n-th call, cut a write short or build the state that
+a crash leaves, by passing another :class:`Files` to the same code. This module does not know the contents of
+the files.
 
 Paths are relative POSIX strings below one root directory ("" is the root itself). Every refusal of the
 operating system is a :class:`StorageError` that names the path.
@@ -21,7 +21,7 @@ from kafka_offsets.storage.descriptors import Descriptors
 TEMPORARY_SUFFIX = ".tmp"
 _PRIVATE = 0o600
 SMALL_FILE_BYTES = 64 << 20
-"""What is read in one piece is not larger: checkpoints of two million partitions, say."""
+"""The largest file that is read in one piece: enough for checkpoints of two million partitions."""
 
 
 class File(ABC):
@@ -41,8 +41,8 @@ class File(ABC):
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write `data` at the end.
 
-        Raises StorageError when the disk took less than all of it. `size` is then as before, but some of the
-        bytes may stand behind it in the file: call `truncate(size)` before going on.
+        Raises StorageError when the disk took less than all of it. `size` is then unchanged, but some of the bytes may
+        be after it in the file: call `truncate(size)` before any other append.
         """
 
     @abstractmethod
@@ -51,25 +51,25 @@ class File(ABC):
 
     @abstractmethod
     def truncate(self, size: int) -> None:
-        """Cut everything behind the first `size` bytes."""
+        """Remove everything after the first `size` bytes."""
 
     @abstractmethod
     def sync(self) -> None:
         """Return when every byte appended before this call is on the disk. May run in another thread.
 
-        A failure is final: the system may have dropped the bytes that it could not write, and a second call
-        would then succeed without them. The caller must not take the file for durable again before it has
-        been closed, opened and verified. A file that somebody has removed is such a failure as well.
+        A failure is final: the system may have dropped the bytes that it could not write, and a second call would
+        succeed without them. The caller must not treat the file as durable again before it has closed, opened and
+        verified it. A file that was removed in the meantime is such a failure as well.
         """
 
     @property
     def is_removed(self) -> bool:
-        """Whether the file has no name any more: no start will find it. Raises StorageError."""
+        """Whether the file has been removed: no start will find it. Raises StorageError."""
         return False
 
     @abstractmethod
     def close(self) -> None:
-        """Give the file back to the system; a second call does nothing."""
+        """Close the file; a second call does nothing."""
 
 
 class Lock(ABC):
@@ -77,14 +77,14 @@ class Lock(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Let others take the lock; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
 
 
 class Files(ABC):
     """A tree of directories and files.
 
-    root              how an operator knows the tree: its absolute path, or "memory"
-    outlives_process  whether what is written can be read by another process later
+    root              the name of the tree in messages: its absolute path, or "memory"
+    outlives_process  whether another process can read the files later
     parallel_syncs    how many threads may wait for syncs at a time
     descriptors       which logs hold descriptors; None where files need none
     """
@@ -96,19 +96,19 @@ class Files(ABC):
 
     @abstractmethod
     def open(self, path: str, create: bool = False) -> File:
-        """Open a file for appending and reading; `create` makes an empty one when there is none."""
+        """Open a file for appending and reading; `create` creates a missing one."""
 
     def open_private(self, path: str) -> File:
-        """Open a file, made when there is none, that only its owner may read; one that exists gets that mode."""
+        """Open a file, created if missing, that only its owner may read; an existing file gets that mode."""
         return self.open(path, create=True)
 
     @abstractmethod
     def exists(self, path: str) -> bool:
-        """Tell whether a file or directory of that name is there."""
+        """Return whether a file or directory of that name exists."""
 
     @abstractmethod
     def is_directory(self, path: str) -> bool:
-        """Tell whether a directory of that name is there."""
+        """Return whether a directory of that name exists."""
 
     @abstractmethod
     def list_directory(self, path: str) -> list[str]:
@@ -116,19 +116,19 @@ class Files(ABC):
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it, up to the root; one that exists is left as it is."""
+        """Create a directory and its parents, up to the root; an existing one is not changed."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Remove a file; StorageError when it is not there."""
+        """Remove a file; StorageError when it does not exist."""
 
     @abstractmethod
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all it holds; StorageError when it is not there."""
+        """Remove a directory and its content; StorageError when it does not exist."""
 
     @abstractmethod
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory another name, atomically; a file of that name is replaced."""
+        """Rename a file or directory atomically; a file of the new name is replaced."""
 
     @abstractmethod
     def sync_directory(self, path: str) -> None:
@@ -136,9 +136,9 @@ class Files(ABC):
 
     @abstractmethod
     def read_all(self, path: str) -> bytes:
-        """Return the whole content of a small file; StorageError for one of more than SMALL_FILE_BYTES, which none has.
+        """Return the whole content of a small file; StorageError for one of more than SMALL_FILE_BYTES.
 
-        A file of another program, or a damaged one, is not read into memory to find out that it is neither.
+        So a large file of another program, or a damaged one, is refused without reading it into memory.
         """
 
     def read_large(self, path: str) -> bytes:
@@ -150,7 +150,7 @@ class Files(ABC):
             file.close()
 
     def holds(self, path: str, content: bytes) -> bool:
-        """Tell whether a file is there and has this content; one of another size is not read."""
+        """Return whether a file exists and has this content; one of another size is not read."""
         if not self.exists(path):
             return False
         file = self.open(path)
@@ -161,13 +161,13 @@ class Files(ABC):
 
     @abstractmethod
     def lock(self, path: str) -> Lock:
-        """Take the lock that the file `path` stands for, or raise StorageError at once if another holds it."""
+        """Take the lock of the file `path`, or raise StorageError at once if another process holds it."""
 
     def replace_atomically(self, path: str, data: bytes, *, sync: bool = True, private: bool = False) -> None:
-        """Give a file new content such that a crash leaves the old or the new, never a mixture.
+        """Replace the content of a file; a crash leaves the old or the new content, never a mixture.
 
-        sync     False for what can be made again from other files: after a power failure the content may then be
-                 torn, after the death of the process alone it is whole
+        sync     False for content that can be rebuilt from other files: it may be torn after a power failure, but not
+                 when only the process dies
         private  only the owner may read it
         The temporary file beside it has the same name and `.tmp`; readers of a directory skip or remove those.
         """
@@ -202,7 +202,7 @@ def join(directory: str, name: str) -> str:
 
 
 def check_small(path: str, size: int) -> None:
-    """Raise StorageError, with the position, for a file that is larger than any that is read in one piece."""
+    """Raise StorageError, with the position, for a file that is too large to be read in one piece."""
     if size > SMALL_FILE_BYTES:
         raise StorageError(
             f"the file has {size} bytes, at most {SMALL_FILE_BYTES} are possible", path, SMALL_FILE_BYTES
@@ -214,7 +214,7 @@ def _refused(error: OSError, action: str, path: str) -> StorageError:
 
 
 class DiskFile(File):
-    """A file on disk, behind one file descriptor."""
+    """A file on disk, with one file descriptor."""
 
     __slots__ = ("_descriptor",)
 
@@ -227,7 +227,7 @@ class DiskFile(File):
         size = self.size
         try:
             written = os.pwrite(self._descriptor, data, size)
-            while written < len(data):  # a full disk takes a part, and says why on the next call
+            while written < len(data):  # a full disk takes a part, and gives the reason on the next call
                 more = os.pwrite(self._descriptor, memoryview(data)[written:], size + written)
                 if not more:
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -254,7 +254,7 @@ class DiskFile(File):
         return data
 
     def truncate(self, size: int) -> None:
-        """Cut everything behind the first `size` bytes."""
+        """Remove everything after the first `size` bytes."""
         try:
             os.ftruncate(self._descriptor, size)
         except OSError as error:
@@ -272,14 +272,14 @@ class DiskFile(File):
 
     @property
     def is_removed(self) -> bool:
-        """Whether the file has no name any more: no start will find it."""
+        """Whether the file has been removed: no start will find it."""
         try:
             return os.fstat(self._descriptor).st_nlink == 0
         except OSError as error:
             raise _refused(error, "examine", self.path) from error
 
     def close(self) -> None:
-        """Give the descriptor back; a second call does nothing."""
+        """Close the descriptor; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
@@ -290,20 +290,20 @@ class DiskFile(File):
 
 
 class DiskLock(Lock):
-    """An flock: the system drops it with the process, so a lock file left by a crash locks nobody out."""
+    """An flock: the system releases it with the process, so a lock file left by a crash locks out no other process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let others take the lock; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
 
 class DiskFiles(Files):
-    """The files below one directory of the machine. Making it touches nothing."""
+    """The files below one directory of the machine. Creating the object changes nothing on the disk."""
 
     parallel_syncs = 8
 
@@ -315,11 +315,11 @@ class DiskFiles(Files):
         return f"{self.root}/{path}" if path else self.root
 
     def open(self, path: str, create: bool = False) -> File:
-        """Open a file for appending and reading; `create` makes an empty one when there is none."""
+        """Open a file for appending and reading; `create` creates a missing one."""
         return self._open(path, os.O_CREAT if create else 0, 0o644)
 
     def open_private(self, path: str) -> File:
-        """Open a file, made when there is none, that only its owner may read; one that exists gets that mode."""
+        """Open a file, created if missing, that only its owner may read; an existing file gets that mode."""
         return self._open(path, os.O_CREAT, _PRIVATE)
 
     def _open(self, path: str, flags: int, mode: int) -> File:
@@ -336,11 +336,11 @@ class DiskFiles(Files):
             raise _refused(error, "open", path) from error
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or directory of that name is there."""
+        """Return whether a file or directory of that name exists."""
         return os.path.lexists(self._absolute(path))
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether a directory of that name is there."""
+        """Return whether a directory of that name exists."""
         return os.path.isdir(self._absolute(path))
 
     def list_directory(self, path: str) -> list[str]:
@@ -351,11 +351,11 @@ class DiskFiles(Files):
             raise _refused(error, "list", path) from error
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that exists is left as it is."""
+        """Create a directory and its parents; an existing one is not changed."""
         try:
             if path and not os.path.isdir(
                 self.root
-            ):  # removed: what is made anew would lack all that was in it
+            ):  # removed: a new directory would lack everything that was in it
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             os.makedirs(self._absolute(path), exist_ok=True)
         except OSError as error:
@@ -369,14 +369,14 @@ class DiskFiles(Files):
             raise _refused(error, "remove", path) from error
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all it holds."""
+        """Remove a directory and its content."""
         try:
             shutil.rmtree(self._absolute(path))
         except OSError as error:
             raise _refused(error, "remove", path) from error
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory another name, atomically; a file of that name is replaced."""
+        """Rename a file or directory atomically; a file of the new name is replaced."""
         try:
             os.replace(self._absolute(source), self._absolute(target))
         except OSError as error:
@@ -403,10 +403,10 @@ class DiskFiles(Files):
             raise _refused(error, "read", path) from error
 
     def lock(self, path: str) -> Lock:
-        """Take an flock on the file `path`, made if needed.
+        """Take an flock on the file `path`, created if needed.
 
-        An flock belongs to the open file, not to the process: a second broker of this very process is refused
-        like one of another process. Kafka takes an fcntl lock, so that is taken as well.
+        An flock belongs to the open file, not to the process: a second broker in the same process is refused like one
+        in another process. Kafka takes an fcntl lock, so that is taken as well.
         """
         try:
             descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -416,7 +416,7 @@ class DiskFiles(Files):
 
 
 class ReadOnlyFiles(DiskFiles):
-    """The files below one directory, for reading alone: whatever would change one is refused."""
+    """The files below one directory, read-only: every change is refused."""
 
     def open(self, path: str, create: bool = False) -> File:
         """Open a file for reading."""
@@ -455,7 +455,7 @@ class ReadOnlyFiles(DiskFiles):
     def lock(self, path: str) -> Lock:
         """Share the lock of a directory with other readers, or raise StorageError at once if a broker holds it.
 
-        No file is made: where there is none, nobody holds it.
+        No file is created: without a lock file, no broker holds the lock.
         """
         try:
             descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_CLOEXEC)
@@ -470,7 +470,7 @@ class ReadOnlyFiles(DiskFiles):
 
 
 class ReadOnlyFile(DiskFile):
-    """A file on disk that is only read."""
+    """A read-only file on disk."""
 
     __slots__ = ()
 
@@ -484,7 +484,7 @@ class ReadOnlyFile(DiskFile):
 
 
 def _take_lock(descriptor: int, kind: int, root: str, path: str) -> DiskLock:
-    """Lock an open file in both ways there are: flock against brokers like this one, fcntl against Kafka's."""
+    """Lock an open file in both ways: flock against brokers like this one, fcntl against Kafka's."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
@@ -520,15 +520,15 @@ class MemoryFile(File):
         return bytes(memoryview(self._content)[position : position + size])
 
     def truncate(self, size: int) -> None:
-        """Cut everything behind the first `size` bytes."""
+        """Remove everything after the first `size` bytes."""
         del self._content[size:]
         self.size = size
 
     def sync(self) -> None:
-        """Do nothing: memory is as durable as it gets."""
+        """Do nothing: a file in memory cannot be more durable."""
 
     def close(self) -> None:
-        """Do nothing: there is no descriptor to give back."""
+        """Do nothing: there is no descriptor to close."""
 
 
 class MemoryLock(Lock):
@@ -539,13 +539,13 @@ class MemoryLock(Lock):
         self._path = path
 
     def release(self) -> None:
-        """Let others take the lock; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         held, self._held = self._held, set()
         held.discard(self._path)
 
 
 class MemoryFiles(Files):
-    """A tree that lives and dies with this object."""
+    """A tree in memory; it exists as long as this object."""
 
     root = "memory"
     outlives_process = False
@@ -556,7 +556,7 @@ class MemoryFiles(Files):
         self._locks: set[str] = set()
 
     def copy(self) -> "MemoryFiles":
-        """Return a tree of the same content that goes its own way; nobody holds a lock in it."""
+        """Return an independent copy of the tree, without locks."""
         copied = MemoryFiles()
         copied._directories = {path: set(names) for path, names in self._directories.items()}
         copied._contents = {path: bytearray(content) for path, content in self._contents.items()}
@@ -575,7 +575,7 @@ class MemoryFiles(Files):
         return content
 
     def open(self, path: str, create: bool = False) -> File:
-        """Open a file for appending and reading; `create` makes an empty one when there is none."""
+        """Open a file for appending and reading; `create` creates a missing one."""
         if create and path not in self._contents:
             directory, _, name = path.rpartition("/")
             self._names(directory, "open").add(name)
@@ -583,11 +583,11 @@ class MemoryFiles(Files):
         return MemoryFile(path, self._content(path, "open"))
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or directory of that name is there."""
+        """Return whether a file or directory of that name exists."""
         return path in self._contents or path in self._directories
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether a directory of that name is there."""
+        """Return whether a directory of that name exists."""
         return path in self._directories
 
     def list_directory(self, path: str) -> list[str]:
@@ -595,7 +595,7 @@ class MemoryFiles(Files):
         return sorted(self._names(path, "list"))
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that exists is left as it is."""
+        """Create a directory and its parents; an existing one is not changed."""
         if path in self._directories:
             return
         directory, _, name = path.rpartition("/")
@@ -610,7 +610,7 @@ class MemoryFiles(Files):
         self._directories[parent(path)].discard(path.rpartition("/")[2])
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all it holds."""
+        """Remove a directory and its content."""
         for name in sorted(self._names(path, "remove")):
             below = join(path, name)
             if below in self._directories:
@@ -621,7 +621,7 @@ class MemoryFiles(Files):
         self._directories[parent(path)].discard(path.rpartition("/")[2])
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory another name, atomically; a file of that name is replaced."""
+        """Rename a file or directory atomically; a file of the new name is replaced."""
         names = self._names(parent(target), "rename")
         if source in self._directories:
             self._rename_directory(source, target)
@@ -641,7 +641,7 @@ class MemoryFiles(Files):
             self._directories[target + path[len(source) :]] = self._directories.pop(path)
 
     def sync_directory(self, path: str) -> None:
-        """Do nothing but check that the directory is there."""
+        """Only check that the directory exists."""
         self._names(path, "sync")
 
     def read_all(self, path: str) -> bytes:

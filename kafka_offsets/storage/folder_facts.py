@@ -1,4 +1,4 @@
-"""What a partition's folder says of itself, for the check of files beside the log that say what was in it."""
+"""Facts about a log, for the check of the files beside it that describe its content."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from kafka_offsets.storage.log.summary import decode_summary
 class Facts(NamedTuple):
     """A log that has been read.
 
-    topic_id      16 bytes, zero when partition.metadata does not know it
-    cluster_id    None when the data directory has not been looked at
+    topic_id      16 bytes, zero when partition.metadata has none
+    cluster_id    None when the data directory was not read
     paths         of the segment files, by base offset, in order
     start_offset, end_offset   of the log
     clean_end     its end at a clean stop; None after any other
@@ -30,7 +30,7 @@ class Facts(NamedTuple):
 
 
 class BatchSeen(NamedTuple):
-    """What tells a batch from others."""
+    """The fields that identify a batch."""
 
     end_offset: int
     base_offset: int
@@ -61,7 +61,7 @@ def batch_before(facts: Facts, end_offset: int) -> BatchSeen | None:
 
 
 def check_summary(data: bytes, facts: Facts) -> str | None:
-    """Say why a `segments-summary` is not used, or None; it is a cache of what the segments say."""
+    """Return why a `segments-summary` is not used, or None; it caches the content of the segments."""
     found = decode_summary(data)
     if found is None:
         return "its checksum or its version is wrong"

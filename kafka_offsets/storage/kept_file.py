@@ -1,4 +1,4 @@
-"""A small file of a data directory that is replaced as a whole, and is as before when the disk refuses."""
+"""A small file of a data directory that is replaced as a whole, and is unchanged when the disk refuses."""
 
 from contextlib import suppress
 
@@ -9,12 +9,12 @@ from kafka_offsets.storage.files import Files, check_small
 class KeptFile:
     """One file at the top of a data directory.
 
-    content  what counts, None when there is no such file
+    content  the current content, None when the file does not exist
     private  only the owner of the directory may read it
 
-    A disk that refuses a sync may have given the name to the new content already: what is refused must not be in
-    force after a restart, and what comes next may be what was there before. So the old content is put back at once,
-    or, when the disk refuses that too, by the next call.
+    A disk that refuses a sync may have given the name to the new content already. Refused content must not be in force
+    after a restart, and the next content may equal the old one. So the old content is written back at once or, when the
+    disk refuses that too, by the next call.
     """
 
     def __init__(self, files: Files, path: str, *, exists: bool, private: bool = False) -> None:
@@ -24,14 +24,14 @@ class KeptFile:
         self._path = path
         self._is_uncertain = False
         if exists and private:
-            files.open_private(path).close()  # what others could read so far they cannot from now on
+            files.open_private(path).close()  # from now on only the owner can read it
         self.content = files.read_all(path) if exists else None
 
     def replace(self, content: bytes) -> None:
-        """Replace the content: a sync, or nothing where it is that already. Raises StorageError: it is as before."""
+        """Replace the content, with a sync if it changes. StorageError leaves it unchanged."""
         if content == self.content and not self._is_uncertain:
             return
-        check_small(self._path, len(content))  # the next start would not read it
+        check_small(self._path, len(content))  # the next start would refuse to read it
         try:
             self._files.replace_atomically(self._path, content, private=self._private)
         except StorageError:
@@ -42,7 +42,7 @@ class KeptFile:
         self.content, self._is_uncertain = content, False
 
     def settle(self) -> None:
-        """Have the disk hold what counts, where a refusal has left that open. Raises StorageError."""
+        """Write the current content again if a refusal has left the disk in an unknown state. Raises StorageError."""
         if not self._is_uncertain:
             return
         if self.content is not None:

@@ -5,12 +5,12 @@
     replication-offset-checkpoint      replicated up to here (the high watermark)
     cleaner-offset-checkpoint          compacted up to here
 
-Kafka reads and writes the same files. The first one has an entry of our own, `__gaps_before 0 1`: it says that each of
-its recovery points covers all records that were removed from within a log, so that a gap after one is what a crash has
-taken; see `log/syncing.py`. Kafka, and earlier versions, remove records without writing the recovery point first, and
-write the file without that entry. Then `Checkpoints.settle` makes it true.
+Kafka reads and writes the same files. The first one has our own entry, `__gaps_before 0 1`. It means that each of its
+recovery points covers all records that were removed within a log, so that a gap after a recovery point is due to a
+crash; see `log/syncing.py`. Kafka, and earlier versions of this broker, remove records without writing the recovery
+point first, and write the file without that entry. `Checkpoints.settle` then moves the recovery points.
 
-Nothing here knows what a topic is, nor when a file is to be written.
+This module does not know topics, nor when a file is to be written.
 Sources: LogManager, OffsetCheckpointFile of Kafka 4.3.
 """
 
@@ -35,12 +35,12 @@ Offsets = dict[Key, int]
 
 
 class OffsetCheckpoints:
-    """What the four files say, and what was written to them last.
+    """The content of the four files, current and as last written.
 
     names            files of the data directory
-    recovery_points, log_starts, high_watermarks, cleaned_to   what the files say; the caller changes them
-    are_settled      whether a gap after a recovery point is what a crash has taken
-    verify_from      by partition, the recovery point of the file where `settle` has moved it
+    recovery_points, log_starts, high_watermarks, cleaned_to   the current offsets; the caller changes them
+    are_settled      whether a gap after a recovery point is due to a crash
+    verify_from      by partition, the stored recovery point where `settle` has moved it
     Raises StorageError when a file is damaged.
     """
 
@@ -56,7 +56,7 @@ class OffsetCheckpoints:
         self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT, names)
         try:
             self.cleaned_to = self._read(CLEANER_CHECKPOINT, names)
-        except StorageError:  # torn by a power failure: as good as absent
+        except StorageError:  # torn by a power failure: the same as missing
             self.cleaned_to = {}
 
     def _read(self, name: str, names: Container[str]) -> Offsets:
@@ -65,7 +65,7 @@ class OffsetCheckpoints:
         return dict(offsets)
 
     def write(self, name: str, offsets: Offsets, topics: Container[str], *, sync: bool = True) -> None:
-        """Write a checkpoint if it has changed; what is not of these topics is left out. Raises StorageError."""
+        """Write a checkpoint if it has changed, without the partitions of other topics. Raises StorageError."""
         known = {key: offset for key, offset in offsets.items() if key[0] in topics}
         if name == RECOVERY_POINT_CHECKPOINT and self.are_settled:
             known[GAPS_BEFORE] = 1
@@ -77,15 +77,15 @@ class OffsetCheckpoints:
 
     @contextmanager
     def moving(self, topics: Container[str]) -> Iterator[Offsets]:
-        """Give the recovery points, to be changed in any thread, and write them. Raises StorageError."""
-        with self._lock:  # a topic that goes takes its points out of the file, for good
+        """Yield the recovery points, to be changed in any thread, and write them. Raises StorageError."""
+        with self._lock:  # a deleted topic removes its points from the file, for good
             yield self.recovery_points
             self.write(RECOVERY_POINT_CHECKPOINT, self.recovery_points, topics)
 
     def settle(self, folders: Mapping[Key, str], topics: Container[str]) -> None:
-        """Sync logs of which nobody knows what a gap in them means, and write recovery points that cover all gaps.
+        """Sync logs whose gaps may have any cause, and write recovery points that cover all gaps.
 
-        folders  of such logs: each had all before its last segment on the disk, or Kafka wrote it
+        folders  of such logs: all before their last segment was on the disk, or Kafka wrote them
         Costs two syncs, and one for each segment but the last. Raises StorageError.
         """
         was_settled = self.are_settled
@@ -103,7 +103,7 @@ class OffsetCheckpoints:
             raise
 
     def forget(self, topics: Collection[str], others: Iterable[Offsets]) -> None:
-        """Take topics out of all files and of `others`: a new one of the name begins anew."""
+        """Remove topics from all files and from `others`: a new topic of the same name must find none of them."""
         mine = (
             self.log_starts,
             self.recovery_points,
@@ -122,7 +122,7 @@ class OffsetCheckpoints:
 
 
 def _sync_sealed(files: Files, folder: str) -> int:
-    """Sync all segments of a log but the last; return where that one begins."""
+    """Sync all segments of a log but the last; return the base offset of the last."""
     names = files.list_directory(folder)
     last = last_base_offset(names)
     if last:

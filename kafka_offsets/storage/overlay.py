@@ -1,6 +1,6 @@
-"""Files as they would be: changes are kept in memory, and what lies below stays as it is.
+"""Overlay: changes to files are kept in memory, and the files below do not change.
 
-For a dry run of what opens, repairs and compacts logs. Batches are never appended to a file that lies below.
+For a dry run of opening, repairing and compacting logs. Batches are never appended to a file below.
 """
 
 from kafka_offsets.errors import StorageError
@@ -8,7 +8,7 @@ from kafka_offsets.storage.files import File, Files, Lock, MemoryFiles, check_sm
 
 
 class OverlayFile(File):
-    """A file that lies below: read there, cut here."""
+    """A file of the tree below: read there, truncated here."""
 
     __slots__ = ("_below", "_sizes")
 
@@ -26,22 +26,22 @@ class OverlayFile(File):
         return self._below.read(position, max(min(size, self.size - position), 0))
 
     def truncate(self, size: int) -> None:
-        """Take the file for shorter from now on."""
+        """Make the file appear shorter from now on."""
         self.size = self._sizes[self.path] = size
 
     def sync(self) -> None:
         """Do nothing: nothing was written."""
 
     def close(self) -> None:
-        """Give the file below back."""
+        """Close the file below."""
         self._below.close()
 
 
 class OverlayFiles(Files):
-    """A tree of files that lies over another one and hides what was changed.
+    """A tree of files over another one; it hides what was changed.
 
     below  is only read, and locked
-    Memory: what is written.
+    Memory: the written bytes.
     """
 
     outlives_process = False
@@ -50,12 +50,12 @@ class OverlayFiles(Files):
         self.root = below.root
         self._below = below
         self._above = MemoryFiles()
-        self._moved: dict[str, str] = {}  # path -> where it lies below
+        self._moved: dict[str, str] = {}  # path -> its place below
         self._gone: set[str] = set()
         self._sizes: dict[str, int] = {}
 
     def _place(self, path: str) -> str | None:
-        """Return where a file or directory lies below, None when it does not."""
+        """Return the place of a file or directory below, None when it is not there."""
         if path in self._moved:
             return self._moved[path]
         if path in self._gone:
@@ -67,14 +67,14 @@ class OverlayFiles(Files):
         return join(within, name)
 
     def _prepare(self, path: str) -> None:
-        """Make the directory of `path` above, if it is there at all."""
+        """Create the directory of `path` in memory, if it exists at all."""
         directory = parent(path)
         if not self.is_directory(directory):
             raise StorageError("no such directory", directory)
         self._above.make_directory(directory)
 
     def open(self, path: str, create: bool = False) -> File:
-        """Open a file for reading, or one that was made here."""
+        """Open a file for reading, or one that was created here."""
         if self._above.exists(path):
             return self._above.open(path)
         place = self._place(path)
@@ -86,11 +86,11 @@ class OverlayFiles(Files):
         return self._above.open(path, create=True)
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or directory of that name is there."""
+        """Return whether a file or directory of that name exists."""
         return self._above.exists(path) or self._place(path) is not None
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether a directory of that name is there."""
+        """Return whether a directory of that name exists."""
         place = self._place(path)
         return self._above.is_directory(path) or (place is not None and self._below.is_directory(place))
 
@@ -108,7 +108,7 @@ class OverlayFiles(Files):
         return sorted(names)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that exists is left as it is."""
+        """Create a directory and its parents; an existing one is not changed."""
         if not self.is_directory(path):
             self._above.make_directory(path)
 
@@ -123,7 +123,7 @@ class OverlayFiles(Files):
         self._gone.add(path)
 
     def remove_tree(self, path: str) -> None:
-        """Hide a directory with all it holds."""
+        """Hide a directory and its content."""
         for name in self.list_directory(path):
             below = join(path, name)
             if self.is_directory(below):
@@ -136,7 +136,7 @@ class OverlayFiles(Files):
         self._gone.add(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name, or a directory, of which nothing is changed otherwise."""
+        """Rename a file, or a directory whose content was not changed."""
         self._prepare(target)
         if self._above.exists(source) and not self._above.is_directory(source):
             self._above.rename(source, target)

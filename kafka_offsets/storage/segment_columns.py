@@ -1,7 +1,7 @@
 """Segment files in columns: the records from one position to another, some megabytes at a time.
 
-What comes out is what `Log.batches` and `read_records` give, and what they refuse is refused with the same file,
-position and words. It needs numpy (the extra `fast`).
+The result is that of `Log.batches` and `read_records`, and so are the errors: same file, position and message. It needs
+numpy (the extra `fast`).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from kafka_offsets.storage.files import File
 from kafka_offsets.storage.log.segment import read_exactly, walk
 
 CHUNK_BYTES = 4 << 20
-"""What is decoded at once, compressed batches decompressed: more does not fit the caches of a processor."""
+"""The bytes decoded together, after decompression: more does not fit the caches of a processor."""
 
 
 def read_columns(
@@ -26,12 +26,12 @@ def read_columns(
     chunk_bytes: int | None = None,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[RecordColumns]:
-    """Give all records of the batches that begin from `position` on and before `stop`, some megabytes at a time.
+    """Yield all records of the batches that begin from `position` on and before `stop`, some megabytes at a time.
 
     verify       check every checksum
-    chunk_bytes  about how much is held at once, decompressed, CHUNK_BYTES by default; a larger batch comes alone
-    max_bytes    how much one compressed batch may swell to
-    StorageError with file and position where something is damaged; everything before it has then been given.
+    chunk_bytes  about the bytes held at once, decompressed, CHUNK_BYTES by default; a larger batch comes alone
+    max_bytes    the most bytes that one compressed batch may decompress to
+    StorageError with file and position where something is damaged, after everything before it has been yielded.
     """
     chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
     while position < stop:
@@ -51,10 +51,10 @@ def read_columns(
 def read_headers(
     file: File, position: int, stop: int, *, chunk_bytes: int | None = None
 ) -> Iterator[tuple[bytes, BatchColumns]]:
-    """Give the headers of the batches from `position` on and before `stop`, and the buffer that the batches lie in.
+    """Yield the headers of the batches from `position` on and before `stop`, and the buffer of the batches.
 
-    The buffer begins with the first of these batches. Neither checksums nor records are looked at: a hundredth of a
-    microsecond a record. StorageError as `walk` says it where no whole batch begins.
+    The buffer begins with the first of these batches. Neither checksums nor records are read: a hundredth of a
+    microsecond a record. StorageError as from `walk` where no whole batch begins.
     """
     chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
     while position < stop:
@@ -66,7 +66,7 @@ def read_headers(
 def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tuple[bytes, BatchColumns]:
     """Return bytes that begin with a whole batch, padded, and the headers of it and the whole ones after it.
 
-    StorageError as `walk` says it when none is there.
+    StorageError as from `walk` when no whole batch is there.
     """
     data = _padded(file, position, min(chunk_bytes, stop - position))
     batches = read_batches(data, position)
@@ -78,7 +78,7 @@ def _whole_batches(file: File, position: int, stop: int, chunk_bytes: int) -> tu
 
 
 def _padded(file: File, position: int, size: int) -> bytes:
-    """Return so many bytes of a file and PADDING after them: what follows in the file, zero bytes where it ends."""
+    """Return so many bytes of a file and PADDING after them: the bytes that follow, zeros after the end of the file."""
     following = min(PADDING, max(file.size - position - size, 0))
     data = read_exactly(file, position, size + following)
     return data if following == PADDING else data + bytes(PADDING - following)

@@ -1,11 +1,11 @@
-"""Starts of a data directory, by which the leader epochs of its partitions count up.
+"""Starts of a data directory: their number determines the leader epochs of its partitions.
 
     starts    {"version": 1, "lines": 0, "starts": 3} 60e0ab7d
 
-A Kafka of one node elects the leader of each partition twice from one start to the next: as it stops, or is found to
-have died, and as it comes back. So each epoch is greater by 2 after each start, clean or not, whether the partition was
-written to or not. Here the starts are counted, in one file, and no partition is written to for that.
-Sources: KIP-101, KIP-320; asked of Kafka 4.3.1.
+A single-node Kafka elects the leader of each partition twice from one start to the next: when it stops, or is found to
+have died, and when it starts. So each epoch is greater by 2 after each start, clean or not, even for an unused
+partition. This broker counts the starts, in one file, and writes to no partition for that.
+Sources: KIP-101, KIP-320; recorded from Kafka 4.3.1.
 """
 
 from collections.abc import Container
@@ -21,14 +21,14 @@ STARTS = "starts"
 _EPOCHS_A_START = 2
 
 CountedFrom = tuple[tuple[int, int], ...]
-"""From which start on the epochs of a topic's partitions count: (first partition, start), of which the last counts
-that is not after the partition. None: from start 0, which makes the directory."""
+"""The starts from which the epochs of a topic's partitions count, as (first partition, start). For a partition the last
+pair counts whose first partition is not after it. None: from start 0, which creates the directory."""
 
 
 def count_start(files: Files, names: Container[str], *, is_used: bool) -> int:
     """Return the number of this start, 0 in a new directory, once it is on the disk.
 
-    is_used  whether something tells that there was a start before: the first one leaves no file
+    is_used  whether there are signs of an earlier start: the first one leaves no file
     StorageError when the file is damaged or cannot be written.
     """
     if STARTS in names:
@@ -43,7 +43,7 @@ def count_start(files: Files, names: Container[str], *, is_used: bool) -> int:
 
 
 def decode_starts(data: bytes, path: str) -> int:
-    """Return the number of the latest start; StorageError when the file is not as it was written."""
+    """Return the number of the latest start; StorageError when the file is damaged."""
     head, _ = decode_lines(data, path, "lines")
     number = head.get("starts")
     if not isinstance(number, int) or number < 0:
@@ -52,19 +52,19 @@ def decode_starts(data: bytes, path: str) -> int:
 
 
 def decode_counted_from(row: Row) -> CountedFrom:
-    """Read what a line of the catalogue says of it; one of version 1 says nothing."""
+    """Read the starts from a line of the catalogue; one of version 1 has none."""
     pairs = row.get("counted_from")
     return tuple((int(first), int(start)) for first, start in pairs) if pairs else ()
 
 
 def leader_epoch(start: int, counted_from: CountedFrom, partition: int, stored: int) -> int:
-    """Return the leader epoch of a partition in a start: later than `stored`, the last that its log has, -1 none."""
+    """Return the leader epoch of a partition in a start: later than `stored`, the last one in its log, -1 for none."""
     origin = max((each for each in counted_from if each[0] <= partition), default=(0, 0))[1]
     return max(_EPOCHS_A_START * (start - origin), stored + 1)
 
 
 def origin_after(start: int, stored: int) -> int:
-    """Return from which start to count so that the epoch of `start` is later than `stored`."""
+    """Return the start to count from so that the epoch of `start` is later than `stored`."""
     return start - (stored + _EPOCHS_A_START) // _EPOCHS_A_START
 
 

@@ -1,4 +1,4 @@
-"""The close of many logs: each syncs its files, and several wait for the disk at a time."""
+"""Closing many logs: each syncs its files, and several wait for the disk at a time."""
 
 import threading
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.log.log import Log
 
 _MANY_LOGS = 16
-"""So many are closed in a row: their syncs take some hundredths of a second."""
+"""Up to this number, logs are closed one after the other: their syncs take some hundredths of a second."""
 
 
 def close_logs(logs: Sequence[Log], *, sync: bool, threads: int = 1) -> list[StorageError]:
-    """Close every log, and return what the disk refused.
+    """Close every log, and return the errors of the disk.
 
     sync     as for `Log.close`; the caller syncs the directory of their folders
-    threads  so many logs wait for the disk at a time, where there are many
+    threads  how many logs wait for the disk at a time, when there are many
     """
     errors: list[StorageError] = []
     problems: list[Exception] = []

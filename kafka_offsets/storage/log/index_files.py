@@ -1,6 +1,6 @@
-"""The bytes of a segment's index files, of columns.
+"""The bytes of a segment's index files, built from columns.
 
-Large logs have a hundred thousand entries, and all of them are compared when a log is opened: no loop goes over them
+Large logs have a hundred thousand entries, and all of them are compared when a log is opened. So no loop processes them
 one by one.
 """
 

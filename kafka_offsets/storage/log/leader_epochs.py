@@ -1,6 +1,6 @@
-"""Which leader epoch wrote which offsets of one log, and how OffsetForLeaderEpoch is answered from it.
+"""Leader epochs of one log: which epoch wrote which offsets, and the answers of OffsetForLeaderEpoch.
 
-Pure: the file is read and written by the log. Sources: KIP-101, KIP-279, LeaderEpochFileCache of Kafka 4.3.
+No input or output: the log reads and writes the file. Sources: KIP-101, KIP-279, LeaderEpochFileCache of Kafka 4.3.
 """
 
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from kafka_offsets.storage.checkpoints import EpochEntry
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
-"""The file of a log that has its epochs."""
+"""The file of a log that stores its epochs."""
 
 NO_EPOCH = -1
 NO_OFFSET = -1
 
 
 class EpochRun(NamedTuple):
-    """Batches that follow each other in a log and carry the same leader epoch."""
+    """Adjacent batches of a log with the same leader epoch."""
 
     epoch: int
     first_offset: int
@@ -44,7 +44,7 @@ class LeaderEpochs:
     def restored(
         cls, entries: Iterable[EpochEntry], runs: list[EpochRun], log_start_offset: int, log_end_offset: int
     ) -> "LeaderEpochs":
-        """Return the epochs of a log as stored, if the batches agree with them, else as the batches have them."""
+        """Return the stored epochs of a log if its batches agree with them, else the epochs of the batches."""
         epochs = cls(entries)
         epochs.truncate_end(log_end_offset + 1)
         if not epochs.agrees_with(runs):
@@ -58,9 +58,9 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; tell whether that is news.
+        """Note that `epoch` begins at `start_offset`; return whether that is new.
 
-        An epoch that wrote nothing gives way to a later one at the same offset, as in Kafka.
+        A later epoch at the same offset replaces an epoch without records, as in Kafka.
         """
         if epoch <= self.latest:
             return False
@@ -87,13 +87,13 @@ class LeaderEpochs:
         )
 
     def agrees_with(self, runs: Iterable[EpochRun]) -> bool:
-        """Tell whether every run of batches has the epoch that the entries give it, first to last offset."""
+        """Return whether every run of batches has the epoch that the entries give it, from first to last offset."""
         return all(
             self.epoch_at(run.first_offset) == run.epoch == self.epoch_at(run.last_offset) for run in runs
         )
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Answer OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and where the next one begins.
+        """Return the answer of OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and where it ends.
 
         (-1, -1) when `epoch` is -1 or later than any known one. When all known ones are later, `epoch` itself
         and the start of the first.
@@ -107,12 +107,12 @@ class LeaderEpochs:
         return found, self.entries[following].start_offset
 
     def truncate_end(self, offset: int) -> None:
-        """Forget the epochs that begin at `offset` or later."""
+        """Remove the epochs that begin at `offset` or later."""
         while self.entries and self.entries[-1].start_offset >= offset:
             self.entries.pop()
 
     def trim_start(self, offset: int) -> None:
-        """Forget the epochs that end at `offset` or before; the one that holds it then begins there."""
+        """Remove the epochs that end at or before `offset`; the one that contains it then begins there."""
         below = [entry for entry in self.entries if entry.start_offset <= offset]
         if below and below[-1].start_offset < offset:
             self.entries[: len(below)] = [EpochEntry(below[-1].epoch, offset)]

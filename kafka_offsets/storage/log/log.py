@@ -5,10 +5,10 @@
       leader-epoch-checkpoint                       which epoch wrote from which offset on
       partition.metadata                            the topic id
 
-The log assigns offsets, rolls segments, answers where a record stands, and finds itself again after a crash. It
-does not know what the records mean, when they are to be synced, or who may read them.
+The log assigns offsets, rolls segments, finds the place of a record, and recovers after a crash. It does not know what
+the records mean, when they are to be synced, or who may read them.
 
-One thread appends and reads, and never waits for the disk. `sync` may run in another one meanwhile.
+One thread appends and reads, and never waits for the disk. `sync` may run in another thread at the same time.
 Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-107, KIP-516.
 """
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class LogConfig(NamedTuple):
     """The topic configuration that a log needs, by Kafka's names.
 
-    segment_bytes         segment.bytes: a segment does not grow beyond it, one larger append excepted
+    segment_bytes         segment.bytes: the largest segment, except for a single larger append
     index_interval_bytes  index.interval.bytes: about how many bytes of batches share an index entry
     """
 
@@ -60,20 +60,20 @@ class Log:
     """The log of one topic-partition. Use `Log.open`.
 
     log_start_offset  the first offset that may be read
-    log_end_offset    the offset that the next record gets
-    appended_bytes    since it was opened; `size` is less by what was deleted
-    recovery          the torn tail that opening cut off, or None
-    damages           what opening took out of the log, with `keep_valid`
+    log_end_offset    the offset of the next record
+    appended_bytes    since it was opened; `size` is less by the deleted bytes
+    recovery          the torn tail that opening truncated, or None
+    damages           the damaged parts that opening removed, with `keep_valid`
     is_verified       whether opening has read the segments, and not only a summary of some: see `verify`
-    summary           the file that may spare the next opening to read them
-    topic_id          16 bytes, or None when neither the caller nor partition.metadata knows it
-    config            may be replaced at any time; the next roll follows it
-    files, file_lock  for the cleaner, which works on the files of sealed segments; the lock is held by removals
+    summary           the file that may save the next opening from reading them
+    topic_id          16 bytes, or None when neither the caller nor partition.metadata has one
+    config            may be replaced at any time; the next roll uses it
+    files, file_lock  for the cleaner, which works on the files of sealed segments; removals hold the lock
     stored_point      the recovery point that a start after a crash will find: see `settle_ended`
     """
 
     def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
-        """Describe a log that has not been read; `open` does the rest."""
+        """Describe a log that has not been read; `open` reads it."""
         self.directory = directory
         self.config = config
         self.log_start_offset = 0
@@ -95,7 +95,7 @@ class Log:
         self._is_abandoned: Callable[[], bool] = lambda: False
         self._failure: StorageError | None = None
         self._closed = False
-        # Whoever closes or removes files; appending and syncing need none.
+        # Held to close or remove files; appends and syncs need no lock.
         self.file_lock = self._file_lock = threading.RLock()
 
     @classmethod
@@ -113,22 +113,22 @@ class Log:
         keep_valid: bool = False,
         is_abandoned: Callable[[], bool] = lambda: False,
     ) -> "Log":
-        """Open the log in `directory`, which is made when there is none, and repair what a crash left.
+        """Open the log in `directory`, which is created if missing, and recover it after a crash.
 
         topic_id          written to partition.metadata, or compared with it
-        log_start_offset  as remembered outside, in Kafka's log-start-offset-checkpoint
+        log_start_offset  the stored one, from Kafka's log-start-offset-checkpoint
         clean_end_offset  the log end offset of a clean stop, None after any other
         synced_offset     the recovery point: everything before it was on the disk before the stop, clean or not; None
-                          when that is not known: then only the last segment may be torn
+                          when it is unknown: then only the last segment may be torn
         verify_from       as in `DurabilityHint`
-        keep_valid        take what is damaged out of the log, see `damages`, in place of refusing it
-        is_abandoned      asked at each batch that is read; when it says so, OpeningAbandonedError
-        A torn tail is cut, see `recovery`, unless the stop was clean or it lies before `synced_offset`: then nothing is
-        torn, and a log that ends elsewhere is damaged. All segments after a torn tail go, and all after a gap beyond
-        `synced_offset`. Index files and the leader epoch checkpoint are made again. StorageError with file and position
-        when anything else is not as it was written. Every header is read, and every checksum in the last segment and,
-        unless the stop was clean, from `synced_offset` on: two seconds for 100 MiB of small batches. Of the segments
-        that a summary tells of none is.
+        keep_valid        remove damaged parts from the log, see `damages`, instead of refusing it
+        is_abandoned      called for each batch that is read; if it returns true, OpeningAbandonedError
+        A torn tail is truncated, see `recovery`. After a clean stop, or before `synced_offset`, nothing can be torn: a
+        log that ends elsewhere is damaged. All segments after a torn tail are removed, and all after a gap beyond
+        `synced_offset`. Index files and the leader epoch checkpoint are rebuilt. StorageError with file and position
+        when anything else is damaged. Every header is read, and every checksum in the last segment and, unless the stop
+        was clean, from `synced_offset` on: two seconds for 100 MiB of small batches. Segments that a summary describes
+        are not read.
         """
         log = cls(files, directory, config)
         log._keep_valid, log._is_abandoned = keep_valid, is_abandoned
@@ -182,7 +182,7 @@ class Log:
         known_synced = self.log_end_offset if synced else max(self.log_start_offset, synced_offset or 0)
         self._unsynced.recovery_point = known_synced
         behind = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
-        self._unsynced.ended = behind  # a dead process left them to the system
+        self._unsynced.ended = behind  # a dead process left their sync to the system
         self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
 
     @property
@@ -197,17 +197,17 @@ class Log:
 
     @property
     def leader_epoch(self) -> int:
-        """The latest leader epoch, -1 as long as there is none."""
+        """The latest leader epoch, -1 before the first."""
         return self._epochs.latest
 
     @property
     def size(self) -> int:
-        """Bytes of all batches."""
+        """The size of all batches in bytes."""
         return sum(segment.size for segment in self._segments)
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """The segments, oldest first; there is always one. For reading only."""
+        """The segments, oldest first, at least one. Read-only."""
         return self._segments
 
     @property
@@ -228,7 +228,7 @@ class Log:
     # --- opening
 
     def verify(self) -> None:
-        """Read what a summary has spared `open`; StorageError as `open` raises it."""
+        """Read the segments that a summary saved `open` from reading; StorageError as from `open`."""
         if not self.is_verified:
             read = Log(self._files, self.directory, self.config)
             promise = DurabilityHint(self.log_end_offset, self.log_end_offset)
@@ -265,7 +265,7 @@ class Log:
     def _check_end(self, promise: DurabilityHint, log_start_offset: int) -> None:
         """Raise StorageError unless the log ends where it must.
 
-        With `keep_valid` it goes on at that offset: no offset is given to a second record.
+        With `keep_valid` the log continues at that offset: no offset is given to a second record.
         """
         loaded = Loaded(self._segments, None, self.damages)
         missing = missing_at_end(loaded, self.directory, promise, log_start_offset)
@@ -285,7 +285,7 @@ class Log:
         self.log_end_offset = base_offset
 
     def _set_start(self, log_start_offset: int) -> None:
-        """Take over a remembered log start offset; one behind the end deletes all records, as in Kafka."""
+        """Apply a stored log start offset; one after the end deletes all records, as in Kafka."""
         if log_start_offset > self.log_end_offset:
             for segment in self._segments:
                 segment.remove()
@@ -300,14 +300,14 @@ class Log:
         return [segment for segment in self._segments[:-1] if segment.end_offset <= self.recovery_point]
 
     def epoch_runs(self, segment: Segment) -> list[EpochRun]:
-        """Return which leader epochs wrote a segment of this log."""
+        """Return the leader epochs that wrote a segment of this log."""
         return self._epochs.runs(segment.base_offset, segment.end_offset)
 
     def _load_epochs(self, exists: bool) -> None:
-        """Take the epochs from the checkpoint if the batches agree with it, else from the batches.
+        """Read the epochs from the checkpoint if the batches agree with it, else from the batches.
 
-        The checkpoint knows more only where compaction removed all batches of an epoch. It is written without
-        a sync, so after a power failure it may be anything: damaged, it is as good as absent.
+        The checkpoint knows more only where compaction removed all batches of an epoch. It is written without a sync,
+        so a power failure may leave anything in it: a damaged checkpoint is treated as missing.
         """
         path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
         stored, entries = b"", list[EpochEntry]()
@@ -328,7 +328,7 @@ class Log:
         self._has_new_epoch = False
 
     def set_aside(self) -> list[tuple[int, bytes]]:
-        """Return the damaged bytes that any opening took out, each with the first offset that they may hold."""
+        """Return the damaged bytes that any opening removed, each with the first offset that they may hold."""
         found = damaged_files(self._files.list_directory(self.directory))
         return [(first, self._files.read_large(join(self.directory, name))) for first, name in found]
 
@@ -339,8 +339,8 @@ class Log:
 
         batches       encoded, magic 2; offsets and leader epoch are written into them
         leader_epoch  None for the current one, or 0 in a new log; a later one begins here
-        All of it goes to one segment in one write. Raises StorageError if the disk refuses; the log is then as
-        before. ValueError when `batches` is not a sequence of whole batches or `leader_epoch` has gone by.
+        All batches are written to one segment with one write. StorageError if the disk refuses; the log is then
+        unchanged. ValueError when `batches` is not a sequence of whole batches or `leader_epoch` is in the past.
         Costs 3 µs plus the write for a small batch.
         Sources: KIP-98 (format), KIP-101 (leader epoch).
         """
@@ -362,7 +362,7 @@ class Log:
     def append_batch(self, batch: bytes, last_offset: int, max_timestamp: int) -> None:
         """Append one batch that was made for the end of this log: at `log_end_offset`, in `leader_epoch`.
 
-        For whoever makes batches itself; `append` takes those of others. StorageError as there.
+        For callers that make the batches; `append` takes batches of producers. StorageError as there.
         """
         if self._failure is not None:
             self._refuse()
@@ -371,7 +371,7 @@ class Log:
         self.log_end_offset = last_offset + 1
 
     def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
-        """Write behind the last batch, in a new segment if it is time for one; the caller notes what it was."""
+        """Write after the last batch, in a new segment if a roll is due; the caller notes the batch."""
         if self._has_new_epoch:
             self._write_epochs()
         size = len(data)
@@ -382,7 +382,7 @@ class Log:
         ) and active.size:
             active = self._roll()
         file = active.opened
-        if file is None:  # where no descriptor is to be had nothing is written, and nothing to be undone
+        if file is None:  # without a descriptor nothing was written, and nothing needs to be undone
             self._take_up()
             file = active.file
         try:
@@ -398,10 +398,10 @@ class Log:
             self._files.descriptors.take_up(self)
 
     def release(self) -> None:
-        """Give descriptors back; the next append or read takes them again. Called by the thread of these.
+        """Close the descriptors; the next append or read opens them again. Called by the thread of these.
 
-        Linux reports an error that it met in writing back to the next fsync of the file, also through a descriptor
-        that is opened later.
+        Linux reports a write-back error to the next fsync of the file, also through a descriptor that is opened
+        later.
         """
         self._segments[-1].close()
         for segment in self._descriptors:
@@ -409,9 +409,9 @@ class Log:
         self._descriptors = []
 
     def start_epoch(self, leader_epoch: int, *, at_once: bool = True) -> None:
-        """Let a new leader epoch begin at the log end, and write it `at_once`, or else with the next append.
+        """Begin a new leader epoch at the log end, and write it `at_once`, or else with the next append.
 
-        ValueError for an epoch that has gone by. StorageError if the checkpoint cannot be written.
+        ValueError for an epoch in the past. StorageError if the checkpoint cannot be written.
         """
         if leader_epoch < self._epochs.latest:
             raise ValueError(f"leader epoch {leader_epoch} after {self._epochs.latest} in {self.directory}")
@@ -442,7 +442,7 @@ class Log:
         return active
 
     def _undo_append(self, active: Segment) -> None:
-        """Cut what a failed write left, or let no other write follow it."""
+        """Truncate what a failed write left; if that fails, refuse further writes."""
         try:
             active.file.truncate(active.size)
         except StorageError as error:
@@ -456,25 +456,25 @@ class Log:
     def sync(self) -> None:
         """Return when all records appended before this call are on the disk. May run in another thread.
 
-        StorageError is final, see `File.sync`: the log then takes no more appends until it is opened again.
+        StorageError is final, see `File.sync`: the log then refuses appends until it is opened again.
         """
         self._sync()
 
     def sync_ended(self) -> None:
-        """Return when all segments but the active one are on the disk, as `sync`; Kafka has it done after each roll."""
+        """Return when all segments but the active one are on the disk, as `sync`. Kafka does this after each roll."""
         self._sync(ended_only=True)
 
     def store_point_with(self, store: Callable[[int], None]) -> None:
-        """Have the recovery point written by `store`, which any thread may call, before gaps are made before it.
+        """Set `store`, which writes the recovery point before gaps are made before it; any thread may call it.
 
-        Without it the caller of `open` keeps the recovery point himself.
+        Without it the caller of `open` stores the recovery point.
         """
         self._store_point = store
 
     def settle_ended(self) -> None:
-        """As `sync_ended`, and write the recovery point: a start after a crash takes a gap after it for lost records.
+        """As `sync_ended`, and write the recovery point: after a crash, a start takes a gap after it for lost records.
 
-        Call it before records are removed within a log, or segments at its start. Raises StorageError.
+        Call it before removing records within a log, or segments at its start. Raises StorageError.
         """
         self.sync_ended()
         point = self.recovery_point
@@ -501,9 +501,9 @@ class Log:
                     try_write_index_files(segment)
 
     def check_present(self) -> None:
-        """Raise StorageError, which is final as one of `sync`, when somebody has removed the active segment.
+        """Raise StorageError, which is final as one of `sync`, when the active segment's file was removed.
 
-        What is appended to it no start would find. Any thread may call it.
+        No start would find what is appended to it. Any thread may call it.
         """
         with self._file_lock:
             if self._failure is None:
@@ -514,9 +514,9 @@ class Log:
                     raise
 
     def close(self, *, sync: bool = True, sync_root: bool = True) -> None:
-        """Write the index files, sync unless told not to, and give all descriptors back. Again: nothing.
+        """Write the index files, sync unless told not to, and close all descriptors. A second call does nothing.
 
-        sync_root  False: the caller syncs the directory that the log's folder is in, before it relies on the sync
+        sync_root  False: the caller syncs the directory of the log's folder before it relies on the sync
         """
         if self._closed:
             return
@@ -535,12 +535,12 @@ class Log:
     # --- cutting
 
     def delete_records_before(self, offset: int) -> None:
-        """Let the log start at `offset`, and remove the segments that end before it, the active one excepted.
+        """Move the log start to `offset`, and remove the segments that end before it, except for the active one.
 
         A segment stays while the next one begins after the stored recovery point, until a roll or `settle_ended` and
-        `remove_deleted_segments`: a start after a crash would take the next one for what the crash has left of a log.
-        The caller keeps `log_start_offset` in the checkpoint of the data directory.
-        ValueError beyond the log end. Source: KIP-107.
+        `remove_deleted_segments`: after a crash, a start would take the missing segments for lost ones.
+        The caller stores `log_start_offset` in the checkpoint of the data directory.
+        ValueError for an offset after the log end. Source: KIP-107.
         """
         if offset > self.log_end_offset:
             raise ValueError(f"offset {offset} is beyond the log end {self.log_end_offset}")
@@ -553,7 +553,7 @@ class Log:
 
     @property
     def has_deleted_segments(self) -> bool:
-        """Whether segments remain that end before the log start."""
+        """Whether there are still segments that end before the log start."""
         return self._may_remove_first(self.log_start_offset)
 
     def remove_deleted_segments(self) -> None:
@@ -562,7 +562,7 @@ class Log:
         if self._may_remove_first(limit):
             with self._file_lock:
                 while self._may_remove_first(limit):
-                    self._segments.pop(0).remove()  # gone from memory first: no second try at half a removal
+                    self._segments.pop(0).remove()  # from memory first: a half removal is not repeated
 
     def _may_remove_first(self, limit: int) -> bool:
         return len(self._segments) > 1 and self._segments[1].base_offset <= limit
@@ -570,14 +570,14 @@ class Log:
     # --- compaction
 
     def holds(self, segments: Sequence[Segment]) -> bool:
-        """Tell whether these segments, at least one, stand in the log, one after the other."""
+        """Return whether these segments, at least one, are adjacent in the log."""
         if segments[0] not in self._segments:
             return False
         first = self._segments.index(segments[0])
         return self._segments[first : first + len(segments)] == list(segments)
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Let one segment take the place of sealed ones that the log holds; the files are the caller's affair."""
+        """Replace sealed segments that the log holds by one segment; the caller replaces their files."""
         assert self.holds(old) and old[-1] is not self._segments[-1]
         first = self._segments.index(old[0])
         new.forget_recent()
@@ -590,12 +590,12 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool = True, end_offset: int | None = None
     ) -> bytes:
-        """Return whole batches from the one that holds `offset`, or the first behind it, on.
+        """Return whole batches, from the one that contains `offset`, or the first one after it.
 
-        max_bytes     what may be returned; the first batch may be larger with `at_least_one`
+        max_bytes     the most bytes to return; the first batch may be larger with `at_least_one`
         end_offset    only batches that end before it, such as the last stable offset; None for the log end
         Empty at the end. One call reads from one segment. ValueError when `offset` is not between log start and
-        log end. Checksums are left to whoever decodes the batches.
+        log end. Checksums are not checked: whoever decodes the batches checks them.
         """
         log_end = self.log_end_offset
         if not self.log_start_offset <= offset <= log_end:
@@ -616,7 +616,7 @@ class Log:
         for segment in self._segments[self._slot(offset) :]:
             if segment.base_offset >= limit:
                 break
-            if segment.size and segment.end_offset > offset:  # else compaction took the rest of the segment
+            if segment.size and segment.end_offset > offset:  # else compaction removed the rest
                 if segment.opened is None:
                     self._take_up()
                 self._use_ended(segment)
@@ -628,9 +628,9 @@ class Log:
         return max(bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
     def _use_ended(self, segment: Segment) -> None:
-        """Keep at most one descriptor beside those of the active segment and of what is to be synced.
+        """Keep at most one descriptor beside those of the active segment and of unsynced segments.
 
-        What was written through a descriptor is synced through it: another one might not hear of an error.
+        Bytes written through a descriptor are synced through it: another one might not report an error.
         """
         used = [other for other in self._descriptors if other is not segment]
         self._descriptors = [other for other in used if other in self._unsynced.ended]
@@ -640,17 +640,17 @@ class Log:
         self._descriptors.append(segment)
 
     def batches(self, start_offset: int | None = None, *, verify: bool = True) -> Iterator[StoredBatch]:
-        """Give every batch from the one that holds `start_offset` (the log start), up to the present log end.
+        """Yield every batch from the one that contains `start_offset` (the log start), up to the present log end.
 
         verify  check every checksum
-        StorageError with file and position where something is damaged. Batches appended meanwhile are not given.
+        StorageError with file and position where something is damaged. Batches appended later are not included.
         """
         offset = self.log_start_offset if start_offset is None else start_offset
         for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
             yield from batches_of(segment, offset, stop, verify=verify)
 
     def columns(self, start_offset: int | None = None, *, verify: bool = True) -> "Iterator[RecordColumns]":
-        """Give the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
+        """Yield the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
         from kafka_offsets.storage.segment_columns import read_columns
 
         offset = self.log_start_offset if start_offset is None else start_offset
@@ -672,7 +672,7 @@ class Log:
     def max_timestamp(self) -> tuple[int, int] | None:
         """Return the latest timestamp and the offset of the first record that has it, or None.
 
-        The record may be one that DeleteRecords has deleted, as in Kafka, while its segment remains.
+        DeleteRecords may have deleted the record, as in Kafka, while its segment remains.
         Source: KIP-734; UnifiedLog.fetchOffsetByTimestamp.
         """
         return max_timestamp(self._segments)

@@ -1,8 +1,8 @@
-"""How the segments of a log are read when it is opened, and what a crash or a failing disk has made of them.
+"""Opening a log: reading its segments, and finding what a crash or a failing disk has damaged.
 
-A torn tail beyond the recovery point is cut, with the segments after it; anything else that is not as it was written is
-refused, or, when it is wanted so, taken out and kept beside. Nothing here knows what a log does once it is open.
-Sources: LogLoader of Kafka 4.3, which cuts at the first bad batch after the recovery point whatever follows it.
+A torn tail beyond the recovery point is truncated, and the segments after it are removed. Any other damage is refused
+or, on request, removed and stored beside the log. This module does not know what a log does once it is open.
+Sources: LogLoader of Kafka 4.3, which truncates at the first bad batch after the recovery point whatever follows it.
 """
 
 import re
@@ -40,12 +40,12 @@ _LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
 
 
 class DurabilityHint(NamedTuple):
-    """What the files beside a log say of it.
+    """The end and the durable part of a log, from the files beside it.
 
     clean_end_offset  the log end offset of a clean stop, None after any other
     synced_offset     the recovery point: everything before it was on the disk before the stop, clean or not
     log_start_offset  records before it are deleted
-    verify_from       batches that reach it have their checksums looked at; None for `synced_offset`
+    verify_from       the checksums of batches that reach it are checked; None for `synced_offset`
     """
 
     clean_end_offset: int | None = None
@@ -60,28 +60,28 @@ class DurabilityHint(NamedTuple):
 
     @property
     def verified_to(self) -> int:
-        """Batches that end before it need not have their checksums looked at."""
+        """Batches that end before it need no check of their checksums."""
         return self.synced_offset if self.verify_from is None else self.verify_from
 
     @property
     def limit(self) -> Limit | None:
-        """Where the last segment must end: after a clean stop where it did."""
+        """The required end of the last segment: after a clean stop, its end at that stop."""
         return None if self.clean_end_offset is None else Limit(self.clean_end_offset, False)
 
     def may_be_torn(self, following: Sequence[int]) -> bool:
-        """Tell whether a crash may have torn a segment, by the base offsets of those that follow it."""
+        """Return whether a crash may have torn a segment, by the base offsets of the segments after it."""
         return not following or following[0] > self.synced_offset
 
     def is_lost_before(self, base_offset: int) -> bool:
-        """Tell whether a gap before a segment is what a crash has taken; other gaps are made on purpose."""
+        """Return whether a gap before a segment is due to a crash; other gaps are made on purpose."""
         return base_offset > max(self.synced_offset, self.log_start_offset)
 
 
 class Loaded(NamedTuple):
-    """The segments of a log, oldest first, and what was done to them.
+    """The segments of a log, oldest first, and the changes that opening made.
 
-    recovery  the torn tail that was cut off, or None
-    damages   what was taken out
+    recovery  the torn tail that was truncated, or None
+    damages   the parts that were removed
     """
 
     segments: list[Segment]
@@ -90,7 +90,7 @@ class Loaded(NamedTuple):
 
 
 def tidy(files: Files, directory: str, names: Sequence[str]) -> list[int]:
-    """Remove what an interrupted operation left, rename old names; return the base offsets of the segments."""
+    """Remove the remains of an interrupted operation, rename old names; return the base offsets of the segments."""
     found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
     segments = sorted(int(match[1]) for _, match in found if match and match[2] == LOG_SUFFIX)
     known = set(segments)
@@ -107,7 +107,7 @@ def tidy(files: Files, directory: str, names: Sequence[str]) -> list[int]:
 
 
 def has_gap_after(segments: Sequence[Segment], offset: int) -> bool:
-    """Tell whether a segment that begins after `offset` does not follow the one before it, or is the first."""
+    """Return whether a segment that begins after `offset` does not follow the previous one, or is the first."""
     ends = [0, *(segment.end_offset for segment in segments[:-1])]
     return any(segment.base_offset > max(end, offset) for segment, end in zip(segments, ends, strict=True))
 
@@ -126,9 +126,9 @@ def load_segments(
     """Read the segments of these base offsets; see `Log.open`. Raises StorageError.
 
     believed      by base offset those that need not be read
-    is_abandoned  asked at each batch; when it says so, OpeningAbandonedError
-    Beyond the recovery point some may be missing, and each may be torn. What follows a gap or a tear there is removed:
-    it was never promised.
+    is_abandoned  called for each batch; if it returns true, OpeningAbandonedError
+    Beyond the recovery point segments may be missing, and each may be torn. What follows a gap or a tear there is
+    removed: it was never guaranteed to be durable.
     """
     loaded = Loaded([], None, [])
     is_clean = promise.clean_end_offset is not None
@@ -173,7 +173,7 @@ def load_segments(
 
 
 def _is_any_whole(segments: Sequence[Segment]) -> bool:
-    """Tell whether a whole batch stands in any of these segments."""
+    """Return whether any of these segments contains a whole batch."""
     for segment in segments:
         is_later = partial(_is_at_least, segment.base_offset)
         try:
@@ -189,7 +189,7 @@ def _is_at_least(base_offset: int, batch: BatchAt) -> bool:
 
 
 def _gap_before(segment: Segment, loaded: Loaded, directory: str, promise: DurabilityHint) -> Damage | None:
-    """Return what is missing before a segment if no crash can have taken it, else None."""
+    """Return what is missing before a segment if it cannot be due to a crash, else None."""
     before = loaded.segments[-1] if loaded.segments else None
     end_offset = 0 if before is None else before.end_offset
     if promise.clean_end_offset is None and end_offset >= promise.synced_offset:
@@ -200,10 +200,10 @@ def _gap_before(segment: Segment, loaded: Loaded, directory: str, promise: Durab
 
 
 def _remove_behind_gap(files: Files, loaded: Loaded, segments: Sequence[Segment]) -> Recovery:
-    """Remove segments before which something is missing, for good; tell of it with what was cut before."""
+    """Remove segments after a gap, for good; report them with what was truncated before."""
     first = segments[0]
     dropped_bytes = sum(segment.file_size() for segment in segments)
-    for segment in reversed(segments):  # a crash on the way must not leave the later ones without the earlier
+    for segment in reversed(segments):  # a crash midway must not leave the later ones without the earlier
         segment.remove()
         files.sync_directory(segment.directory)
     cut = loaded.recovery
@@ -219,11 +219,11 @@ def _remove_behind_gap(files: Files, loaded: Loaded, segments: Sequence[Segment]
 def _load_what_is_valid(
     files: Files, segment: Segment, last: bool, clean: bool, known: SegmentExpectations, damages: list[Damage]
 ) -> Recovery | None:
-    """Load a segment; a damaged one is written again without the damage, which is added to `damages`."""
+    """Load a segment; a damaged one is rewritten without the damage, which is added to `damages`."""
     known = known._replace(verify_from=0)
     try:
         return segment.load(last=last, clean=clean, known=known)
-    except StorageError:  # a disk that refuses to be read does so again
+    except StorageError:  # a disk that refuses reads does so again
         damages += recover_valid(
             files, segment.path, segment.base_offset, limit=known.limit, least_epoch=known.least_epoch
         )
@@ -233,9 +233,9 @@ def _load_what_is_valid(
 def missing_at_end(
     loaded: Loaded, directory: str, promise: DurabilityHint, log_start_offset: int
 ) -> tuple[Damage, int] | None:
-    """Return what a log lacks, and where it must go on, unless it ends where its promise says.
+    """Return what a log lacks, and where it must continue, unless it ends where its hint says.
 
-    After a clean stop that is at its end of then; after any other, behind all that had been synced.
+    After a clean stop that is its end at the stop; after any other, at or after the recovery point.
     """
     clean_end, synced = promise.clean_end_offset, promise.synced_offset
     known = "had been synced" if clean_end is None else "when it was closed"
@@ -256,7 +256,7 @@ def missing_at_end(
 
 
 def tell_missing(damages: list[Damage], missing: Damage) -> None:
-    """Add what is missing at the end of a log to its damages, unless they end with what is left of it."""
+    """Add what is missing at the end of a log to its damages, or extend the last damage if it has no end."""
     told = damages[-1] if damages else None
     if told is not None and told.end_offset is None:
         damages[-1] = told._replace(end_offset=missing.end_offset)
@@ -269,7 +269,7 @@ def restore_topic_id(
 ) -> bytes | None:
     """Return the topic id of a partition directory, after writing partition.metadata where it is missing.
 
-    A file cut short or still zero is what a crash right after the creation leaves: it is written again.
+    A crash right after the creation leaves a truncated file or zeros: it is written again.
     """
     path = join(directory, PARTITION_METADATA)
     stored = files.read_all(path) if PARTITION_METADATA in names else b""

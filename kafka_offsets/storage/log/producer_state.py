@@ -1,12 +1,12 @@
-"""What a log leaves of its producers, so that its batches need not be read again for them.
+"""Producer state: files beside a log, so that its batches need not be read again to find its producers.
 
-    00000000000000000042.snapshot    the producers as of offset 42, the end of the log; left by a stop
-    00000000000000000000.txnindex    the aborted transactions whose markers stand in that segment, in their order
-    producer-state                   both, and all that Kafka's two leave out; left by a stop, and now and then before
+    00000000000000000042.snapshot    the producers as of offset 42, the end of the log; written at a stop
+    00000000000000000000.txnindex    the aborted transactions whose markers are in that segment, in their order
+    producer-state                   both, and all that Kafka's two files lack; written at a stop, and at intervals
 
-The first two are for Kafka, and we read neither, but to check them: a snapshot has one batch of each producer, and one
-that was sent again behind the start would not be known for what it is; an index has no checksum, and an entry that is
-lost makes an aborted transaction a committed one. Kafka reads no file of the third name. Sources:
+The first two are for Kafka; this broker reads them only to check them. A snapshot has one batch of each producer, so an
+earlier batch that is sent again after the start would not be recognised as a duplicate. An index has no checksum, and a
+lost entry turns an aborted transaction into a committed one. Kafka does not read the third file. Sources:
 ProducerStateManager, TransactionIndex of Kafka 4.3; KIP-98.
 
 ::
@@ -48,7 +48,7 @@ _AS_OF = struct.Struct(">qqI")
 
 
 class AbortedEntry(NamedTuple):
-    """An aborted transaction: its producer, first offset, marker, and what was stable behind that."""
+    """An aborted transaction: its producer, first offset, marker, and the last stable offset after it."""
 
     producer_id: int
     first_offset: int
@@ -57,7 +57,7 @@ class AbortedEntry(NamedTuple):
 
 
 class SavedState(NamedTuple):
-    """A `producer-state`: where the log ended, the batch before that, and what was known of producers."""
+    """A `producer-state`: where the log ended, the batch before that, and the state of producers."""
 
     end_offset: int
     base_offset: int
@@ -73,9 +73,9 @@ def encode_snapshot(entries: Iterable[messages.ProducerSnapshot.ProducerEntry]) 
 
 
 def snapshot_problems(data: bytes, offset: int) -> Iterator[tuple[int, str]]:
-    """Say where, and why, bytes are no snapshot of producers as of an offset; nothing when they are one.
+    """Report where, and why, bytes are not a valid snapshot of producers as of an offset; nothing when they are.
 
-    What Kafka refuses comes alone: version, checksum, length. It passes over such a file, and takes the one before.
+    What Kafka refuses comes alone: version, checksum, length. Kafka skips such a file, and reads the previous one.
     """
     if len(data) < _HEAD.size:
         yield 0, f"{len(data)} bytes are no snapshot of producers"
@@ -132,9 +132,9 @@ def leave_producer_state(
     *,
     keep_index: bool,
 ) -> None:
-    """Write the snapshot at the end of a log that stops, and its transaction indexes where they are not right.
+    """Write the snapshot at the end of a log that stops, and its transaction indexes where they are wrong.
 
-    known       what `saved_producer_state` is to give the next start
+    known       the state that `saved_producer_state` returns at the next start
     keep_index  the cleaner writes the indexes of this log
     Raises StorageError.
     """
@@ -161,16 +161,16 @@ def leave_producer_state(
 
 
 def producer_state_writer(log: Log, known: bytes) -> Callable[[], None]:
-    """Return what writes down, in any thread, what is known of producers as of the log's end. Both raise StorageError.
+    """Return a function that writes the producer state as of the log's end, in any thread. Both raise StorageError.
 
-    known  what `saved_producer_state` is to give the next start
+    known  the state that `saved_producer_state` returns at the next start
     """
     path = join(log.directory, PRODUCER_STATE)
     end_offset = log.log_end_offset
     last = batch_ending_at(log, end_offset)
 
     def write() -> None:
-        if last is None:  # nothing would tell the next start that it is of this log
+        if last is None:  # the next start could not tell that it is of this log
             forget_producer_state(log)
             return
         checked = _AS_OF.pack(end_offset, last.base_offset, last.crc) + known
@@ -180,10 +180,10 @@ def producer_state_writer(log: Log, known: bytes) -> Callable[[], None]:
 
 
 def forget_producer_state(log: Log) -> None:
-    """Remove what was written down for the next start, for good. Raises StorageError.
+    """Remove the saved producer state, for good. Raises StorageError.
 
-    A power failure may have taken the end of the log and not this file. Were it there when the log has grown again, a
-    last batch that a producer has sent once more, to the same offset, would make it pass for what it is not.
+    A power failure may remove the end of the log and not this file. If the log then grew again, and a producer sent its
+    last batch once more, to the same offset, the outdated file would pass as valid.
     """
     path = join(log.directory, PRODUCER_STATE)
     with log.file_lock:
@@ -193,10 +193,10 @@ def forget_producer_state(log: Log) -> None:
 
 
 def saved_producer_state(log: Log) -> tuple[int, bytes] | None:
-    """Return the offset up to which producers were known when they were written down, and they; None when in doubt.
+    """Return the offset of the saved producer state, and the state; None when it cannot be trusted.
 
-    Beyond doubt it is where the checksum is right and the batch before that offset is the one it was. Reads no more
-    than the file and that batch.
+    It is valid when the checksum is right and the batch before that offset is the same. Reads no more than the file and
+    that batch.
     """
     path = join(log.directory, PRODUCER_STATE)
     try:
@@ -205,7 +205,7 @@ def saved_producer_state(log: Log) -> tuple[int, bytes] | None:
         saved = decode_state(log.files.read_all(path))
         last = None if saved is None else batch_ending_at(log, saved.end_offset)
     except StorageError:
-        return None  # the log is read in its place, and that tells what is wrong with it
+        return None  # the log is read instead, and reading it reports the damage
     if saved is None or last is None or (last.base_offset, last.crc) != (saved.base_offset, saved.batch_crc):
         return None
     return saved.end_offset, saved.known

@@ -1,13 +1,13 @@
-"""One segment of a log: a file of record batches, what is known about it in memory, and its index files.
+"""One segment of a log: a file of record batches, its index in memory, and its index files.
 
     00000000000000000000.log        record batches, one after the other; the name is the segment's base offset
     00000000000000000000.index      int32 offset less base offset, int32 position    of a batch every 4 KiB
     00000000000000000000.timeindex  int64 timestamp, int32 offset less base offset   of the latest record so far
 
-The index of a segment is made from the batch headers when it is opened, and lives in memory. The index files are
-written for Kafka and its tools, and never believed: they are not worth a wrong answer.
+The index of a segment is built from the batch headers when it is opened, and is kept in memory. The index files are
+written for Kafka and its tools; this broker does not rely on them.
 
-This module knows batches by their headers; which segment is written, and when, is the log's affair.
+This module knows batches by their headers. The log decides which segment is written, and when.
 Sources: LogSegment, OffsetIndex, TimeIndex of Kafka 4.3; KIP-98 (format), KIP-33 (time index).
 """
 
@@ -61,7 +61,7 @@ class BatchAt(NamedTuple):
 
     position      first byte in the segment file
     size          bytes, header included
-    last_offset   offset of the last record it was written with
+    last_offset   offset of its last record when it was written
     """
 
     position: int
@@ -73,12 +73,12 @@ class BatchAt(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """What opening a log cut off: a batch that a crash left unfinished, and all behind it.
+    """The torn tail that opening a log truncated: a batch that a crash left incomplete, and everything after it.
 
     path           the segment file
     position       its size now
-    dropped_bytes  what stood behind
-    reason         what was wrong with the first batch of it
+    dropped_bytes  the size of the tail
+    reason         what was wrong with its first batch
     """
 
     path: str
@@ -88,10 +88,10 @@ class Recovery(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """An offset that no batch of a segment reaches, because the log goes on there.
+    """The offset where a segment must end, because the log continues there.
 
-    is_certain  the next segment has it for a name. Else the log ended there as a checkpoint says, and batches whose
-                offsets are consecutive beyond it speak against the checkpoint
+    is_certain  the next segment's name has it. Else a checkpoint has it as the end of the log; batches with consecutive
+                offsets beyond it are evidence against the checkpoint
     """
 
     offset: int
@@ -99,15 +99,15 @@ class Limit(NamedTuple):
 
 
 class SegmentExpectations(NamedTuple):
-    """What is known of a segment before it is read.
+    """Facts about a segment that are known before it is read.
 
-    verify_from     batches that reach this offset have their checksums looked at; those of a last segment always
-    synced_offset   every batch that begins before it was on the disk: what is missing there was not torn by a crash
-    limit           what no batch reaches; None: unknown
+    verify_from     the checksums of batches that reach this offset are checked; those of a last segment always
+    synced_offset   every batch that begins before it was on the disk: no crash can have torn it
+    limit           the offset that no batch reaches; None: unknown
     least_epoch     the leader epoch of the batch before this segment
-    is_followed     called when a batch is bad: whether whole batches stand in the segments behind this one
-    epochs_may_fall a leader epoch lower than the one before is not an error
-    is_abandoned    asked at each batch; when it says so, OpeningAbandonedError ends the reading
+    is_followed     called when a batch is bad: whether the segments after this one contain whole batches
+    epochs_may_fall a leader epoch lower than the previous one is not an error
+    is_abandoned    called for each batch; if it returns true, OpeningAbandonedError ends the reading
     """
 
     verify_from: int = MAX_OFFSET
@@ -123,7 +123,7 @@ _UNKNOWN = SegmentExpectations()
 
 
 class IndexEntries(NamedTuple):
-    """The index of a segment in columns, as segment.py keeps it."""
+    """The index of a segment in columns, in the form that segment.py uses."""
 
     offsets: "array[int]"
     positions: "array[int]"
@@ -132,7 +132,7 @@ class IndexEntries(NamedTuple):
 
 
 class SegmentSummary(NamedTuple):
-    """What `Segment.load` finds out; the fields are the segment's."""
+    """The results of `Segment.load`; the fields are the segment's."""
 
     base_offset: int
     end_offset: int
@@ -145,17 +145,17 @@ class SegmentSummary(NamedTuple):
 
 
 class DamagedBatchError(StorageError):
-    """Bytes that are no batch, where one must begin; never a refusal of the disk."""
+    """Bytes that are not a batch, where one must begin; never a refusal of the disk."""
 
     def __init__(self, message: str, path: str, position: int) -> None:
-        """Say what is wrong with the bytes at `position`."""
+        """Describe what is wrong with the bytes at `position`."""
         super().__init__(message, path, position)
         self.message = message
         self.damaged_at = position
 
 
 class UnfinishedBatchError(DamagedBatchError):
-    """The file ends before the batch that begins at its end does."""
+    """The file ends before its last batch does."""
 
 
 def read_exactly(file: File, position: int, size: int) -> bytes:
@@ -167,10 +167,10 @@ def read_exactly(file: File, position: int, size: int) -> bytes:
 
 
 def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterator[tuple[BatchAt, bytes, int]]:
-    """Go from batch to batch: what its header says, a buffer, and where in the buffer the batch begins.
+    """Walk from batch to batch: yield its header, a buffer, and where in the buffer the batch begins.
 
     whole  the buffer holds all of the batch, not just its header
-    Raises DamagedBatchError where no whole batch begins before `stop`. Checksums are not looked at.
+    DamagedBatchError where no whole batch begins before `stop`. Checksums are not checked.
     Costs about a microsecond a batch and, whole, one read per MiB.
     """
     reads = _SCAN_BYTES if whole else _LOOKUP_BYTES
@@ -203,7 +203,7 @@ def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterato
 
 
 def has_valid_crc(buffer: bytes, at: int, size: int) -> bool:
-    """Tell whether the checksum of the batch at `at` is that of its content."""
+    """Return whether the checksum of the batch at `at` is right."""
     expected = int.from_bytes(buffer[at + CRC_POSITION : at + CHECKED_POSITION])
     return bool(google_crc32c.value(buffer[at + CHECKED_POSITION : at + size]) == expected)
 
@@ -211,9 +211,9 @@ def has_valid_crc(buffer: bytes, at: int, size: int) -> bool:
 def find_batch(
     file: File, position: int, stop: int, is_possible: Callable[[BatchAt], bool]
 ) -> BatchAt | None:
-    """Look from `position` on, at every byte, for a whole batch with a valid checksum.
+    """Search, at every byte from `position` on, for a whole batch with a valid checksum.
 
-    is_possible  others do not count, such as old data that the file system left behind
+    is_possible  whether a batch counts; old data of the file system, for example, does not
     Costs about a second per 100 MiB.
     """
     while position + HEADER_BYTES <= stop:
@@ -234,7 +234,7 @@ def find_batch(
 def _batch_at(
     file: File, buffer: bytes, at: int, position: int, stop: int, is_possible: Callable[[BatchAt], bool]
 ) -> BatchAt | None:
-    """Return the batch that begins at `at`, if all of it is there and right."""
+    """Return the batch that begins at `at`, if it is complete and valid."""
     base_offset, length, leader_epoch, _, last_delta, max_timestamp = _HEADER.unpack_from(buffer, at)
     size = length + LOG_OVERHEAD
     start = position + at
@@ -250,7 +250,7 @@ def _batch_at(
 
 
 def refuse_old_format(file: File, position: int, stop: int) -> None:
-    """Raise StorageError if a whole message of format 0 or 1 stands here: not torn, only older than we read."""
+    """Raise StorageError if a whole message of format 0 or 1 is here: not torn, but older than this broker reads."""
     if _is_old_format(file, position, stop):
         raise StorageError("a message of format 0 or 1; only format 2 is read", file.path, position)
 
@@ -267,7 +267,7 @@ def _is_old_format(file: File, position: int, stop: int) -> bool:
 
 
 def order_problem(batch: BatchAt, base_offset: int, end_offset: int, limit: Limit | None) -> str | None:
-    """Say why a batch cannot follow the one that ends at `end_offset` in the segment of `base_offset`, or None."""
+    """Return why a batch cannot follow the one that ends at `end_offset` in the segment of `base_offset`, or None."""
     if batch.base_offset < end_offset:
         return f"offset {batch.base_offset} found, at least {end_offset} expected"
     if batch.last_offset - base_offset > MAX_RELATIVE_OFFSET:
@@ -282,10 +282,10 @@ def order_problem(batch: BatchAt, base_offset: int, end_offset: int, limit: Limi
 
 
 def _has_hole(file: File, position: int, stop: int, base_offset: int) -> bool:
-    """Tell whether a sector from `position` on was never written: zero up to its end, where a batch was to begin.
+    """Return whether the sector from `position` on was never written: zero up to its end, where a batch was to begin.
 
     base_offset  of the batch that was to begin at `position`; its first bytes may be zero by nature
-    Where `stop` is the end of the file, so much of a sector as stands before it counts as well.
+    If the file ends within the sector, at `stop`, the part before `stop` counts as well.
     """
     natural = base_offset.to_bytes(8) + bytes(_LENGTH_ZEROS)
     head = read_exactly(file, position, min(-position % _SECTOR_BYTES, stop - position))
@@ -306,15 +306,15 @@ def _has_hole(file: File, position: int, stop: int, base_offset: int) -> bool:
 
 
 class Segment:
-    """One segment, open or not: the file descriptor is taken on first use and given back by `close`.
+    """One segment, open or not: the first use opens its file descriptor, and `close` closes it.
 
     base_offset  the offset in its name; the first record may have a later one
-    end_offset   one more than the last offset in it, its base offset when it is empty
+    end_offset   one more than its last offset, its base offset when it is empty
     size         bytes of whole batches
     max_timestamp, max_timestamp_offset   the latest timestamp and the last offset of the first batch with it; -1
     epoch_runs   the leader epochs of its batches as found by `load`
-    opened       the open file; None when it has no descriptor, which `file` then takes
-    Memory: 20 bytes for each `interval_bytes` of the file, and some 7 KB for where batches begin that are asked for.
+    opened       the open file; None when it has no descriptor, which `file` then opens
+    Memory: 20 bytes for each `interval_bytes` of the file, and some 7 KB for the positions of recently read batches.
     """
 
     __slots__ = (
@@ -324,7 +324,7 @@ class Segment:
     )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, base_offset: int, interval_bytes: int) -> None:
-        """Describe a segment that is taken for empty until `load` has read it."""
+        """Describe a segment that counts as empty until `load` has read it."""
         self._files = files
         self._interval_bytes = interval_bytes
         self.opened: File | None = None
@@ -351,7 +351,7 @@ class Segment:
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: int, interval_bytes: int) -> "Segment":
-        """Make the empty file of a new segment."""
+        """Create the empty file of a new segment."""
         segment = cls(files, directory, base_offset, interval_bytes)
         files.open(segment.path, create=True).close()
         return segment
@@ -361,23 +361,23 @@ class Segment:
         """The open file. Safe from several threads."""
         file = self.opened
         if file is None:
-            with self._opening:  # a worker thread may want it, to sync, while the loop appends
+            with self._opening:  # a worker thread may need it, to sync, while the loop appends
                 file = self.opened
                 if file is None:
                     file = self.opened = self._files.open(self.path)
         return file
 
     def close(self) -> None:
-        """Give the file descriptor back; one that another thread syncs at the moment is given back by it."""
+        """Close the file descriptor; if another thread is syncing it, that thread closes it."""
         with self._opening:
             file, self.opened = self.opened, None
             if file is not None and file is not self._in_sync:
                 file.close()
 
     def sync(self) -> None:
-        """Have all that was appended on the disk, as `File.sync`; in one thread at a time.
+        """Sync everything that was appended, as `File.sync`; in one thread at a time.
 
-        The file may be closed or removed meanwhile; of one that is gone there is nothing to be synced.
+        The file may be closed or removed during the call; a removed file needs no sync.
         """
         with self._opening:
             if self._is_removed:
@@ -395,7 +395,7 @@ class Segment:
                     file.close()
 
     def check_present(self) -> None:
-        """Raise StorageError when somebody else has removed the file."""
+        """Raise StorageError when another process has removed the file."""
         with self._opening:
             file = self.opened
             if not (
@@ -409,14 +409,14 @@ class Segment:
             return self._files.open(self.path)
 
     def file_size(self) -> int:
-        """Return the size of the file as it is found; the file is closed afterwards."""
+        """Return the size of the file on disk; the file is closed afterwards."""
         try:
             return self.file.size
         finally:
             self.close()
 
     def note(self, batch: BatchAt, shift: int = 0) -> None:
-        """Take into account a batch that has been written behind the others.
+        """Add a batch that has been written after the others to the index.
 
         shift  added to the position of the batch
         """
@@ -426,7 +426,7 @@ class Segment:
     def note_written(
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int
     ) -> None:
-        """Take into account a batch that has been written behind the others; the arguments are as in `BatchAt`.
+        """Add a batch that has been written after the others to the index; the arguments are as in `BatchAt`.
 
         An index entry is made where Kafka makes it: for the first batch after more than `interval_bytes`.
         """
@@ -450,12 +450,12 @@ class Segment:
     def load(
         self, *, last: bool, clean: bool = False, known: SegmentExpectations = _UNKNOWN
     ) -> Recovery | None:
-        """Read every header of the file, and the checksums that `known` asks for.
+        """Read every header of the file, and the checksums that `known` requires.
 
-        last   what a crash has torn may stand at its end: all checksums are read
+        last   its end may be a torn tail: all checksums are checked
         clean  the log was closed well: what would be a torn tail is damage
-        A torn tail of the last segment is cut, and what was cut returned. DamagedBatchError, with the position, for
-        anything else that is not what was written. The file is closed afterwards.
+        A torn tail of the last segment is truncated and returned. DamagedBatchError, with the position, for any other
+        damage. The file is closed afterwards.
         """
         self._reset()
         try:
@@ -463,7 +463,7 @@ class Segment:
         except DamagedBatchError:
             if last or known.verify_from == 0:
                 raise
-            self._reset()  # often it is a batch before that is wrong
+            self._reset()  # often the previous batch is the wrong one
             return self._load(last, clean, known._replace(verify_from=0))
         finally:
             self.close()
@@ -515,17 +515,17 @@ class Segment:
         previous_position: int,
         known: SegmentExpectations,
     ) -> Recovery:
-        """Cut the file at its first bad batch, unless what follows shows that it was whole once.
+        """Truncate the file at its first bad batch, unless what follows shows that the batch was whole once.
 
-        A crash tears the end of what was written: nothing valid and newer stands behind. A whole batch with a
-        later offset there means that something written, perhaps acknowledged, was damaged since; unless a sector
-        before it was never written: of what was not synced, a power failure may keep later sectors and not earlier
-        ones. A batch that was on the disk before the crash was damaged since, whatever follows.
-        Where another segment follows that is whole the same is asked of the end of the file.
-        The cut is forced to the disk: what stood behind must not come back behind new batches.
-        previous_end, previous_position  of the last good batch: the offset expected there, and where it stands.
-        A base offset lies outside the checksum: damaged upwards, it looks like a gap, and the batches behind it
-        like old data. Their offsets in that gap give it away.
+        A crash tears the end of what was written: no valid and newer batch follows. If a whole batch with a later
+        offset follows, the bad batch was written, perhaps acknowledged, and damaged later. The exception is an
+        unwritten sector before the whole batch: of unsynced bytes, a power failure may keep later sectors and lose
+        earlier ones. A batch that was on the disk before the crash was damaged later, whatever follows.
+        Where a whole segment follows, the same check applies to the end of the file.
+        The truncation is synced: the removed bytes must not reappear after new batches.
+        previous_end, previous_position  of the last good batch: the offset expected there, and its position.
+        A base offset lies outside the checksum. If damage raises it, it looks like a gap, and the batches after it
+        like old data. Their offsets in that gap expose the damage.
         """
         position, stop = damage.damaged_at, file.size
         refuse_old_format(file, position, stop)
@@ -555,21 +555,21 @@ class Segment:
         )
 
     def _looks_torn(self, file: File, damage: DamagedBatchError) -> bool:
-        """Tell whether the bad batch at the end of the file is one of which a part was never written."""
+        """Return whether a part of the bad batch at the end of the file was never written."""
         position, stop = damage.damaged_at, file.size
         if isinstance(damage, UnfinishedBatchError):
             size = (
                 stop - position
-            )  # its length lies outside the checksum: damaged, it asks for more than there is
+            )  # its length lies outside the checksum: a damaged length may be larger than the file
             return size < HEADER_BYTES or not has_valid_crc(read_exactly(file, position, size), 0, size)
         return _has_hole(file, position, stop, self.end_offset)
 
     def position_of(self, offset: int, file: File | None = None) -> int:
         """Return the position of the first batch whose last offset is at least `offset`, or the size.
 
-        O(1) for the first offset of one of the last batches written here or stopped before by a read, where consumers
-        read; else one look-up and a walk over at most the interval of the index.
-        file  the segment file where the caller has opened it for itself
+        O(1) for the first offset of a recently written batch, and of one where a recent read ended, where consumers
+        continue; else one look-up and a walk over at most the interval of the index.
+        file  the segment file where the caller has opened its own
         """
         position = self._recent.get(offset)
         if position is not None:
@@ -589,10 +589,10 @@ class Segment:
         return self._entry_positions[slot] if slot >= 0 else 0
 
     def read(self, offset: int, max_bytes: int, at_least_one: bool, end_offset: int) -> bytes:
-        """Return whole batches from the one that holds `offset` or follows it, as many as `max_bytes` takes.
+        """Return whole batches, from the one that contains `offset` or follows it, as many as fit into `max_bytes`.
 
-        Empty when all batches of the segment end before `offset`, or when none fits. Batches that reach to
-        `end_offset` or beyond are left out; with `at_least_one` the first comes however large it is.
+        Empty when all batches of the segment end before `offset`, or when none fits. Batches that reach `end_offset`
+        are excluded; with `at_least_one` the first comes however large it is.
         """
         position = self.position_of(offset)
         stop = self.size if end_offset >= self.end_offset else self.position_of(end_offset)
@@ -609,14 +609,14 @@ class Segment:
             if end > limit:
                 if batch.position == position:
                     return end if at_least_one else position
-                self._recent[batch.base_offset] = batch.position  # whoever reads on begins there
+                self._recent[batch.base_offset] = batch.position  # the next read begins there
                 if len(self._recent) > _RECENT_BATCHES:
                     del self._recent[next(iter(self._recent))]
                 return batch.position
         return self.size
 
     def forget_recent(self) -> None:
-        """Free what the segment at the end of a log has most of."""
+        """Free the positions of recent batches: the active segment has most of them."""
         self._recent = {}
 
     def encode_index(self) -> bytes:
@@ -630,7 +630,7 @@ class Segment:
         return encode_time_index(timestamps, offsets)
 
     def summary(self, epoch_runs: list[EpochRun]) -> SegmentSummary:
-        """Return what `load` would find out, but for the epochs; the columns are the segment's own."""
+        """Return the results of `load`, without the epochs; the columns are the segment's own."""
         return SegmentSummary(
             self.base_offset,
             self.end_offset,
@@ -645,7 +645,7 @@ class Segment:
         )
 
     def restore(self, summary: SegmentSummary) -> None:
-        """Believe a summary in place of `load`."""
+        """Use a summary instead of `load`."""
         self._reset()
         self.end_offset = summary.end_offset
         self.size = summary.size
@@ -657,7 +657,7 @@ class Segment:
         self._entry_timestamps, self._entry_time_offsets = summary.entries[2:]
 
     def write_index_files(self) -> None:
-        """Write both index files where they are missing or differ. They are not synced: `load` makes them."""
+        """Write both index files where they are missing or differ. They are not synced: `load` rebuilds them."""
         contents = (self.encode_index(), self.encode_time_index())
         for suffix, content in zip(INDEX_SUFFIXES, contents, strict=True):
             path = join(self.directory, segment_name(self.base_offset, suffix))

@@ -6,7 +6,7 @@
     00000000000000000030.log.new      in old directories, a segment whose predecessors may not be on the disk; opening
                                       the log gives it its final name
 
-Source: LogFileUtils of Kafka 4.3; `.new` was ours.
+Source: LogFileUtils of Kafka 4.3; `.new` is a name of this broker.
 """
 
 import re
@@ -34,7 +34,7 @@ def segment_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
 
 
 def last_base_offset(names: Iterable[str]) -> int:
-    """Return where the last segment begins whose log file has its final name; 0 when there is none."""
+    """Return the base offset of the last segment whose log file has its final name; 0 when there is none."""
     return max((int(name[:NAME_DIGITS]) for name in names if _LOG_FILE.fullmatch(name)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Batches of a segment with all of their bytes, and the timestamps of their records."""
+"""Stored batches: the batches of a segment with all of their bytes, and the timestamps of their records."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class StoredBatch(NamedTuple):
 
 
 def batches_of(segment: Segment, offset: int, stop: int, *, verify: bool) -> Iterator[StoredBatch]:
-    """Give the batches of a segment from the one that holds `offset`, up to the position `stop`.
+    """Yield the batches of a segment from the one that contains `offset`, up to the position `stop`.
 
     verify  check every checksum
     StorageError with file and position where something is damaged.

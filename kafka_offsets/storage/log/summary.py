@@ -1,16 +1,16 @@
-"""What is known of a log's segments, kept so that the next start need not read them.
+"""Summary of a log's segments, so that the next start need not read them.
 
-A log is opened by reading every batch header, and at ten million records that is what a start takes. Whoever
-has the log's content by other means has a summary written while the log grows, of the segments that have ended and are
-on the disk, and of all of them when it stops. Of a segment in it a start believes what is certain: that the file has
-the size and ends with the batches of then, and that it was on the disk as a whole, so that no crash can have changed it
-since: it ends before the recovery point or, after a clean stop, where the log did. The other segments are read as ever.
-`Log.verify` reads what a summary has spared.
+Opening a log reads every batch header, which takes most of a start at ten million records. A caller that has the log's
+content from elsewhere writes a summary of the segments that have ended and are on the disk while the log grows, and of
+all segments when it stops. A start uses the entry of a segment only if it is certain: the file has the same size and
+ends with the same batches, and the whole segment was on the disk, so that no crash can have changed it. For that it
+must end before the recovery point or, after a clean stop, where the log did. The start reads the other segments.
+`Log.verify` reads what a summary has saved.
 
-Nothing but compaction and `recovery=keep-valid` changes a segment that is on the disk. Both have the summary removed,
-and the directory synced, before they do: no crash brings it back beside what it does not know.
+Only compaction and `recovery=keep-valid` change a segment that is on the disk. Both first remove the summary and sync
+the directory: no crash restores an outdated one.
 
-`segments-summary`, integers in the byte order of the machine, which `order` tells::
+`segments-summary`, integers in the byte order of the machine, which `order` identifies::
 
     magic "KOffSegs" | version uint16 | order uint16 = 0x0102 | segments uint32
     for each segment
@@ -56,7 +56,7 @@ def encode_summary(segments: Sequence[SegmentSummary]) -> bytes:
 
 
 def decode_summary(data: bytes) -> list[SegmentSummary] | None:
-    """Return what `encode_summary` was given; None for anything else, of another version or damaged."""
+    """Return the arguments of `encode_summary`; None for anything else, of another version or damaged."""
     if len(data) < _HEAD.size + _CRC.size:
         return None
     magic, version, order, count = _HEAD.unpack_from(data)
@@ -87,7 +87,7 @@ def decode_summary(data: bytes) -> list[SegmentSummary] | None:
 class Summary:
     """The summary beside an open log. Any thread may use it.
 
-    segments    of the log, oldest first; with an argument that is true those alone that have ended and are on the disk
+    segments    of the log, oldest first; with a true argument only those that have ended and are on the disk
     epoch_runs  the leader epochs that wrote a segment
     """
 
@@ -105,11 +105,11 @@ class Summary:
         self._left: list[tuple[int, int]] = []
 
     def leave(self, *, ended_only: bool = False) -> None:
-        """Spare the next opening to read the segments: for one who has their content elsewhere.
+        """Write the summary, so that the next opening need not read the segments.
 
-        ended_only  those alone to which nothing is appended any more, and which are on the disk; else all of a log to
-                    which nothing is appended any more
-        Does nothing when it is there already, and while the segments change. Raises StorageError.
+        ended_only  only segments that have ended and are on the disk; else all of a log that gets no more appends
+        Call it only if their content is known from elsewhere.
+        Does nothing when the summary exists already, and while the segments change. Raises StorageError.
         """
         with self._lock:
             segments = self._segments(ended_only)
@@ -122,19 +122,19 @@ class Summary:
             self._left = known
 
     def forget(self) -> None:
-        """Let there be none, whatever the system does, until `resume`: segments are about to change on the disk."""
+        """Remove the summary, durably, and write none until `resume`: segments are about to change on the disk."""
         with self._lock:
             self._is_changing, self._left = True, []
             remove_summary(self._files, self._directory)
         self._files.sync_directory(self._directory)
 
     def resume(self) -> None:
-        """Let there be one again: a start after a crash will find the segments as they are in memory."""
+        """Allow a summary again: a start after a crash will find the segments as they are in memory."""
         self._is_changing = False
 
 
 def remove_summary(files: Files, directory: str) -> None:
-    """Remove the summary in a directory, should there be one; the directory is not synced."""
+    """Remove the summary in a directory, if it exists; the directory is not synced."""
     path = join(directory, SEGMENTS_SUMMARY)
     if files.exists(path):
         files.remove(path)
@@ -143,7 +143,7 @@ def remove_summary(files: Files, directory: str) -> None:
 def summarized_segments(
     files: Files, directory: str, names: Sequence[int], promise: DurabilityHint, interval_bytes: int
 ) -> dict[int, Segment]:
-    """Return, by base offset, those of the segments in `directory` whose content the summary there tells for certain.
+    """Return, by base offset, the segments in `directory` whose content is certain from the summary there.
 
     names  the base offsets of all segments, in order
     """
@@ -170,7 +170,7 @@ def summarized_segments(
 
 
 def _read_summary(files: Files, directory: str, names: Sequence[int]) -> list[SegmentSummary] | None:
-    """Return what the file in `directory` says; one that is larger than its segments can make it is not read.
+    """Return the content of the file in `directory`; a file larger than its segments allow is not read.
 
     Of a batch, of HEADER_BYTES at least, there are at most one entry of 20 bytes and one run of 24.
     """
@@ -185,9 +185,9 @@ def _read_summary(files: Files, directory: str, names: Sequence[int]) -> list[Se
 
 
 def is_as_summarized(file: File, summary: SegmentSummary) -> bool:
-    """Tell whether a segment file has the size that a summary says, and its last batches; close it.
+    """Return whether a segment file has the size and the last batches of its summary; close it.
 
-    Reads the headers behind the last entry of the index.
+    Reads the headers after the last entry of the index.
     """
     positions, offsets = summary.entries.positions, summary.entries.offsets
     start = positions[-1] if positions else 0

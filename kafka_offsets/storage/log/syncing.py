@@ -1,4 +1,4 @@
-"""The part of a log that is not known to be on the disk, and how it gets there while the log grows.
+"""Syncing: the part of a log that is not known to be on the disk, and how it is synced while the log grows.
 
 A segment ends without a sync: an append never waits for the disk. The recovery point is the offset before which
 everything is known to be on the disk. It moves in three steps:
@@ -7,10 +7,10 @@ everything is known to be on the disk. It moves in three steps:
     2  the directory is synced, for the names of new segments
     3  the recovery point is set, and later written to `recovery-point-offset-checkpoint`
 
-A power failure can therefore tear, or lose, any segment that reaches beyond the recovery point in the checkpoint. After
-that point opening a log keeps the segments that follow each other without a gap, and removes the others; see `opening`.
-Before it a gap is what compaction, or the removal of old segments, leaves. So both wait until the checkpoint has a
-recovery point that covers what they remove; see `Log.settle_ended`.
+A power failure can therefore tear, or remove, any segment that reaches beyond the recovery point in the checkpoint.
+Opening a log keeps adjacent segments after that point up to the first gap, and removes the others; see `opening`.
+Before that point, gaps are left by compaction, or by the removal of old segments. So both wait until the checkpoint
+has a recovery point that covers what they remove; see `Log.settle_ended`.
 
 Source: UnifiedLog.roll and LogLoader.recoverLog of Kafka 4.3. Kafka syncs an ended segment in the background as well,
 and truncates after the recovery point; it does not look for gaps.
@@ -31,7 +31,7 @@ class Unsynced:
     """The part of an open log that a power failure could take.
 
     names           whether files were made, renamed or removed since the directory was synced
-    ended           segments to which nothing is appended any more, as long as nobody has synced them; oldest first
+    ended           segments that get no more appends and are not synced yet; oldest first
     recovery_point  every record before it is known to be on the disk
     """
 
@@ -41,10 +41,10 @@ class Unsynced:
         self.recovery_point = 0
         self.ended: list[Segment] = []
         self._one_at_a_time = threading.RLock()
-        self._rolling = threading.Lock()  # never held while the disk is waited for
+        self._rolling = threading.Lock()  # never held during a wait for the disk
 
     def roll(self, segments: list[Segment], following: Segment) -> None:
-        """Let the last one of a log's segments end, and another follow it."""
+        """Note that the last one of a log's segments has ended, and another follows it."""
         with self._rolling:
             self.ended.append(segments[-1])
             segments.append(following)
@@ -53,11 +53,11 @@ class Unsynced:
     def sync(
         self, segments: Sequence[Segment], *, ended_only: bool = False, sync_root: bool = True
     ) -> list[Segment]:
-        """Return when a log is on the disk, up to its present end or its active segment; give what had ended.
+        """Return when a log is on the disk, up to its present end or its active segment; return the ended segments.
 
-        segments   of the log; they may grow meanwhile
+        segments   of the log; they may grow during the call
         sync_root  False leaves the name of the log's folder, which may be new, to the caller
-        The recovery point says so then. Any thread may call it while records are appended. Raises StorageError.
+        Moves the recovery point. Any thread may call it while records are appended. Raises StorageError.
         """
         with self._one_at_a_time:
             with self._rolling:
@@ -82,7 +82,7 @@ class Unsynced:
 
 
 def try_write_index_files(segment: Segment) -> None:
-    """Write the index files of a segment; when the disk refuses, the next opening of the log makes them."""
+    """Write the index files of a segment; if the disk refuses, the next opening of the log writes them."""
     try:
         segment.write_index_files()
     except StorageError as error:

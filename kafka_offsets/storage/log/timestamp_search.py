@@ -1,4 +1,4 @@
-"""Records by their timestamp: which is the first of some time, and which is the latest (KIP-79, KIP-734)."""
+"""Timestamp search: the first record from a time on, and the latest record (KIP-79, KIP-734)."""
 
 from collections.abc import Sequence
 

@@ -1,11 +1,11 @@
-"""Positions of the batches of a buffer, by their lengths alone, many at a time.
+"""Batch walk: the positions of the batches of a buffer, by their lengths alone, many at a time.
 
-Each batch says where the next one begins, so a walk goes from one to the next: a quarter of a microsecond each in
-Python, which with one record a batch is more than all the rest of reading them. With numpy the buffer is cut into
-lanes. Something that looks like a batch is looked for near the beginning of each lane, and all lanes are walked
-together, each up to where the next one began. A lane that ends exactly there proves that the next one began at a
-batch; where one does not, what was found was none, and the lanes after it count only from where the walk comes to
-one of their beginnings. So whatever looks like a batch, what comes out is what the plain walk gives.
+The length of each batch gives the start of the next one. A loop in Python costs a quarter of a microsecond each; with
+one record per batch, that is more than all other reading. So numpy splits the buffer into lanes. The search for a likely
+batch near the beginning of each lane gives its start, and all lanes are walked together, each up to the start of the
+next one. A lane that ends exactly there proves that the next lane started at a batch. Otherwise that start was wrong,
+and later lanes count only from the point where the walk reaches one of their starts. The result is always that of the
+plain walk.
 
 Source: KIP-98 (format 2).
 """
@@ -33,9 +33,9 @@ _STEPS = 16
 
 
 def batch_starts(data: bytes, end: int) -> Integers:
-    """Return where the whole batches of a buffer begin, the first one at 0, up to bytes that are none.
+    """Return the starts of the whole batches of a buffer, the first one at 0, up to bytes that are not a batch.
 
-    end  how much of the buffer is looked at
+    end  the end of the part of the buffer to read
     """
     starts, at = _walk(data, 0, end, _PROBED)
     if len(starts) < _PROBED or (end - at) * _PROBED < at * _FEW:
@@ -45,9 +45,9 @@ def batch_starts(data: bytes, end: int) -> Integers:
 
 
 def _walk(data: bytes, at: int, end: int, most: int | None = None, until: Any = ()) -> tuple[list[int], int]:
-    """Go from batch to batch; return where they begin, and where none begins any more.
+    """Walk from batch to batch; return their starts, and the position at which no batch begins.
 
-    most   at most so many
+    most   the largest number of batches
     until  places to stop at
     """
     unpack = _LENGTH.unpack_from
@@ -62,7 +62,7 @@ def _walk(data: bytes, at: int, end: int, most: int | None = None, until: Any = 
 
 
 def _by_lanes(data: bytes, at: int, end: int, batch_bytes: int) -> Integers:
-    """Go from batch to batch in lanes; `batch_bytes` is about what a batch takes."""
+    """Walk from batch to batch in lanes; `batch_bytes` is the approximate size of a batch."""
     firsts = _lanes(np.frombuffer(data, np.uint8), at, end, batch_bytes)
     starts, row_of, stops = _step(data, firsts, end)
     apart = np.flatnonzero(stops[:-1] != firsts[1:])
@@ -78,9 +78,9 @@ def _by_lanes(data: bytes, at: int, end: int, batch_bytes: int) -> Integers:
 def _joined(
     data: bytes, end: int, firsts: Integers, walked: tuple[Integers, Integers, Integers, Integers]
 ) -> Integers:
-    """Return where batches begin when some lanes do not end where the next one begins.
+    """Return the starts of batches if some lanes do not end at the start of the next one.
 
-    walked  what `_step` gives, and which lanes these are
+    walked  the result of `_step`, and the lanes
     """
     starts, row_of, stops, apart = walked
     numbers = {first: number for number, first in enumerate(firsts.tolist())}
@@ -98,7 +98,7 @@ def _joined(
 
 
 def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
-    """Return where lanes begin: at `at`, and where later something looks like a batch."""
+    """Return the starts of lanes: `at`, and later positions of likely batches."""
     stride = batch_bytes * _STEPS
     width = min(3 * batch_bytes // 2, stride)
     count = max((end - at - width - HEADER_BYTES) // stride, 0)
@@ -110,7 +110,7 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
     for position in _SAME_BYTES:
         good = data[firsts + position] == data[at + position]
         lane, firsts = lane[good], firsts[good]
-    # What is followed by another one is one more surely.
+    # A likely batch is more certain if another one follows it.
     following = firsts + _sizes(data, firsts)
     good = following + HEADER_BYTES <= end
     good &= data[np.where(good, following, 0) + MAGIC_POSITION] == data[at + MAGIC_POSITION]
@@ -121,7 +121,7 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
 
 
 def _sizes(data: Any, at: Integers) -> Integers:
-    """Return the sizes that batches at these places have; a negative one becomes a very large one."""
+    """Return the sizes of batches at these positions; a negative size becomes a very large one."""
     view: Any = np.ndarray((len(data) - HEADER_BYTES + 1,), "V4", data, LENGTH_POSITION, (1,))
     found: Integers = view[at].view(">u4").astype(np.int64)
     found += LOG_OVERHEAD
@@ -129,10 +129,10 @@ def _sizes(data: Any, at: Integers) -> Integers:
 
 
 def _step(data: bytes, firsts: Integers, end: int) -> tuple[Integers, Integers, Integers]:
-    """Walk all lanes together, each to where the next one begins or beyond.
+    """Walk all lanes together, each to the start of the next one or beyond.
 
-    Returns where batches begin, lane by lane; which of these is the first of each lane, and how many there are; and
-    where the lanes have come to. Sizes are believed, whatever they are.
+    Returns the starts of batches, lane by lane; the index of the first one of each lane, and their number; and the end
+    of each lane. Sizes are not checked.
     """
     cap = end - HEADER_BYTES
     goals = np.append(firsts[1:], cap + 1)

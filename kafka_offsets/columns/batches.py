@@ -15,7 +15,7 @@ _HEADER = np.dtype([(name, f">{code}") for name, code in HEADER_FIELDS.items()])
 
 
 class BatchColumns(NamedTuple):
-    """The headers of some batches, a column each.
+    """The headers of some batches, one column for each field.
 
     position        of the first byte in the segment file
     producer_id     -1 for none
@@ -33,7 +33,7 @@ class BatchColumns(NamedTuple):
     record_count: Integers
 
     def first(self, count: int) -> "BatchColumns":
-        """Return so many of them."""
+        """Return the first `count` headers."""
         return BatchColumns(*(column[:count] for column in self))
 
     @property
@@ -50,7 +50,7 @@ class BatchColumns(NamedTuple):
 
 
 def read_batches(data: bytes, position: int) -> BatchColumns:
-    """Return the headers of the whole batches of a buffer, up to the first that is none.
+    """Return the headers of the whole batches of a buffer, up to the first bytes that are not a batch.
 
     data      PADDING bytes follow the batches
     position  of the buffer in the file

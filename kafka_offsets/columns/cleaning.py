@@ -1,8 +1,8 @@
-"""Cleaning of chunks of usual batches in columns: which keys are there, and what becomes of each batch.
+"""Cleaning of chunks of usual batches in columns: their keys, and the decision for each batch.
 
-A batch is usual when its records are not compressed, all have keys, none of them very long, and no producer wrote it. A
-chunk with any other, with damage, or with offsets that do not rise, goes to the loops of storage's `offset_map` and
-`cleaner_filter`, whose answers are the same. It needs numpy (the extra `fast`).
+A batch is usual if its records are not compressed, all have keys, none is very long, and there is no producer id. The
+loops of storage's `offset_map` and `cleaner_filter`, with the same results, process a chunk with any other batch, with
+damage, or with offsets that do not rise. It needs numpy (the extra `fast`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from kafka_offsets.protocol.records import CONTROL, HEADER_BYTES
 
 
 class BatchDecisions(NamedTuple):
-    """What becomes of the batches of a chunk.
+    """The decisions for the batches of a chunk.
 
-    size       bytes of the whole batches that this speaks of, from the first one on
-    records    how many there are
-    positions  of the batches that do not go, in the chunk
-    untouched  of these: whether all of it stays; else some of its records may go
-    parts      of these: number and bytes of the records that stay, where they are right as they are; None: look at them
+    size       bytes of the whole batches that are decided, from the first one on
+    records    the number of their records
+    positions  of the batches to keep, in the chunk
+    untouched  for these: whether the whole batch stays; else some of its records may be removed
+    parts      for these: number and bytes of the records to keep, if these bytes are valid unchanged; None: decode them
     """
 
     size: int
@@ -37,12 +37,12 @@ class BatchDecisions(NamedTuple):
 
 
 def _usual(buffer: bytes, path: str, *, verify: bool) -> RecordColumns | None:
-    """Read the first batches of a chunk, those before damage; None when one of them is not usual."""
+    """Read the batches of a chunk before any damage; None if one of them is not usual."""
     data = buffer + bytes(PADDING)
     batches = read_batches(data, 0)
     if not _are_usual(batches):
         return None
-    columns, _ = decode(path, data, batches, verify=verify)  # the loop finds damage again, and says where
+    columns, _ = decode(path, data, batches, verify=verify)  # the loop finds damage again, and reports it
     if columns is None or not columns.offset.size:
         return None
     is_usual = columns.key_length.min() >= 0 and columns.key_length.max() <= LONGEST_KEY
@@ -69,9 +69,9 @@ def make_table(most_keys: int, max_bytes: int) -> LastOffsets:
 
 
 def put_keys(table: LastOffsets, buffer: bytes, path: str, first_offset: int) -> tuple[int, int] | None:
-    """Put the keys of a chunk, checksums verified; return (bytes of its whole batches, last offset), or None.
+    """Add the keys of a chunk, checksums verified; return (bytes of its whole batches, last offset), or None.
 
-    None, and nothing is done: the chunk is not usual, begins before `first_offset`, or does not fit the table.
+    None, without a change: the chunk is not usual, begins before `first_offset`, or does not fit the table.
     """
     columns = _usual(buffer, path, verify=True)
     if (
@@ -96,11 +96,11 @@ def decisions(
     *,
     verify: bool,
 ) -> BatchDecisions | None:
-    """Say what becomes of the batches of a chunk; None when that is left to the loop.
+    """Decide which batches of a chunk to keep; None if the loop must decide.
 
     table        the last offsets of the keys of usual chunks
-    others       those of others: of a key that is in both the later one counts
-    latest       the last offset of the map: chunks that go beyond it are not judged
+    others       the last offsets of the other chunks: for a key in both, the later offset counts
+    latest       the last offset of the map: chunks beyond it are not decided
     upper_bound  a batch that ends there is not dropped
     verify       check the checksums
     """
@@ -134,9 +134,9 @@ def decisions(
 def _parts(
     columns: RecordColumns, stay: Booleans, kept: Integers, stays: Integers, excluded: Booleans
 ) -> list[tuple[int, bytes] | None]:
-    """Return number and bytes of the records that stay of each batch of `stays`, None where these must be written anew.
+    """Return number and bytes of the records to keep of each batch of `stays`, None where they must be re-encoded.
 
-    They are right as they are when all records of a batch have its base timestamp, and no horizon is in its place.
+    Their bytes are valid unchanged if all records have the batch's base timestamp, and no delete horizon replaces it.
     """
     batches, data = columns.batches, columns.buffer
     ends = columns.value_start + np.maximum(columns.value_length, 0) + 1
@@ -149,7 +149,7 @@ def _parts(
     batch_ends = batches.position + batches.size
     bytes_of = np.frombuffer(data, np.uint8)
     if bytes_of[ends - 1].any() or (ends[is_last] != batch_ends[columns.batch[is_last]]).any():
-        return [None] * stays.size  # a record has headers, or does not lie where its batch does
+        return [None] * stays.size  # a record has headers, or is not at its batch's position
     timed = np.bincount(
         columns.batch[columns.timestamp != batches.base_timestamp[columns.batch]], minlength=kept.size
     )

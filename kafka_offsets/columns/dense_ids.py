@@ -1,4 +1,4 @@
-"""Numbers of keys: the first key that is met is 0, the next other one 1, for many keys at a time.
+"""Dense ids: numbers of keys in order of first occurrence, from 0, for many keys at a time.
 
 It needs numpy (the extra `fast`).
 """
@@ -20,7 +20,7 @@ class CollisionError(Exception):
 
 
 class WordIds:
-    """64-bit words -> their numbers. len() is how many have one."""
+    """64-bit words -> their numbers. len() is the number of words."""
 
     def __init__(self) -> None:
         self._table = HashTable(1, _FIRST_SLOTS_BITS, np.int32)
@@ -62,7 +62,7 @@ class StringIds:
     def find_or_add(self, buffer: bytes, starts: Integers, lengths: Integers) -> tuple[Integers, Integers]:
         """Return the number of each string of the buffer, and the indexes of the new ones, in that order.
 
-        CollisionError when two that differ have the same hash; the numbers are then void.
+        CollisionError if two different strings have the same hash; the numbers are then invalid.
         """
         ids, new = self._ids.find_or_add(_hashes(buffer, starts, lengths))
         if new.size:

@@ -25,9 +25,9 @@ def fields(buffer: bytes, positions: Integers, dtype: str) -> Integers:
 
 
 def words(buffer: Any, positions: Integers, dtype: Any) -> Any:
-    """Return the integers of a `dtype` that begin at these positions, as they are.
+    """Return the integers of a `dtype` that begin at these positions, unchanged.
 
-    They are picked up as bytes without a meaning, which numpy does in half the time that integers in odd places take.
+    They are gathered as opaque bytes, which takes numpy half the time of unaligned integers.
     """
     size = np.dtype(dtype).itemsize
     if size == 1:
@@ -39,10 +39,10 @@ def words(buffer: Any, positions: Integers, dtype: Any) -> Any:
 def string_words(
     buffer: bytes, starts: Integers, lengths: Integers, dtype: str
 ) -> Iterator[tuple[Integers | None, Words]]:
-    """Yield the first words of the strings at these places, then their second words and so on, as uint64.
+    """Yield the first words of the strings at these positions, then their second words and so on, as uint64.
 
-    dtype  of a word, little-endian, such as "<u4"; a word that a string does not fill is filled with zeros
-    Each comes with the indexes of the strings that have it, None for all.
+    dtype  of a word, little-endian, such as "<u4"; the last word of a string is padded with zeros
+    Each item includes the indexes of the strings that have the word, None for all.
     """
     if not len(lengths):
         return

@@ -8,7 +8,7 @@ import numpy as np
 class GrowingColumns:
     """Arrays of equal length that grow; an attribute for each.
 
-    defaults  name -> (dtype, what a new row holds)
+    defaults  name -> (dtype, value of a new row)
     """
 
     def __init__(self, **defaults: tuple[Any, int]) -> None:
@@ -22,7 +22,7 @@ class GrowingColumns:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def grow(self, count: int) -> None:
-        """Have at least `count` rows."""
+        """Grow to at least `count` rows."""
         for name, (dtype, default) in self._defaults.items():
             column = getattr(self, name)
             if len(column) < count:

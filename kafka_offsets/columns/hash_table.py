@@ -24,10 +24,10 @@ _SLOTS_AT_ONCE, _SLOTS_OF_A_PAGE = 1 << 18, 512
 
 
 class HashTable:
-    """Keys of one or several 64-bit words and their numbers. len() is how many keys are in it.
+    """Keys of one or several 64-bit words and their numbers. len() is the number of keys.
 
     words  of a key
-    bits   there are 2**bits slots; whoever puts keys leaves some of them free
+    bits   the table has 2**bits slots; the caller must leave some of them free
     dtype  of the numbers
     """
 
@@ -45,13 +45,13 @@ class HashTable:
 
     @property
     def slots(self) -> int:
-        """Return how many keys would fill it."""
+        """Return the number of slots."""
         return 1 << self._bits
 
     def prepare(self) -> Iterator[None]:
-        """Have the memory given, a little at a time: keys scatter, so that the first call would wait for all of it.
+        """Allocate the memory in small steps: keys scatter, so the first call would otherwise wait for all of it.
 
-        No key is in it yet.
+        The table must be empty.
         """
         for column in (*self._words, self._numbers):
             for at in range(0, self.slots, _SLOTS_AT_ONCE):
@@ -59,14 +59,14 @@ class HashTable:
                 yield
 
     def grow(self, bits: int) -> None:
-        """Have 2**bits slots."""
+        """Grow to 2**bits slots."""
         taken = self._numbers != 0
         words, numbers = [column[taken] for column in self._words], self._numbers[taken] - 1
         self._clear(len(words), bits, numbers.dtype)
         self.put(numbers, *words)
 
     def find(self, *words: Words) -> Integers:
-        """Return the number of each key, ABSENT where it has none."""
+        """Return the number of each key, ABSENT for a missing key."""
         slots = self._slots(words[0])
         found: Integers = self._numbers[slots].astype(np.int64)
         others = np.flatnonzero((found > 0) & self._differ(slots, words))
@@ -81,7 +81,7 @@ class HashTable:
         return found
 
     def find_one(self, *words: int) -> int:
-        """Return the number of one key, ABSENT if it has none."""
+        """Return the number of one key, ABSENT if it is missing."""
         slot = (words[0] * _GOLDEN & _WORD_MASK) >> _WORD_BITS - self._bits
         while number := int(self._numbers[slot]):
             if all(int(column[slot]) == word for column, word in zip(self._words, words, strict=True)):
@@ -90,16 +90,16 @@ class HashTable:
         return ABSENT
 
     def put(self, numbers: Integers, *words: Words) -> None:
-        """Put keys, or other numbers of keys: of a key that comes several times the last one stays.
+        """Add keys, or change their numbers. If a key occurs several times, the last number wins.
 
-        numbers  no two are equal
-        There is room for all of them.
+        numbers  all different
+        The caller must ensure that there is room.
         """
         slots = self._slots(words[0])
         while slots.size:
             free = np.flatnonzero(self._numbers[slots] == 0)
             if free.size:
-                # Of several keys that want a slot the last one is left in all columns.
+                # If several keys compete for a slot, the last one is in all columns.
                 claimed, claiming = slots[free], numbers[free] + 1
                 for column, word in zip(self._words, words, strict=True):
                     column[claimed] = word[free]
@@ -116,7 +116,7 @@ class HashTable:
         return slots
 
     def _differ(self, slots: Integers, words: Any) -> Booleans:
-        """Return in which of these slots other keys are."""
+        """Return which of these slots hold other keys."""
         different: Booleans = self._words[0][slots] != words[0]
         for column, word in zip(self._words[1:], words[1:], strict=True):
             different |= column[slots] != word

@@ -1,9 +1,9 @@
 """Last offsets of the keys of a log, a whole chunk of keys at a time.
 
-A key is known by 128 bits of a hash, as in Kafka's SkimpyOffsetMap, which takes MD5. Here it is four multilinear hashes
-(Lemire and Kaser, "Strongly universal string hashing is fast") with multipliers drawn anew for each table: the upper
-halves of sums modulo 2**64, in each of which two keys agree by chance once in 2**32. So one of ten million keys is
-taken for another once in 10**24 rounds, and nobody can make keys that are.
+A key is identified by 128 bits of a hash, as in Kafka's SkimpyOffsetMap, which uses MD5. Here it is four multilinear
+hashes (Lemire and Kaser, "Strongly universal string hashing is fast") with random multipliers for each table: the upper
+halves of sums modulo 2**64. In each of them two keys agree by chance once in 2**32. So one of ten million keys is
+mistaken for another once in 10**24 rounds, and an attacker cannot construct such keys.
 
 The slots are there from the start, so that no growth of the table stops a broker. It needs numpy (the extra `fast`).
 """
@@ -34,34 +34,34 @@ _MODULUS = (1 << 64) - 1
 class LastOffsets:
     """Keys and their last offsets.
 
-    most_keys  how many there can be at most
-    max_bytes  about how much memory it may take; the capacity is the lesser of both
-    bytes_used  of those, by the keys that are in it
+    most_keys  the largest number of keys
+    max_bytes  the approximate memory limit; the capacity is the smaller of both
+    bytes_used  the memory for its keys, as a part of `max_bytes`
     """
 
     def __init__(self, most_keys: int, max_bytes: int) -> None:
         wanted = min(most_keys, int(max_bytes / SLOT_BYTES * _FULLEST), _MOST)
         self._table = HashTable(2, max(int(wanted / _FULLEST), _FEWEST).bit_length(), np.int64)
-        # numpy.random would be imported for it, which takes a tenth of a second.
+        # This avoids the import of numpy.random, which takes a tenth of a second.
         drawn = os.urandom(4 * _WORDS * 8)
         self._multipliers = np.frombuffer(drawn, np.uint64).reshape(4, _WORDS)
         self._plain_multipliers: list[list[int]] = self._multipliers.tolist()
 
     def prepare(self) -> Iterator[None]:
-        """Have the memory given, see `HashTable.prepare`."""
+        """Allocate the memory in small steps, see `HashTable.prepare`."""
         return self._table.prepare()
 
     def __len__(self) -> int:
-        """Return how many keys are in it."""
+        """Return the number of keys."""
         return len(self._table)
 
     @property
     def bytes_used(self) -> int:
-        """What its keys take, with the slots that stay free beside them."""
+        """The memory for its keys, including the slots that must stay free."""
         return int(len(self) * SLOT_BYTES / _FULLEST)
 
     def has_room_for(self, count: int) -> bool:
-        """Tell whether so many more keys can be put."""
+        """Return whether `count` more keys fit."""
         return len(self) + count <= self._table.slots * _FULLEST
 
     def hashes(self, buffer: bytes, start: Integers, length: Integers) -> tuple[Words, Words]:
@@ -86,15 +86,15 @@ class LastOffsets:
         return (sums[0] >> 32 << 32) | (sums[1] >> 32), (sums[2] >> 32 << 32) | (sums[3] >> 32)
 
     def put(self, first: Words, second: Words, offsets: Integers) -> None:
-        """Put keys with rising offsets, which are later than all before; there is room for them."""
+        """Add keys with rising offsets, all later than earlier ones. The caller must ensure that there is room."""
         self._table.put(offsets, first, second)
 
     def get(self, first: Words, second: Words) -> Integers:
-        """Return the last offset of each key, NO_OFFSET where it is not there."""
+        """Return the last offset of each key, NO_OFFSET for a missing key."""
         return self._table.find(first, second)
 
     def offset_of(self, key: bytes) -> int:
-        """Return the last offset of one key, NO_OFFSET if it is not there."""
+        """Return the last offset of one key, NO_OFFSET if it is missing."""
         if len(key) > LONGEST_KEY:
             return NO_OFFSET
         return self._table.find_one(*self._hashes_of(key))

@@ -1,4 +1,4 @@
-"""Markers of transactions, told from the records of the offsets topic. It needs numpy (the extra `fast`).
+"""Transaction markers, separated from the records of the offsets topic. It needs numpy (the extra `fast`).
 
 Source: KIP-98.
 """
@@ -24,9 +24,9 @@ class Marker(NamedTuple):
 
 
 def without_markers(records: RecordColumns) -> tuple[RecordColumns, Integers, list[Marker]]:
-    """Return the records but for control records, the producers of their transactions, and the markers.
+    """Return the records except control records, the producers of their transactions, and the markers.
 
-    The producer of a record that is in no transaction is NO_PRODUCER. ProtocolError for a control record without a key.
+    The producer of a record outside a transaction is NO_PRODUCER. ProtocolError for a control record without a key.
     """
     batches = records.batches
     producer_of = np.where(batches.is_transactional, batches.producer_id, NO_PRODUCER)

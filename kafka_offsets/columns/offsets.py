@@ -1,8 +1,8 @@
-"""Committed offsets among the records of the offsets topic, those of the usual shapes, in columns.
+"""Committed offsets among the records of the offsets topic, in columns, for the usual layouts.
 
 The coordinator's `stored` reads one record; `OffsetKeys` and `OffsetValues` read all records of some megabytes, each
-column when it is requested, and say which records have another shape. Whether names and metadata are UTF-8 is left to
-whoever decodes them. Usual are tombstones, and:
+column on request, and report which records have another layout. They do not check that names and metadata are UTF-8;
+the decoder of the text does. Usual are tombstones, and:
 
 ::
 
@@ -49,13 +49,13 @@ _TEXT_AT = np.array((12, 12, 12, 16, 15))
 def key_heads(records: RecordColumns) -> Integers:
     """Return the first four bytes of each key as an integer: type and, of most types, the length of the group.
 
-    They mean nothing where the key is shorter.
+    The result is undefined where the key is shorter.
     """
     return fields(records.buffer, records.key_start, ">i4")
 
 
 def is_offset(heads: Integers) -> Booleans:
-    """Return which keys are of committed offsets by their type, if they are long enough to have one."""
+    """Return which keys have the type of a committed offset, provided that they are long enough."""
     found: Booleans = heads >> 17 == 0  # type 0 or 1
     return found
 
@@ -67,7 +67,7 @@ class OffsetKeys:
     """
 
     def __init__(self, records: RecordColumns, heads: Integers) -> None:
-        """Read them; `heads` is what they begin with, as `key_heads` gives it."""
+        """Read the keys; `heads` is the result of `key_heads`."""
         buffer, start, length = records.buffer, records.key_start, records.key_length
         self._buffer = buffer
         usual = (length >= _LEAST_KEY_BYTES) & is_offset(heads)
@@ -90,26 +90,26 @@ class OffsetKeys:
 
     @property
     def partition(self) -> Integers:
-        """Return the partitions; they mean nothing where not `usual`."""
+        """Return the partitions; undefined where not `usual`."""
         found: Integers = words(self._buffer, self._partition_at, _INT32)
         return found
 
 
 class OffsetValues:
-    """The values of some records that are of committed offsets and usual; tombstones are.
+    """The values of records that are usual committed offsets, including tombstones.
 
     usual         which records have such a value
-    is_tombstone  other columns mean nothing then, nor where not `usual`
+    is_tombstone  other columns are undefined for a tombstone, and where not `usual`
     """
 
     def __init__(self, records: RecordColumns) -> None:
-        """Read what decides whether they are usual."""
+        """Read the fields that decide which values are usual."""
         self._buffer, start, length = records.buffer, records.value_start, records.value_length
         self._head: Any = words(self._buffer, start, _HEAD)
         self._version = self._head["version"].astype(np.int16)
         self.is_tombstone: Booleans = length < 0
         first = int(self._version[self.is_tombstone.argmin()]) if len(start) else 0
-        # A broker writes one version for years.
+        # Most logs have only one version: a broker uses the same one for years.
         self._one = first if bool(((self._version == first) | self.is_tombstone).all()) else None
         text_at, text_length, fits = self._text(length)
         tail_length = length - text_at
@@ -125,7 +125,7 @@ class OffsetValues:
         self.usual: Booleans = fits | self.is_tombstone
 
     def _text(self, length: Integers) -> tuple[Any, Integers, Booleans]:
-        """Return where metadata begins in the values, how long it is, and which values are long enough for it."""
+        """Return the start and length of metadata in the values, and which values are long enough for it."""
         if self._one is not None:
             if not 0 <= self._one <= 4:
                 return np.int64(0), np.zeros(len(length), np.int64), np.zeros(len(length), np.bool_)
@@ -143,7 +143,7 @@ class OffsetValues:
         return text_at, text_length, fits & is_known
 
     def _text_length(self, version: int) -> Integers:
-        """Return how long metadata is in values of a version."""
+        """Return the lengths of metadata in values of a version."""
         if version == 4:
             found: Integers = self._head["prefix"].astype(np.int64)
             found -= 1
@@ -154,7 +154,7 @@ class OffsetValues:
             found = both.astype(np.int64)
         else:
             found = self._head["epoch"].astype(np.int64)
-            found >>= 16  # where the length is when there is no epoch
+            found >>= 16  # the position of the length in a version without epoch
         return found
 
     @staticmethod
@@ -166,7 +166,7 @@ class OffsetValues:
         return found
 
     def _ends(self, tail_length: Integers, fits: Booleans) -> tuple[Booleans, Booleans]:
-        """Leave among `fits` what ends as its version does; return which values have an id, and a time of expiry."""
+        """Keep in `fits` the values that end as their version does; return which have an id and an expire timestamp."""
         none = np.zeros(len(fits), np.bool_)
         if self._one in (0, 2, 3):
             fits &= tail_length == _TIMESTAMP_BYTES
@@ -199,13 +199,13 @@ class OffsetValues:
 
     @property
     def commit_timestamp(self) -> Integers:
-        """Return the times of the commits in ms."""
+        """Return the commit timestamps in ms."""
         found: Integers = self._tail["timestamp"].astype(np.int64)
         return found
 
     @property
     def expire_timestamp(self) -> Integers | None:
-        """Return the times of expiry in ms, -1 for none; None when there is none at all."""
+        """Return the expire timestamps in ms, -1 for none; None if no value has one."""
         if not self._expires.any():
             return None
         found: Integers = words(
@@ -215,7 +215,7 @@ class OffsetValues:
 
     @property
     def topic_id(self) -> tuple[Integers, Integers] | None:
-        """Return the topic ids, first and last eight bytes as they are, 0 for none; None when there is none at all."""
+        """Return the topic ids, first and last eight bytes unchanged, 0 for none; None if no value has one."""
         if not self._has_id.any():
             return None
         halves = words(self._buffer, self._tail_at + (_TIMESTAMP_BYTES + 3) * self._has_id, "V16")
@@ -224,15 +224,15 @@ class OffsetValues:
 
 
 class OffsetColumns(NamedTuple):
-    """Committed offsets and their tombstones, in the order of their records.
+    """Committed offsets and their tombstones, in record order.
 
-    buffer            what names and metadata lie in, PADDING after it
-    record            which of the records it is
-    names_start       where group and topic begin, each as int16 length and bytes, and how long they are together;
+    buffer            the bytes of names and metadata, PADDING after it
+    record            index of the record
+    names_start       position of group and topic, each as int16 length and bytes, and their total length;
     names_length      equal bytes are equal names
-    is_tombstone      metadata_length is 0 then, and other columns mean nothing
+    is_tombstone      metadata_length is then 0, and other columns are undefined
     expire_timestamp  -1 for none
-    id_high, id_low   topic id: its first and last eight bytes as they are, 0 when it is not known
+    id_high, id_low   topic id: its first and last eight bytes unchanged, 0 if it is not known
     metadata_length   0 for none
     """
 
@@ -253,7 +253,7 @@ class OffsetColumns(NamedTuple):
 
 
 def split(records: RecordColumns) -> tuple[OffsetColumns, Integers]:
-    """Return the committed offsets of usual shapes, and the indexes of all other records."""
+    """Return the committed offsets with usual layouts, and the indexes of all other records."""
     keys, values = OffsetKeys(records, key_heads(records)), OffsetValues(records)
     count = len(records.offset)
     expires, topic_id = values.expire_timestamp, values.topic_id
@@ -281,7 +281,7 @@ def split(records: RecordColumns) -> tuple[OffsetColumns, Integers]:
 
 
 class ParsedOffset(NamedTuple):
-    """A committed offset or tombstone that was read by itself.
+    """A committed offset or tombstone that was read individually.
 
     names      as in the key, see `OffsetColumns.names_start`
     committed  offset, leader epoch, timestamps of commit and expiry, both halves of the topic id; None: a tombstone
@@ -295,7 +295,7 @@ class ParsedOffset(NamedTuple):
 
 
 def join(offsets: OffsetColumns, parsed: Iterable[ParsedOffset]) -> OffsetColumns:
-    """Return the offsets with some more among them, in the order of the records."""
+    """Return the offsets together with some more, in record order."""
     rows: list[tuple[int, ...]] = []
     blobs = [offsets.buffer]
     held = len(offsets.buffer)

@@ -1,13 +1,13 @@
-"""Records of whole batches in columns: where are the keys and values of all of them?
+"""Record columns: the positions of all keys and values in whole batches.
 
-A loop over records costs Python half a microsecond each. Here numpy does the same step for all records of some
-megabytes at once: the batches are walked by their lengths; each batch is then a lane, and step j finds where record j
-of every batch begins; from these starts the varints of all records are read together. The rest is read as it always
-is, batch by batch, by `protocol.records`: compressed batches are decompressed first, and a batch of any other unusual
-kind (record headers, varints of more than 32 bits) is read record by record.
+A Python loop over records costs half a microsecond each. Here numpy does each step for all records of some megabytes
+at once. Batch lengths give the positions of the batches. Each batch is then a lane, and step j finds the start of
+record j in every batch. From these starts the varints of all records are read together. Compressed batches are
+decompressed first. `protocol.records` reads every other unusual batch (record headers, varints of more than 32 bits)
+record by record.
 
-What comes out is what `read_records` gives, and what it refuses is refused with the same position and words. This
-module knows no broker and no meaning of the records. It needs numpy (the extra `fast`).
+The results are those of `read_records`, and so are the errors, with the same position and text. This module does not
+know the broker or the meaning of the records. It needs numpy (the extra `fast`).
 
 Source: KIP-98 (format 2).
 """
@@ -47,13 +47,13 @@ _FAR = 1 << 62
 
 
 class RecordColumns(NamedTuple):
-    """All records of some neighbouring batches, in the order of the log, a column for each of their parts.
+    """All records of consecutive batches, in log order, with a column for each field.
 
     path       the segment file
-    buffer     what keys and values lie in, PADDING bytes at its end
-    batch      which of `batches` a record is in
+    buffer     the bytes of keys and values, PADDING bytes at its end
+    batch      index of the record's batch in `batches`
     timestamp  ms
-    key_start, value_start    where they begin in `buffer`
+    key_start, value_start    positions in `buffer`
     key_length, value_length  in bytes, -1 for null
     record_bytes  the size of the whole record, decompressed
     """
@@ -71,17 +71,17 @@ class RecordColumns(NamedTuple):
     record_bytes: Integers
 
     def take(self, chosen: Integers) -> "RecordColumns":
-        """Return those with these indexes."""
+        """Return the records with these indexes."""
         return RecordColumns(*self[:3], *(column.take(chosen) for column in self[3:]))
 
     def markers(self) -> tuple[Integers, Integers]:
-        """Return which control records have a type, and these types, see `ControlType`."""
+        """Return the indexes of control records with a type, and the types, see `ControlType`."""
         rows = np.flatnonzero(self.batches.is_control[self.batch] & (self.key_length >= 4))
         return rows, fields(self.buffer, self.key_start[rows] + 2, ">i2")
 
 
 class _DamagedError(Exception):
-    """A batch that is not as it was written: which one, and what is to be said of it."""
+    """A damaged batch: its index and the error."""
 
     def __init__(self, index: int, error: StorageError) -> None:
         super().__init__(index)
@@ -98,12 +98,12 @@ def decode(
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
     chunk_bytes: int = 0,
 ) -> tuple[RecordColumns | None, StorageError | None]:
-    """Decode the records of batches up to the first damaged one; return also what is wrong with that one.
+    """Decode the records of batches up to the first damaged one; return also the error of that one.
 
     data         begins with the first of the batches, PADDING bytes follow the last one
     verify       check every checksum
-    max_bytes    how much one compressed batch may swell to
-    chunk_bytes  when they swell far beyond it, and beyond `data`, only the first ones are decoded
+    max_bytes    the decompressed size that one batch may have
+    chunk_bytes  if the decompressed size is far beyond it, and beyond `data`, only the first batches are decoded
     """
     damage: StorageError | None = None
     while batches.position.size:
@@ -118,7 +118,7 @@ def decode(
 
 
 def _verify(path: str, data: bytes, batches: BatchColumns) -> None:
-    """Compare all checksums."""
+    """Verify all checksums."""
     start = int(batches.position[0])
     at = batches.position - start
     stored = fields(data, at + CRC_POSITION, ">u4").tolist()
@@ -139,7 +139,7 @@ def _damaged(path: str, batches: BatchColumns, index: int, error: ProtocolError)
 
 
 class _Bodies(NamedTuple):
-    """Where the records of each batch lie in `buffer`, decompressed."""
+    """The positions of each batch's decompressed records in `buffer`."""
 
     buffer: bytes
     begin: Integers
@@ -147,7 +147,7 @@ class _Bodies(NamedTuple):
 
 
 def _decode(path: str, data: bytes, batches: BatchColumns, chunk_bytes: int, max_bytes: int) -> RecordColumns:
-    """Decode all records of the batches, or, when they swell beyond `chunk_bytes`, of the first ones."""
+    """Decode all records of the batches, or only of the first ones if their size exceeds `chunk_bytes`."""
     bodies, count = _decompress(path, data, batches, chunk_bytes, max_bytes)
     batches = batches.first(count)
     usual = (
@@ -171,7 +171,7 @@ def _decode(path: str, data: bytes, batches: BatchColumns, chunk_bytes: int, max
 def _decompress(
     path: str, data: bytes, batches: BatchColumns, chunk_bytes: int, max_bytes: int
 ) -> tuple[_Bodies, int]:
-    """Put the records of compressed batches after the others; return also how many batches fit.
+    """Append the records of compressed batches to the others; return also how many batches fit.
 
     The first batch fits, however large it is.
     """
@@ -201,14 +201,14 @@ def _decompress(
 def _decompress_body(compression: Any, body: bytes, max_bytes: int) -> bytes:
     try:
         return decompress(compression, body, max_bytes)
-    except ProtocolError as error:  # in the words of `read_records`
+    except ProtocolError as error:  # with the text of `read_records`
         raise ProtocolError(f"records of a batch: {error} of them; the batch is", 0) from error
 
 
 def _read_usual(
     path: str, batches: BatchColumns, bodies: _Bodies, usual: Booleans
 ) -> tuple[RecordColumns, Integers]:
-    """Read the records of the `usual` batches; return also which of these batches are not usual after all."""
+    """Read the records of the `usual` batches; return also which of these turned out to be unusual."""
     counts = np.where(usual, batches.record_count, 0)
     data = np.frombuffer(bodies.buffer, np.uint8)
     batch = np.repeat(np.arange(len(counts)), counts)
@@ -240,7 +240,7 @@ def _read_usual(
 
 
 class _Fields(NamedTuple):
-    """What `_read_block` finds of each record: timestamp and offset less those of the batch."""
+    """The fields that `_read_block` reads of each record: timestamp and offset are relative to the batch."""
 
     timestamp: Integers
     offset: Integers
@@ -252,23 +252,23 @@ class _Fields(NamedTuple):
 
     @classmethod
     def of(cls, count: int) -> "_Fields":
-        """Make room for so many records."""
+        """Allocate columns for `count` records."""
         columns: list[Any] = [np.empty(count, np.int64) for _ in range(6)]
         return cls._make([*columns, np.empty(count, np.bool_)])
 
     def part(self, block: slice) -> "_Fields":
-        """Return the room of some of them."""
+        """Return the columns of a block of records."""
         return _Fields._make(column[block] for column in self)
 
 
 def _read_block(data: Bytes, starts: Integers, ends: Integers, found: _Fields) -> None:
-    """Read some records, so few that all of this stays in a cache near the processor.
+    """Read a block of records, small enough for the processor's cache.
 
-    starts, ends  where they begin and end
+    starts, ends  positions of the records
     """
     limit = len(data) - PADDING
     reader = Varints(data, starts)
-    reader.read()  # the size, which `ends` is made of
+    reader.read()  # the size, from which `ends` was made
     reader.skip_byte()  # the attributes, of which none is defined
     found.timestamp[:] = reader.read()
     found.offset[:] = reader.read()
@@ -293,10 +293,10 @@ def _read_block(data: Bytes, starts: Integers, ends: Integers, found: _Fields) -
 
 
 def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Integers, Integers, Booleans]:
-    """Return where each record begins and ends, and of which batches the sizes of the records do not fit.
+    """Return the start and end of each record, and the batches whose record sizes do not fit.
 
-    counts  of the records of each batch that are looked for
-    Whatever the sizes are, a record begins within the buffer.
+    counts  the number of records of each batch
+    Every start is within the buffer, even if sizes are wrong.
     """
     limit = len(data) - PADDING
     rows = np.cumsum(counts) - counts
@@ -313,7 +313,7 @@ def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Inte
     while active > _FEW_LANES or (active and step == 0):
         starts[row] = at
         at = at + ADVANCE.take(pairs[at].view(_PAIR))
-        np.minimum(at, limit + 1, out=at)  # beyond all that ends in the buffer
+        np.minimum(at, limit + 1, out=at)  # beyond every end in the buffer
         left = actives[step]
         if left < active:
             stops[left:active] = at[left:]
@@ -329,7 +329,7 @@ def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Inte
     for lane in np.flatnonzero(stops != bodies.end[lanes]).tolist():
         index = int(lanes[lane])
         first, count, end = int(rows[index]), int(counts[index]), int(bodies.end[index])
-        # A record of many bytes has stopped the steps, or the sizes are wrong.
+        # A large record has stopped the steps, or the sizes are wrong.
         found, stop = _starts_of_one(bodies.buffer, int(bodies.begin[index]), end, count)
         starts[first : first + count] = found
         is_wrong[index] = stop != end
@@ -341,9 +341,9 @@ def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Inte
 
 
 def _starts_of_one(data: bytes, at: int, end: int, count: int) -> tuple[list[int], int]:
-    """Return where the next `count` records of one batch begin, and where the last one ends, -1 if beyond `end`.
+    """Return the starts of the next `count` records of one batch, and the end of the last one, -1 if beyond `end`.
 
-    What does not fit begins at `end`.
+    A record that does not fit starts at `end`.
     """
     starts: list[int] = []
     for _ in range(count):
@@ -366,7 +366,7 @@ def _starts_of_one(data: bytes, at: int, end: int, count: int) -> tuple[list[int
 def _add_unusual(
     path: str, data: bytes, columns: RecordColumns, unusual: list[int], max_bytes: int
 ) -> RecordColumns:
-    """Read some batches one by one, and put their records among the others."""
+    """Read some batches one by one, and insert their records among the others."""
     batches = columns.batches
     start = int(batches.position[0])
     blobs = [columns.buffer]
@@ -397,7 +397,7 @@ def _add_unusual(
 
 
 def _record_sizes(batch: bytes, count: int, max_bytes: int) -> list[int]:
-    """Return the sizes of the records of one batch, which have been read."""
+    """Return the sizes of the records of one batch that is known to be valid."""
     header = read_batch_header(batch)
     data = decompress(header.compression, batch[HEADER_BYTES:], max_bytes)
     sizes = []

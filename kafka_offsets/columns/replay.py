@@ -1,21 +1,19 @@
-"""Replay of a long offsets log in columns: the offsets, groups and open transactions that it leaves.
+"""Replay of a long offsets log in columns: its final offsets, groups and open transactions.
 
-The outcome is that of a shard's `replay` and `end_transaction` for one record after the other, to the order of groups
-and topics; the way is another. Committed offsets are told apart by number, and the last one of each is kept in columns;
-only what is left in the end becomes rows of the offset table. Records of groups are rare, and are read one by one by
-whoever knows them.
+The outcome is that of a shard's `replay` and `end_transaction` for each record in turn, including the order of groups
+and topics. Here each key of a committed offset has a number, and columns keep the last offset of each key. Only the
+final offsets become rows of the offset table. Records of groups are rare; the caller's function reads them one by one.
 
-What makes it exact:
+The result is exact for these reasons:
 
-- Offsets of a transaction count from its COMMIT marker on, at their own place in the log: one with a later log offset
-  stays, and a tombstone takes away those before it. So of the offsets of a partition that count, the one with the
-  highest log offset is in force, whether it is an offset or a tombstone.
-- Which group and topic comes first in the table is decided when its first offset takes effect. Only where something
-  is deleted can that happen twice, so only there the number of entries is followed record by record, in the order in
-  which they take effect (`_follow`).
-- A deletion of a group needs to know whether the group has offsets at that moment; the same counts say so.
+- Offsets of a transaction take effect at its COMMIT marker, with their own log offsets: an offset with a later log
+  offset stays, and a tombstone removes earlier ones. So among a partition's effective records the one with the highest
+  log offset is in force, whether it is an offset or a tombstone.
+- A group or topic takes its place in the table when its first offset takes effect. This can happen twice only after a
+  deletion, so only there are the entries counted record by record, in the order in which they take effect (`_follow`).
+- The deletion of a group depends on whether the group has offsets at that moment; the same counts show it.
 
-It needs numpy (the extra `fast`), and at its peak some 330 bytes for each key, given back when it has finished.
+It needs numpy (the extra `fast`), and at its peak some 330 bytes for each key, freed when it has finished.
 """
 
 from bisect import bisect_right
@@ -37,10 +35,10 @@ _NOBODY = -1
 
 
 class GroupRecord(NamedTuple):
-    """A record that is about a group.
+    """A record of a group.
 
-    value     the metadata of a classic group; None when it is deleted, or of another kind
-    known     whether it is about a classic group
+    value     the metadata of a classic group; None if the record deletes it or is of another kind
+    known     whether the group is a classic group
     consumer  key and value of a record of a consumer group
     ends      whether it deletes the group
     """
@@ -57,7 +55,7 @@ Reader = Callable[[int, bytes, bytes | None, int], ParsedOffset | GroupRecord | 
 
 
 class Page(NamedTuple):
-    """Offsets of a group for neighbouring partitions of a topic, without metadata and times of expiry.
+    """Offsets of a group for consecutive partitions of a topic, without metadata and expire timestamps.
 
     rows  for each partition offset, leader epoch, commit timestamp and log offset, as `=qiqq`
     id    of the topic, 16 bytes
@@ -83,7 +81,7 @@ class Entry(NamedTuple):
 
 
 class _GroupEvent(NamedTuple):
-    """A record that is about a group: where in the log it is, and the number of the group."""
+    """A record of a group: its position in the log, and the number of the group."""
 
     log_offset: int
     group: int
@@ -95,7 +93,7 @@ _Call = tuple[int, int]
 
 
 class _Operations(NamedTuple):
-    """Offsets and tombstones in the order of the log: those of open transactions from before, then new ones.
+    """Offsets and tombstones in log order: first those of earlier open transactions, then new ones.
 
     key, names, group  numbers
     text               index into the texts of metadata, -1 for none
@@ -120,7 +118,7 @@ class _Operations(NamedTuple):
 
 
 class _Effects(NamedTuple):
-    """Which operations take effect, in that order, and where in the log: at their own record or at a marker."""
+    """The effective operations, in order, and their positions in the log: at their own record or at a marker."""
 
     rows: Integers
     log_offset: Integers
@@ -131,10 +129,10 @@ _STORED = ("offset", "leader_epoch", "commit_timestamp", "expire_timestamp", "id
 
 
 class ColumnReplay:
-    """Takes records in the order of the log; `groups`, `offsets` and `pending` are what they leave.
+    """Replays records in log order. `groups`, `offsets` and `pending` return the result.
 
-    CollisionError, UnicodeDecodeError or ProtocolError end it: the log must then be replayed record by record, which
-    says what is wrong, if anything is.
+    CollisionError, UnicodeDecodeError or ProtocolError end it. The caller must then replay the log record by record,
+    which reports the error, if there is one.
     early_deletions  groups that were deleted while they had offsets
     """
 
@@ -146,7 +144,7 @@ class ColumnReplay:
         self._names_ids = StringIds()
         self._group_ids: dict[str, int] = {}
         self._topics: list[str] = []
-        # last: the log offset of the last one in force, erased: of the last tombstone, -1 for none
+        # last: the log offset of the last offset in force, erased: of the last tombstone, -1 for none
         self._keys = GrowingColumns(
             live=(np.bool_, 0),
             has_text=(np.bool_, 0),
@@ -191,9 +189,9 @@ class ColumnReplay:
         self._carry(operations, texts)
 
     def _check_rising(self, offset: Integers) -> None:
-        """Raise ProtocolError unless log offsets rise, which is taken for granted here.
+        """Raise ProtocolError unless log offsets rise: this module depends on it.
 
-        A broker appends no others, and a replay record by record reads them.
+        A broker always appends rising offsets. A replay record by record can read others.
         """
         if not offset.size:
             return
@@ -204,7 +202,7 @@ class ColumnReplay:
     def _read_others(
         self, records: RecordColumns, offsets: OffsetColumns, others: list[int]
     ) -> tuple[OffsetColumns, list[_GroupEvent]]:
-        """Read records that are not usual; return the offsets, with these among them, and the records of groups."""
+        """Read the unusual records; return all offsets, including theirs, and the records of groups."""
         buffer = records.buffer
         parsed: list[ParsedOffset] = []
         events: list[_GroupEvent] = []
@@ -229,7 +227,7 @@ class ColumnReplay:
     def _operations(
         self, records: RecordColumns, producer_id: Integers, offsets: OffsetColumns
     ) -> tuple[_Operations, int, list[str]]:
-        """Number the names and keys; return all operations, how many of them are carried, and the texts."""
+        """Number the names and keys; return all operations, how many are carried over, and the texts."""
         buffer = offsets.buffer
         names, new = self._names_ids.find_or_add(buffer, offsets.names_start, offsets.names_length)
         self._add_names(buffer, offsets.names_start[new].tolist())
@@ -262,7 +260,7 @@ class ColumnReplay:
         return _Operations(*joined), len(self._carried.key), texts
 
     def _add_names(self, buffer: bytes, starts: list[int]) -> None:
-        """Take in pairs of group and topic that come for the first time."""
+        """Add new pairs of group and topic."""
         first = len(self._topics)
         groups = []
         for at in starts:
@@ -279,9 +277,9 @@ class ColumnReplay:
     # ---- transactions ------------------------------------------------------------------------------------------
 
     def _effects(self, operations: _Operations, new: int, markers: Sequence[Marker]) -> _Effects:
-        """Find what takes effect, and when. `self._open` afterwards holds what waits for a marker.
+        """Find the operations that take effect, and when. `self._open` then holds those that wait for a marker.
 
-        new  index of the first operation that was not carried
+        new  index of the first operation that was not carried over
         """
         log_offset = operations.log_offset
         waiting = (operations.producer_id != NO_PRODUCER) & ~operations.is_tombstone
@@ -307,7 +305,7 @@ class ColumnReplay:
             row, at, producer_id = next(coming, (-1, -1, -1))
         effective = np.concatenate((np.flatnonzero(~waiting), np.array(ended, np.int64)))
         taking_effect = np.concatenate((log_offset[~waiting], np.array(ended_at, np.int64)))
-        # What has been overtaken by an offset or tombstone of the same key does nothing.
+        # An operation has no effect after a later offset or tombstone of the same key.
         fresh = log_offset[effective] > self._keys.last[operations.key[effective]]
         effective, taking_effect = effective[fresh], taking_effect[fresh]
         order = np.argsort(taking_effect, kind="stable")
@@ -316,7 +314,7 @@ class ColumnReplay:
         return _Effects(effective[in_force], taking_effect[in_force])
 
     def _carry(self, operations: _Operations, texts: list[str]) -> None:
-        """Hold on to the operations of open transactions."""
+        """Keep the operations of open transactions."""
         rows = np.array(sorted(row for rows in self._open.values() for row in rows), np.int64)
         if not rows.size:
             self._carried, self._carried_texts = None, []
@@ -329,16 +327,16 @@ class ColumnReplay:
         place = {row: index for index, row in enumerate(rows.tolist())}
         self._open = {producer: [place[row] for row in waiting] for producer, waiting in self._open.items()}
 
-    # ---- how many entries there are ----------------------------------------------------------------------------
+    # ---- counts of entries -------------------------------------------------------------------------------------
 
     def _count(
         self, operations: _Operations, effects: _Effects, followed: Booleans
     ) -> dict[int, tuple[list[int], list[int]]]:
-        """Count the entries of groups and topics, and note since when they have some.
+        """Count the entries of groups and topics, and note when each got its first one.
 
-        followed  by group: in these something is deleted
-        Returns for each of these groups when its number of entries changes, and which it is from then on; it begins
-        with (-1, the number before).
+        followed  by group: whether the log deletes something in it
+        Returns, for each followed group, when its number of entries changes and the new number, beginning with
+        (-1, the number before).
         """
         rows, sequence = effects.rows, self._effects_before + np.arange(len(effects.rows))
         slow = followed[operations.group[rows]]
@@ -352,7 +350,7 @@ class ColumnReplay:
             rows, sequence = rows[~slow], sequence[~slow]
         for columns, numbers in ((self._names, operations.names), (self._groups, operations.group)):
             first = np.flatnonzero(columns.live[numbers[rows]] == 0)[::-1]
-            columns.since[numbers[rows[first]]] = sequence[first]  # of several, the last assignment stays
+            columns.since[numbers[rows[first]]] = sequence[first]  # the last of several assignments wins
         added = np.flatnonzero(~self._keys.live[operations.key[rows]])
         if added.size:
             keys = np.unique(operations.key[rows[added]])
@@ -383,7 +381,7 @@ class ColumnReplay:
             counts_then.append(count)
 
     def _changes(self, keys: Integers, puts: Booleans) -> Integers:
-        """Return by how much each operation changes the number of entries."""
+        """Return how each operation changes the number of entries."""
         order = np.argsort(keys, kind="stable")
         keys, puts = keys[order], puts[order]
         was_live = np.empty(len(keys), np.bool_)
@@ -404,10 +402,10 @@ class ColumnReplay:
         events: list[_GroupEvent],
         histories: dict[int, tuple[list[int], list[int]]],
     ) -> None:
-        """Note since when each group exists.
+        """Note the log offset from which on each group exists.
 
-        It comes with its metadata or its first offset, also when that only waits for the end of a transaction, or
-        takes effect after a deletion; and goes when deleted.
+        Its metadata or its first offset creates a group, even if that offset still waits for the end of a transaction
+        or takes effect after a deletion. Its tombstone deletes it.
         """
         rows = np.flatnonzero(~operations.is_tombstone[new:]) + new
         at = operations.log_offset[rows]
@@ -444,7 +442,7 @@ class ColumnReplay:
         calls: list[_Call],
         histories: dict[int, tuple[list[int], list[int]]],
     ) -> None:
-        """Follow one group through what is said of it: calls for the group, and events that are about it."""
+        """Follow the history of one group: the calls for it, and its events."""
         made: _Call = int(self._groups.made[group]), int(self._groups.made_rank[group])
         deleted = -1
         for event in events:
@@ -480,7 +478,7 @@ class ColumnReplay:
             made = _first_between(calls, deleted, None)
         self._groups.made[group], self._groups.made_rank[group] = made
 
-    # ---- what is in force --------------------------------------------------------------------------------------
+    # ---- offsets in force --------------------------------------------------------------------------------------
 
     def _keep(self, operations: _Operations, effects: _Effects, texts: list[str]) -> None:
         """Keep the last operation of each key."""
@@ -488,7 +486,7 @@ class ColumnReplay:
         rows = np.sort(effects.rows)
         keys = operations.key[rows]
         index = np.arange(len(rows))
-        columns.last[keys] = index  # of several of one key, the last
+        columns.last[keys] = index  # the last of several operations of one key wins
         winners = rows[columns.last[keys] == index]
         keys = operations.key[winners]
         columns.last[keys] = operations.log_offset[winners]
@@ -506,12 +504,12 @@ class ColumnReplay:
                 self._texts[key] = texts[number]
         columns.has_text[keys] = text >= 0
 
-    # ---- what is left ------------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------------
 
     def groups(self) -> Iterator[tuple[str, GroupMetadataValue | None, dict[bytes, bytes] | None]]:
-        """Yield the groups in the order in which they came into being.
+        """Yield the groups in the order of their creation.
 
-        With each comes the metadata of a classic group, if it has some, or the records of a consumer group.
+        Each has the metadata of a classic group, if any, or the records of a consumer group.
         """
         group_names = list(self._group_ids)
         made = self._groups.made[: len(group_names)]
@@ -520,9 +518,9 @@ class ColumnReplay:
             yield group_names[group], self._durable.get(group), self._consumer.get(group)
 
     def offsets(self, page_partitions: int) -> Iterator[Page | Entry]:
-        """Yield the offsets in force: pages of all of them, in order, then those of which a page does not say all.
+        """Yield the offsets in force: pages of all of them, in order, then those with fields that a page lacks.
 
-        page_partitions  a page is of partitions whose numbers, divided by it, are equal
+        page_partitions  partitions with equal `partition // page_partitions` share a page
         """
         keys, names, columns = self._keys, self._names, self._keys
         live = np.flatnonzero(keys.live)
@@ -568,7 +566,7 @@ class ColumnReplay:
             )
 
     def pending(self) -> Iterator[tuple[int, list[Entry]]]:
-        """Yield the producers with open transactions, and the offsets that wait for the ends of these."""
+        """Yield the producers with open transactions, and the offsets that wait for a marker."""
         operations, group_names = self._carried, list(self._group_ids)
         for producer_id, rows in self._open.items():
             assert operations is not None
@@ -594,7 +592,7 @@ def _slice(buffer: bytes, starts: Integers, lengths: Integers, index: int) -> by
 def _committed(
     columns: Any, row: int, metadata: str, log_offset: int
 ) -> tuple[int, int, str, int, int, bytes, int]:
-    """Return what an `Entry` holds."""
+    """Return the `committed` field of an `Entry`."""
     topic_id = np.array([columns.id_high[row], columns.id_low[row]], "<i8").tobytes()
     return (
         int(columns.offset[row]),
@@ -610,22 +608,22 @@ def _committed(
 def _count_within(
     columns: GrowingColumns, numbers: Integers, changes: Integers, sequence: Integers
 ) -> tuple[Integers, Integers]:
-    """Change the numbers of entries of groups or topics, and note since when they have some.
+    """Update the numbers of entries of groups or topics, and note when each got its first one.
 
     numbers   of the group or topic of each change, with `changes` and `sequence` in the order in which they take effect
-    Returns these sorted by number, and how many entries there are after each.
+    Returns these sorted by number, and the number of entries after each.
     """
     order = np.argsort(numbers, kind="stable")
     numbers, changes = numbers[order], changes[order]
     counts: Integers = columns.live[numbers] + _sums_within(numbers, changes)
     begun = np.flatnonzero((changes > 0) & (counts == 1))
-    columns.since[numbers[begun]] = sequence[order[begun]]  # of several, the last assignment stays
+    columns.since[numbers[begun]] = sequence[order[begun]]  # the last of several assignments wins
     columns.live[numbers] = counts
     return order, counts
 
 
 def _sums_within(numbers: Integers, changes: Integers) -> Integers:
-    """Return the running sums of `changes`, anew for each run of equal numbers."""
+    """Return the running sums of `changes`, from 0 again for each run of equal numbers."""
     sums = np.cumsum(changes)
     first = np.flatnonzero(_begins(numbers))
     before = (sums - changes)[first]
@@ -634,7 +632,7 @@ def _sums_within(numbers: Integers, changes: Integers) -> Integers:
 
 
 def _first_between(calls: Iterable[_Call], after: int, before: int | None) -> _Call:
-    """Return the first of rising calls that lies between two log offsets; _NOBODY when there is none."""
+    """Return the first of rising calls between two log offsets; _NOBODY if there is none."""
     for call in calls:
         if call[0] > after and (before is None or call[0] < before):
             return call
@@ -642,7 +640,7 @@ def _first_between(calls: Iterable[_Call], after: int, before: int | None) -> _C
 
 
 def _begins(numbers: Integers) -> Booleans:
-    """Return where runs of equal numbers begin."""
+    """Return the starts of runs of equal numbers."""
     begins = np.ones(len(numbers), np.bool_)
     begins[1:] = numbers[1:] != numbers[:-1]
     return begins
@@ -651,7 +649,7 @@ def _begins(numbers: Integers) -> Booleans:
 def _not_overtaken(keys: Integers, rows: Integers) -> Booleans:
     """Return which rows have no higher row of the same key before them."""
     order = np.argsort(keys, kind="stable")
-    # Each run of a key lies above the one before it, so that one running maximum serves them all.
+    # The values of each run are above those of the previous one, so one running maximum works for all.
     heights = np.cumsum(_begins(keys[order])) * (int(rows.max(initial=0)) + 1) + rows[order]
     kept = np.empty(len(rows), np.bool_)
     kept[order] = np.maximum.accumulate(heights) == heights

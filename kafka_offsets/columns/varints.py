@@ -22,11 +22,11 @@ def _short_varints() -> Integers:
 
 
 class Varints:
-    """Signed varints that follow each other, those of many records at once.
+    """Consecutive signed varints, of many records at once.
 
-    too_long  which records have had one of more than 32 bits, None as long as none has
+    too_long  which records had a varint of more than 32 bits, None as long as none had
 
-    The next eight bytes of each are held as one number, and two bytes of it looked up; longer varints, which are rare,
+    The next eight bytes of each record are one number, and two bytes of it index a table. Longer varints are rare; they
     are read byte by byte.
     """
 
@@ -43,19 +43,19 @@ class Varints:
 
     @property
     def at(self) -> Integers:
-        """Return where the next ones begin."""
+        """Return the positions of the next varints."""
         found: Integers = self._used >> 3
         found += self._begin
         return found
 
     def skip_byte(self) -> None:
-        """Pass over a byte."""
+        """Skip a byte."""
         self._held >>= 8
         self._used = self._used + 8
         self._bits_left -= 8
 
     def read(self) -> Integers:
-        """Return the next ones."""
+        """Return the next varints."""
         if self._bits_left < 16:
             self._hold(np.minimum(self.at, len(self._data) - PADDING))
         found = _SHORT.take(self._held & 0xFFFF)
@@ -86,7 +86,7 @@ def read_varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Boolean
     end = at + 1
     more = np.flatnonzero(byte & 128)
     for shift in (7, 14, 21, 28):
-        # Where all are of one length there is nothing to pick out.
+        # If all have one length, no selection is needed.
         every = len(more) == len(at)
         byte = data[end] if every else data[end[more]]
         part = (byte & 127).astype(np.int64) << shift

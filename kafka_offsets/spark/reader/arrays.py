@@ -1,7 +1,7 @@
 """numpy columns -> Arrow arrays, without a step per row in Python.
 
-Strings are where a buffer has them. Every one becomes two elements of a binary array over the same buffer, itself and
-the gap behind it, and Arrow takes every second one: one copy, at a hundredth of a microsecond each.
+Strings are slices of a buffer. Each one becomes two elements of a binary array over the same buffer, itself and the gap
+after it, and Arrow takes every second element: one copy, at a hundredth of a microsecond each.
 """
 
 from functools import lru_cache
@@ -27,14 +27,14 @@ class NotTextError(Exception):
 
 
 def bitmap(valid: Booleans | None) -> Any:
-    """Return which rows are not null as Arrow keeps it; None when all are."""
+    """Return the validity bitmap of the rows in Arrow's format; None if no row is null."""
     if valid is None or valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def integers(values: npt.NDArray[Any], type_: pa.DataType, valid: Booleans | None = None) -> pa.Array:
-    """Return a column of int32 or int64; values are cut to its bits."""
+    """Return a column of int32 or int64; values are truncated to its bits."""
     width = np.int32 if type_ == pa.int32() else np.int64
     data = np.ascontiguousarray(values, width)
     return pa.Array.from_buffers(type_, len(data), [bitmap(valid), pa.py_buffer(data)])
@@ -47,7 +47,7 @@ def booleans(values: Booleans, valid: Booleans | None = None) -> pa.Array:
 
 
 def timestamps(milliseconds: Integers, valid: Booleans | None = None) -> pa.Array:
-    """Return a column of timestamps; -1, and what a timestamp of 64 bits in microseconds cannot hold, is null."""
+    """Return a column of timestamps; -1, and a value that does not fit 64 bits in microseconds, is null."""
     known = milliseconds != -1
     if valid is not None:
         known &= valid
@@ -65,7 +65,7 @@ def binaries(buffer: Any, start: Integers, length: Integers, valid: Booleans | N
     places = np.empty(2 * count + 1, np.int32)
     places[0:-1:2] = start
     np.add(start, length, out=places[1::2], casting="unsafe")
-    places[-1] = len(buffer)  # of no element; Arrow looks at it
+    places[-1] = len(buffer)  # of no element; Arrow reads it
     all_ = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(places), pa.py_buffer(buffer)])
     taken = all_.take(_every_second(count))
     if valid is None:

@@ -1,8 +1,8 @@
 """Records of the offsets log in columns -> Arrow record batches of the schema, all rows of some megabytes at once.
 
-`columns.records` says where keys and values are, `columns.offsets` what the usual committed offsets among
-them say; the rest, group metadata and whatever does not look as usual, is decoded one by one by `plain`. Only columns
-that are asked for are made. No Spark here: numpy and pyarrow are all it needs.
+`columns.records` finds keys and values, `columns.offsets` decodes the usual committed offsets. `plain` decodes the
+rest one by one: group metadata and unusual records. Only requested columns are made. This module needs numpy and
+pyarrow, not Spark.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,11 +49,11 @@ _OF_VALUE = _OF_RECORD - frozenset(("group", "topic", "partition", "member"))
 
 
 class Source(NamedTuple):
-    """Where records come from.
+    """The source of records.
 
-    log_partition  of the offsets topic: one for all records, or a column, or None when it is not known
-    file           None for what a broker sent; positions are then null as well
-    has_batches    False for bare keys and values: what batches would say of them is null
+    log_partition  of the offsets topic: one for all records, or a column, or None if it is not known
+    file           None for records from a broker; positions are then null as well
+    has_batches    False for bare keys and values: the columns of batch fields are null
     """
 
     log_partition: int | pa.Array | None
@@ -68,11 +68,11 @@ def decode(
     outcomes: npt.NDArray[np.int8] | None = None,
     heads: Integers | None = None,
 ) -> pa.RecordBatch:
-    """Return one row for each record, in the columns asked for.
+    """Return one row for each record, in the requested columns.
 
-    outcomes  of the batches, as OUTCOMES numbers them; None when no batch belongs to a transaction
-    heads     what `key_heads` gives of the records, if that is known
-    What cannot be read becomes a row with `error`.
+    outcomes  of the batches, as OUTCOMES numbers them; None if no batch belongs to a transaction
+    heads     the result of `key_heads` for the records, if known
+    A record that cannot be read becomes a row with `error`.
     """
     rows = _Rows(records, source, outcomes, heads, frozenset(column.name for column in columns))
     try:
@@ -94,11 +94,11 @@ def decode_pairs(
     log_offset: pa.Array | None = None,
     timestamp_ms: pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """Return one row for each pair of a key and a value, such as Spark's own Kafka source or a table of raw bytes has.
+    """Return one row for each pair of a key and a value, as from Spark's own Kafka source or a table of raw bytes.
 
     keys, values             binary, null where the record has none; a null value is a tombstone
-    log_offset, timestamp_ms  int64 without nulls; what is not given is null
-    Columns that only a log knows (transactions, places, sizes) are null.
+    log_offset, timestamp_ms  int64 without nulls; a column that is not given is null
+    Columns that only a log has (transactions, positions, sizes) are null.
     """
     count = len(keys)
     key_data, key_start, key_length = _places(keys)
@@ -133,7 +133,7 @@ def _given(column: pa.Array | None, count: int) -> Integers:
 
 
 def _places(column: pa.Array) -> tuple[memoryview, Integers, Integers]:
-    """Return the bytes of a binary column, and where in them each element begins and how long it is, -1 for null."""
+    """Return the bytes of a binary column, and the start and length of each element in them, -1 for null."""
     column = column.cast(pa.binary())
     _, offsets, data = column.buffers()
     places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(
@@ -148,19 +148,19 @@ def _places(column: pa.Array) -> tuple[memoryview, Integers, Integers]:
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a record batch into ones of at most ROWS rows, without copying."""
+    """Split a record batch into ones of at most ROWS rows, without copying."""
     for start in range(0, batch.num_rows, ROWS):
         yield batch.slice(start, ROWS)
 
 
 def sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut record batches, as `slices`."""
+    """Split record batches, as `slices`."""
     for batch in batches:
         yield from slices(batch)
 
 
 def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
-    """Return some of the records."""
+    """Return the records to keep."""
     if keep.all():
         return records
     chosen = np.flatnonzero(keep)
@@ -168,7 +168,7 @@ def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
 
 
 def of_kinds(records: RecordColumns, kinds: frozenset[str], heads: Integers) -> Booleans:
-    """Return which records are of one of these kinds; `heads` is what `key_heads` gives of them."""
+    """Return which records are of one of these kinds; `heads` is the result of `key_heads`."""
     if kinds == _OFFSET_ALONE:
         found: Booleans = is_offset(heads)
         found &= records.key_length >= 2
@@ -179,7 +179,7 @@ def of_kinds(records: RecordColumns, kinds: frozenset[str], heads: Integers) -> 
 
 
 def _control(records: RecordColumns) -> Booleans | None:
-    """Return which records are markers; None when none is."""
+    """Return which records are markers; None if none is."""
     control = records.batches.is_control
     return control[records.batch] if control.any() else None
 
@@ -197,7 +197,7 @@ def _kinds(records: RecordColumns, heads: Integers) -> npt.NDArray[np.int8]:
 
 
 class _Rows:
-    """The rows of some records. Each column is made when it is asked for."""
+    """The rows of some records. Each column is made on request."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class _Rows:
         return made
 
     def check_names(self) -> None:
-        """Look at the names that are not asked for: what is not text spoils other columns. Raises NotTextError."""
+        """Check the names that are not requested: invalid text changes other columns too. Raises NotTextError."""
         if self._wanted & _OF_RECORD:
             read = ("group", "topic", "metadata") if self._reads_values else ("group", "topic")
             for name in read:
@@ -261,7 +261,7 @@ class _Rows:
         self._read(usual)
 
     def _read(self, usual: Booleans) -> None:
-        """Take offsets that are usual as they are in columns, and read the others one by one."""
+        """Use the columns of usual offsets, and read the others one by one."""
         self._usual = usual
         self._all_usual = bool(usual.all())
         others = ~usual
@@ -282,7 +282,7 @@ class _Rows:
     # ---- building blocks -------------------------------------------------------------------------------------
 
     def _known(self, besides: Booleans | None = None) -> Booleans | None:
-        """Return which rows are usual offsets, and something besides; None for all."""
+        """Return which rows are usual offsets and also in `besides`; None for all."""
         if self._all_usual:
             return besides
         return self._usual if besides is None else self._usual & besides
@@ -290,9 +290,9 @@ class _Rows:
     def _patched(
         self, name: str, values: npt.NDArray[Any] | None, known: Booleans | None
     ) -> tuple[npt.NDArray[Any], Booleans | None]:
-        """Return a column of numbers with those of the other rows in it, and where it is not null.
+        """Return a column of numbers that includes the other rows, and which rows are not null.
 
-        values  of usual offsets, None when they have none
+        values  of usual offsets, None if they have none
         """
         if values is None:
             values, known = np.zeros(self._count, np.int64), np.zeros(self._count, np.bool_)
@@ -315,7 +315,7 @@ class _Rows:
         return arrays.timestamps(values, known)
 
     def _text(self, name: str, start: Integers, length: Integers, known: Booleans | None) -> pa.Array:
-        """Return a text column: where usual offsets have it in the buffer, and the other rows."""
+        """Return a text column: slices of the buffer for usual offsets, and the text of the other rows."""
         buffer: Any = self._records.buffer
         if self._all_usual or known is None:
             return arrays.strings(buffer, start, length, known)

@@ -1,8 +1,8 @@
-"""The last record of each key, out of some megabytes of records: what `mode=latest` gives of the segments of a task.
+"""Latest records: the last record of each key among some megabytes, for `mode=latest` over the segments of a task.
 
-Keys are compared as they are stored, without the version they begin with, which the coordinator does not tell apart
-either. Only winners are decoded further, and those of one segment meet those of the next before Spark sees them: a row
-costs it ten times as much. Deletions win as well: what they delete may stand in front of it all.
+Keys are compared as stored, without their version, which the coordinator ignores too. Only winners are decoded further.
+Winners of one segment are compared with those of the next before Spark receives them, as a row costs Spark ten times
+as much. Tombstones win as well: the offsets that they delete may be in earlier segments.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,21 +27,21 @@ _DENSE = 4
 
 
 def winners(parts: Sequence[RecordColumns]) -> Iterator[RecordColumns]:
-    """Yield of records that follow each other those that no later one of the same key replaces, in their order."""
+    """Yield, in order, the records of consecutive parts that no later record of the same key replaces."""
     keys = [_keys(part) for part in parts]
     for part, keep in zip(parts, _last(keys), strict=True):
         yield choose(part, keep)
 
 
 class Winners:
-    """Rows of winners that wait whether a later segment replaces them."""
+    """Rows of winners, held because a later segment may replace them."""
 
     def __init__(self) -> None:
         self._held: list[tuple[_Keys, pa.RecordBatch]] = []
         self._rows = 0
 
     def add(self, records: RecordColumns, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take winners that stand behind all others, and their rows; yield those that can wait no more."""
+        """Add winners that are later than all others, and their rows; yield rows that need not wait longer."""
         self._held.append((_keys(records), rows))
         self._rows += rows.num_rows
         if self._rows > HELD_ROWS:
@@ -50,7 +50,7 @@ class Winners:
                 yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left, in the order of the log."""
+        """Yield the remaining rows, in log order."""
         self._reduce()
         held, self._held, self._rows = self._held, [], 0
         for _, rows in held:
@@ -71,7 +71,7 @@ class Winners:
 class _Keys(NamedTuple):
     """Keys of offsets.
 
-    names  what stands between version and partition: group and topic with their lengths
+    names  the bytes between version and partition: group and topic with their lengths
     """
 
     names: pa.Array
@@ -79,7 +79,7 @@ class _Keys(NamedTuple):
 
 
 def _last(keys: Sequence[_Keys]) -> Iterator[Booleans]:
-    """Yield for each part of a sequence of keys which of them do not come again."""
+    """Yield, for each part of a sequence of keys, which of them do not occur again later."""
     sizes = [len(each.partitions) for each in keys]
     count = sum(sizes)
     if not count:
@@ -111,7 +111,7 @@ def _keys(records: RecordColumns) -> _Keys:
 
 
 def _names(records: RecordColumns) -> pa.Array:
-    """Return what stands between version and partition: group and topic with their lengths."""
+    """Return the bytes between version and partition: group and topic with their lengths."""
     length = np.maximum(records.key_length - _LEAST_KEY_BYTES, 0)
     return arrays.binaries(records.buffer, records.key_start + 2, length)
 

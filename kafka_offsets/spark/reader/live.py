@@ -1,6 +1,6 @@
-"""The offsets log of a running cluster, by the protocol: ours and Apache Kafka, without jars.
+"""The offsets log of a running cluster, read by the protocol: from this broker or Apache Kafka, without jars.
 
-ListOffsets says what there is, Fetch brings record batches, which are then read as those of a segment file are.
+ListOffsets returns the range, Fetch returns record batches, which are then decoded as those of a segment file.
 """
 
 import time
@@ -54,7 +54,7 @@ _MOVED = frozenset(
 class Range(NamedTuple):
     """Records of one log partition that one reader reads.
 
-    start, stop  offsets of the first one, and of the first one not wanted any more
+    start, stop  offsets of the first record, and of the first one after the range
     """
 
     log_partition: int
@@ -63,11 +63,11 @@ class Range(NamedTuple):
 
 
 class LostRecordsError(KafkaOffsetsError):
-    """Records that were asked for and are no longer in the log."""
+    """Requested records are no longer in the log."""
 
 
 class _Fetched(File):
-    """What one Fetch brought, to be read as a file."""
+    """The response of one Fetch, as a file."""
 
     __slots__ = ("_data",)
 
@@ -92,10 +92,10 @@ class _Fetched(File):
 
 
 class OffsetsTopic:
-    """The brokers that lead the offsets topic. To be used by one thread, in a `with` statement.
+    """The brokers that lead the offsets topic. For one thread, in a `with` statement.
 
-    bootstrap  any brokers of the cluster; the first that answers is asked
-    Raises ConnectionLostError, and RefusedError with what a broker refused.
+    bootstrap  any brokers of the cluster; the first that answers is used
+    Raises ConnectionLostError, and RefusedError with the request that a broker refused.
     """
 
     def __init__(self, bootstrap: Sequence[Address], timeout_s: float = 30.0) -> None:
@@ -112,14 +112,14 @@ class OffsetsTopic:
             connection.close()
 
     def partitions(self) -> list[int]:
-        """Return the partitions of the topic; none as long as nobody has committed and there is no such topic."""
+        """Return the partitions of the topic; none before the first commit creates the topic."""
         self._find_leaders()
         return sorted(self._leaders)
 
     def offsets(self, *, end: bool, committed: bool = False) -> dict[int, int]:
-        """Return where each partition begins, or ends.
+        """Return the first offset or the end offset of each partition.
 
-        committed  the end is then the last stable offset: every transaction that begins before it has ended
+        committed  return the last stable offset as the end: every transaction that begins before it has ended
         """
         attempts = 0
         while True:
@@ -151,7 +151,7 @@ class OffsetsTopic:
     def fetch(self, partition: int, offset: int, *, limit: int | None = None) -> Iterator[bytes]:
         """Yield whole batches, from the one that holds `offset` to the high watermark, or to a limit.
 
-        Raises LostRecordsError when they begin behind `offset`.
+        Raises LostRecordsError if the log begins after `offset`.
         """
         while limit is None or offset < limit:
             answer = self._fetch(partition, offset)
@@ -232,7 +232,7 @@ class OffsetsTopic:
 
 
 def _whole(data: bytes) -> bytes:
-    """Return the batches less one at the end that is cut off."""
+    """Return the batches without an incomplete one at the end."""
     end = 0
     for position, size, _ in batch_spans(data):
         end = position + size
@@ -240,13 +240,13 @@ def _whole(data: bytes) -> bytes:
 
 
 def _end_offset(data: bytes) -> int:
-    """Return the offset behind the last of some whole batches."""
+    """Return the offset after the last of these whole batches."""
     *_, (_, header) = batch_headers(data)
     return header.last_offset + 1
 
 
 def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) -> list[Range]:
-    """Cut what lies between these offsets into ranges of so many offsets."""
+    """Split the records between these offsets into ranges of `split_records` offsets."""
     return [
         Range(partition, at, min(at + split_records, end))
         for partition, end in stop.items()
@@ -273,7 +273,7 @@ def read(bootstrap: Sequence[Address], part: Range, query: Query) -> Iterator[pa
 
 
 def _markers(topic: OffsetsTopic, partition: int, data: bytes) -> Iterator[outcomes.TransactionEnd]:
-    """Yield the markers of some batches and of all that stand behind them."""
+    """Yield the markers of these batches and of all later ones."""
     yield from _markers_in(data)
     for later in topic.fetch(partition, _end_offset(data)):
         yield from _markers_in(later)

@@ -1,11 +1,11 @@
-"""What became of transactional records: committed, aborted, or open as long as no marker says so.
+"""Outcomes of transactional records: committed, aborted, or open if there is no marker.
 
-The marker of a transaction is the next control record of its producer in the log. It may stand far behind the records,
-in a later segment, which some other task of Spark reads: so whoever comes to records whose marker is not in sight looks
-ahead, over the headers of batches alone, and remembers what it saw.
+The marker of a transaction is the next control record of its producer in the log. It may be far after the records, in
+a later segment that another Spark task reads. A reader that does not find the marker among its records therefore reads
+ahead, only the batch headers, and caches the markers.
 
-Source: KIP-98; ReplicaManager and OffsetMetadataManager.replayEndTransactionMarker of Kafka 4.3, which go by the
-producer id alone.
+Source: KIP-98; ReplicaManager and OffsetMetadataManager.replayEndTransactionMarker of Kafka 4.3, which use only the
+producer id.
 """
 
 from bisect import bisect_right
@@ -36,9 +36,9 @@ class TransactionEnd(NamedTuple):
 
 
 class Ahead:
-    """The markers behind some place of a log, read as far as somebody asked.
+    """The markers after a position of a log, read only as far as needed.
 
-    markers  in the order of the log; it may give some from before the place, which then count for nothing
+    markers  in log order; markers from before the position are ignored
     """
 
     def __init__(self, markers: Iterable[TransactionEnd]) -> None:
@@ -46,7 +46,7 @@ class Ahead:
         self._seen: dict[int, tuple[list[int], list[int]]] = {}
 
     def outcome(self, producer_id: int, offset: int) -> int:
-        """Return what the producer's first marker behind an offset says, OPEN when there is none."""
+        """Return the outcome in the producer's first marker after an offset, OPEN if there is none."""
         offsets, outcomes = self._seen.setdefault(producer_id, ([], []))
         while (index := bisect_right(offsets, offset)) == len(offsets):
             marker = next(self._markers, None)
@@ -59,9 +59,9 @@ class Ahead:
 
 
 def of_batches(records: RecordColumns, ahead: Ahead) -> npt.NDArray[np.int8] | None:
-    """Return the outcome of each batch of some records, a marker's own included; None when all are NONE.
+    """Return the outcome of each batch, also of a marker's own batch; None if all are NONE.
 
-    ahead  asked for transactions without a marker among these records
+    ahead  for transactions without a marker among these records
     """
     batches = records.batches
     chosen = np.flatnonzero(batches.is_transactional & (batches.producer_id >= 0))
@@ -89,7 +89,7 @@ def of_batches(records: RecordColumns, ahead: Ahead) -> npt.NDArray[np.int8] | N
 
 
 def _marker_batches(records: RecordColumns) -> Iterator[tuple[int, int]]:
-    """Yield (batch, outcome) for the markers among some records."""
+    """Yield (batch, outcome) for the markers among the records."""
     rows, types = records.markers()
     for index, type_ in zip(records.batch[rows].tolist(), types.tolist(), strict=True):
         if type_ in _BY_TYPE:
@@ -97,9 +97,9 @@ def _marker_batches(records: RecordColumns) -> Iterator[tuple[int, int]]:
 
 
 def markers_of(data: bytes, batches: BatchColumns) -> Iterator[TransactionEnd]:
-    """Yield the markers among some batches, which lie in a buffer from its beginning on.
+    """Yield the markers among the batches at the beginning of a buffer.
 
-    A control batch that cannot be read says nothing.
+    A control batch that cannot be read yields no marker.
     """
     if not batches.position.size:
         return

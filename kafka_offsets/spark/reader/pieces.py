@@ -1,4 +1,4 @@
-"""Stretches of a log in columns, and a row for each batch that cannot be read: damage never ends a query."""
+"""Pieces of a log in columns, and a row for each batch that cannot be read: damage never ends a query."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,14 +17,14 @@ from kafka_offsets.storage.segment_columns import read_columns
 
 
 class UnreadableError(StorageError):
-    """The file system refused: nothing is known of what the file holds."""
+    """The file system refused to read the file: its contents are unknown."""
 
 
 class Pieces:
     """The record batches of a file from some position on.
 
-    position  how far it has been read
-    stop      nothing is read behind the batch that holds the record before this offset; None: up to the end
+    position  the end of what has been read
+    stop      reading ends after the batch that holds the record before this offset; None: at the end of the file
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class Pieces:
         self._stop = stop
 
     def __iter__(self) -> Iterator[RecordColumns | pa.RecordBatch]:
-        """Yield records in columns, and rows for what is damaged.
+        """Yield records in columns, and a row for each damaged batch.
 
-        A damaged batch is passed over; where none begins, nothing more is read: one row says so. Raises
+        A damaged batch is skipped. Where no batch begins, reading ends, with one row for the rest. Raises
         UnreadableError.
         """
         size = self._file.size
@@ -51,14 +51,14 @@ class Pieces:
                     yield records
                     behind = int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1
                     if self._stop is not None and behind >= self._stop:
-                        return  # what follows may still be being written
+                        return  # a broker may still be writing what follows
             except UnreadableError:
                 raise
             except StorageError as error:
                 yield self._damage(error)
 
     def _damage(self, error: StorageError) -> pa.RecordBatch:
-        """Return a row for bytes that are no sound batch, and go behind them if it is known where that is."""
+        """Return a row for bytes that are not a valid batch, and skip them if their end is known."""
         position = self.position if error.position is None else error.position
         row: dict[str, Any] = {
             "log_partition": self._source.log_partition,

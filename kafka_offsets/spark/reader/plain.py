@@ -1,6 +1,6 @@
-"""One record of the offsets log as a row, by the plain codec: the reference, and the way of all that is rare.
+"""Plain decoding: one record of the offsets log as a row. The reference decoder, also used for rare records.
 
-Kafka's own messages are decoded; nothing here knows numpy or Arrow. What does not parse becomes a row with `error`.
+It decodes Kafka's own messages, without numpy or Arrow. A record that does not parse becomes a row with `error`.
 
 Source: the CoordinatorRecordType and the key and value messages of Kafka 4.3.
 """
@@ -32,9 +32,9 @@ _STATES = {
 
 
 def explain(key: bytes | None, value: bytes | None, *, in_full: bool = True) -> Row:
-    """Return what a record says.
+    """Return the row of a record.
 
-    in_full  False: group metadata is read by `groups`, which gives the same, sooner
+    in_full  False: `groups` reads group metadata, with the same result and faster
     """
     row: Row = {"kind": UNKNOWN, "tombstone": value is None}
     if value is not None and len(value) >= 2:
@@ -126,5 +126,5 @@ def _of_group(protocol_type: str, generation: int, members: int) -> Row:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """Return an id as Kafka prints it."""
+    """Return a topic id as Kafka prints it."""
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

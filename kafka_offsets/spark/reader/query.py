@@ -1,4 +1,4 @@
-"""What is asked of the log: which records, which columns; and the answer for some records in columns."""
+"""Queries of the offsets log: which records, which columns; and the rows of the result."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,12 +21,12 @@ ALL, LATEST = "all", "latest"
 
 
 class Query(NamedTuple):
-    """What is asked of the log.
+    """A query of the log.
 
-    columns     of the schema, in the order in which they are wanted
+    columns     of the schema, in the order of the result
     mode        ALL or LATEST
-    kinds       None: of all kinds
-    committed   leave out records of aborted and open transactions, and markers
+    kinds       the record kinds to return, None: all
+    committed   exclude records of aborted and open transactions, and markers
     verify_crc  compare checksums
     """
 
@@ -38,10 +38,10 @@ class Query(NamedTuple):
 
 
 class Rows:
-    """Makes rows of those records of one log partition that a query asks for.
+    """Makes the rows of one log partition that a query selects.
 
     start, stop  the range of offsets; None: no limit
-    winners      of the records in front of these, with LATEST; whoever gave it has to finish it
+    winners      of the records before these, with LATEST; the caller that passes it must finish it
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Rows:
         self._held_bytes = 0
 
     def add(self, records: RecordColumns, ahead: outcomes.Ahead) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are due."""
+        """Yield the rows that are ready."""
         found = outcomes.of_batches(records, ahead)
         heads = None if self._query.kinds is None else key_heads(records)
         keep = self._wanted(records, found, heads)
@@ -78,7 +78,7 @@ class Rows:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left when there are no more records."""
+        """Yield the remaining rows at the end of the records."""
         held, self._held, self._held_bytes = self._held, [], 0
         chosen = latest.winners([records for records, _ in held])
         for records, (_, found) in zip(chosen, held, strict=False):

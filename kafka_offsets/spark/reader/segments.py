@@ -1,6 +1,6 @@
-"""Segments of the offsets log as files: which there are, how they are shared among readers, and their rows.
+"""Segments of the offsets log as files: finding them, dividing them among readers, and reading their rows.
 
-Paths are whatever fsspec understands: local ones, `s3://…`, `hdfs://…`. Files are only read.
+Paths are those of fsspec: local ones, `s3://…`, `hdfs://…`. Files are only read.
 """
 
 import re
@@ -34,7 +34,7 @@ _FOLDER = re.compile(r".+-(\d+)")
 
 
 class SegmentAt(NamedTuple):
-    """A segment as it was found: bytes that come later are not read."""
+    """A segment at the time of discovery: bytes that are appended later are not read."""
 
     log_partition: int
     path: str
@@ -43,10 +43,10 @@ class SegmentAt(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Segments of one log partition that one reader reads, one after the other, and what stands behind them.
+    """Consecutive segments of one log partition that one reader reads, and the end of the log after them.
 
-    start, stop  offsets of the first record wanted, and of the first not wanted any more; None: no limit
-    log_end      the last segment of the log: what is looked at for markers, and no further
+    start, stop  offsets of the first record, and of the first one after the range; None: no limit
+    log_end      the last segment of the log: the search for markers ends there
     """
 
     segments: tuple[SegmentAt, ...]
@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 
 class NoLogError(ValueError):
-    """A path at which there is no offsets log."""
+    """A path without an offsets log."""
 
 
 class SegmentFile(File):
@@ -170,9 +170,9 @@ def plan(
     starts: dict[int, int] | None = None,
     stops: dict[int, int] | None = None,
 ) -> list[list[Run]]:
-    """Share segments among readers: neighbours stay together until there are `split_bytes` of them.
+    """Divide segments among readers: consecutive segments form one run until it has `split_bytes`.
 
-    starts, stops  the range of offsets wanted of a log partition, where there is a limit
+    starts, stops  the range of offsets of a log partition, where there is a limit
     """
     shares: list[list[Run]] = []
     room = 0
@@ -206,7 +206,7 @@ def _run(segments: list[SegmentAt], taken: list[SegmentAt], start: int | None, s
 
 
 class _Markers:
-    """The markers of a log from some place on, for `outcomes.Ahead`."""
+    """The markers of a log from a position on, for `outcomes.Ahead`."""
 
     def __init__(self, fs: Any, run: Run) -> None:
         self._fs = fs
@@ -229,13 +229,13 @@ class _Markers:
         except UnreadableError:
             raise
         except StorageError:
-            return  # whoever reads that segment has a row for it
+            return  # the reader of that segment reports the error in a row
 
 
 def read(
     runs: Iterable[Run], query: Query, storage_options: dict[str, Any] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some runs of segments, in the order of each log."""
+    """Yield the rows of runs of segments, in the order of each log."""
     keep_freed_memory(_KEPT_BYTES)
     for run in runs:
         fs, _ = fsspec.core.url_to_fs(run.folder, **(storage_options or {}))
@@ -268,7 +268,7 @@ def _read_segment(
 
 
 def position_of(file: File, offset: int) -> int:
-    """Return where the first batch begins that may hold an offset or a later one, or where no batch can be read."""
+    """Return the position of the first batch that may hold an offset or a later one, or cannot be read."""
     position = 0
     try:
         for _, batches in read_headers(file, 0, file.size):
@@ -277,5 +277,5 @@ def position_of(file: File, offset: int) -> int:
                 return int(batches.position[late[0]])
             position = int(batches.position[-1] + batches.size[-1])
     except DamagedBatchError:
-        pass  # whoever reads on from there has a row for it
+        pass  # the reader that continues there reports the error in a row
     return position

@@ -1,4 +1,4 @@
-"""How far a log in segment files can be read now, for streams that go on as it grows."""
+"""The readable end of a log in segment files, for streams that follow it as it grows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from kafka_offsets.storage.segment_columns import read_headers
 
 
 class _Seen(NamedTuple):
-    """How far a last segment has been walked over."""
+    """The position up to which a last segment has been read."""
 
     path: str
     position: int
@@ -22,10 +22,10 @@ class _Seen(NamedTuple):
 
 
 class SegmentLog:
-    """The offsets log in segment files, looked at again and again.
+    """The offsets log in segment files, polled repeatedly.
 
-    committed    a stream ends each of its steps where no transaction is open: what becomes of records is then known
-                 when they are read, and they are never passed over
+    committed    a stream ends each of its steps where no transaction is open: the outcome of each record is then known
+                 when it is read, so no record is skipped
     """
 
     def __init__(self, path: str, committed: bool, storage_options: dict[str, Any]) -> None:
@@ -40,16 +40,16 @@ class SegmentLog:
         return {partition: found[0].base_offset for partition, found in self._find().items()}
 
     def end(self) -> dict[int, int]:
-        """Return the offset behind the last whole batch of each log partition."""
+        """Return the offset after the last whole batch of each log partition."""
         return {partition: self._end_of(partition, found[-1]) for partition, found in self._find().items()}
 
     def settled(
         self, start: Mapping[int, int], stop: Mapping[int, int], end: Mapping[int, int]
     ) -> dict[int, int]:
-        """Return where to stop, at `stop` or before, such that no transaction of the range is open.
+        """Return the offset to stop at, at `stop` or before, such that no transaction of the range is open.
 
-        When the first record wanted is of a transaction that ends behind `stop`, it is later, but not behind `end`;
-        when that transaction is open, it is `start`.
+        If the first record belongs to a transaction that ends after `stop`, the result is after `stop`, but not after
+        `end`; if that transaction is open, it is `start`.
         """
         if not self._committed:
             return dict(stop)
@@ -62,7 +62,7 @@ class SegmentLog:
         }
 
     def plan(self, start: Mapping[int, int], stop: Mapping[int, int], split_bytes: int) -> list[list[Run]]:
-        """Share what lies between these offsets among readers."""
+        """Divide the records between these offsets among readers."""
         growing = {
             partition: found
             for partition, found in self._find().items()
@@ -85,7 +85,7 @@ class SegmentLog:
         return seen.end_offset
 
     def _headers(self, segment: SegmentAt, position: int) -> Iterator[BatchColumns]:
-        """Yield headers up to the first batch that is not whole: it may be being written."""
+        """Yield headers up to the first incomplete batch: a broker may be writing it."""
         try:
             for _, batches in read_headers(SegmentFile(self._fs, segment), position, segment.size):
                 yield batches

@@ -1,7 +1,7 @@
 """Batch walk: the positions of the batches of a buffer, by their lengths alone, many at a time.
 
 The length of each batch gives the start of the next one. A loop in Python costs a quarter of a microsecond each; with
-one record per batch, that is more than all other reading. So numpy splits the buffer into lanes. The search for a likely
+one record per batch, it exceeds all other reading. So numpy splits the buffer into lanes. The search for a likely
 batch near the beginning of each lane gives its start, and all lanes are walked together, each up to the start of the
 next one. A lane that ends exactly there proves that the next lane started at a batch. Otherwise that start was wrong,
 and later lanes count only from the point where the walk reaches one of their starts. The result is always that of the

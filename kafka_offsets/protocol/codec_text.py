@@ -221,7 +221,7 @@ class Writer:
         return [f for f in struct_.fields if self.version in f.versions and self.is_tagged(f)]
 
     def is_tagged(self, field: Field) -> bool:
-        """Whether the field is written with its number behind the others (KIP-482)."""
+        """Whether the field is written with its number after the others (KIP-482)."""
         return field.tag is not None and self.flexible
 
     def is_nullable(self, field: Field) -> bool:

@@ -1,8 +1,8 @@
-"""The four codecs of record batches, as Kafka frames them, with a bound on what comes out.
+"""The four codecs of record batches, as Kafka frames them, with a limit on the decompressed size.
 
 gzip and zstd are their plain formats. snappy is either raw or in the frame of xerial's snappy-java, which the Java
-client writes; lz4 is the LZ4 frame format, of which Kafka reads independent blocks only. What decompression allocates
-depends on the bound, not on what the data announces: a small batch that would swell beyond it is a ProtocolError.
+client writes; lz4 is the LZ4 frame format, of which Kafka reads independent blocks only. Decompression allocates by
+the limit, not by sizes in the data: a small batch that would exceed it is a ProtocolError.
 
 Sources: KIP-57 (lz4), KIP-110 (zstd), KafkaLZ4BlockInputStream and -OutputStream, snappy-java's SnappyOutputStream.
 """
@@ -31,7 +31,7 @@ COMPRESSION_MASK = 0x07
 
 
 class DecompressionLimitError(ProtocolError):
-    """Compressed records hold more than whoever reads them allows."""
+    """Decompressed records exceed the reader's limit."""
 
 
 _FIRST_BUFFER_BYTES = 4096
@@ -71,7 +71,7 @@ def compress(compression: Compression, data: bytes) -> bytes:
 def decompress(compression: Compression, data: bytes, max_bytes: int, *, message_format: int = 2) -> bytes:
     """Decompress the records of a batch.
 
-    max_bytes       the most that may come out; twice what does is allocated, as the result is copied
+    max_bytes       the largest decompressed size; twice the actual size is allocated, as the result is copied
     message_format  the magic of the batch: in format 0, Kafka wrote a wrong checksum into the frame header of lz4
     Raises ProtocolError, without a position, for damaged data, and DecompressionLimitError for more than `max_bytes`.
     """
@@ -81,7 +81,7 @@ def decompress(compression: Compression, data: bytes, max_bytes: int, *, message
 def decompress_to_buffer(
     compression: Compression, data: bytes, max_bytes: int, *, message_format: int = 2
 ) -> bytes | bytearray:
-    """Decompress as `decompress` does, with at most `max_bytes` allocated for what comes out."""
+    """Decompress as `decompress` does, with at most `max_bytes` allocated for the result."""
     match compression:
         case Compression.NONE:
             return data
@@ -141,7 +141,7 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytearray:
     records = bytearray()
     position = len(_XERIAL_HEADER)
     while position < len(data):
-        if data.startswith(_XERIAL_MAGIC, position):  # streams that were written one after the other
+        if data.startswith(_XERIAL_MAGIC, position):  # concatenated streams
             position += len(_XERIAL_HEADER)
             continue
         start = position + 4

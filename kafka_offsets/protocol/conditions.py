@@ -6,8 +6,8 @@ and plain brokers skip (KIP-482)::
     request   partition, tag 10000   expected offset int64, big-endian; -1: nothing is committed
     response  partition, tag 10000   found offset int64: what was committed before, -1 when nothing was
 
-An answer without the tag comes from a broker that knows no conditions and has committed without looking. What
-OffsetFetch answers counts: a committed offset of -1 is the same as none.
+An answer without the tag comes from a broker that does not know conditions and has committed without a check. As in
+OffsetFetch, a committed offset of -1 is the same as none.
 Source: the offset API proposal, "update the offset to x, iff the current offset is y".
 """
 
@@ -38,7 +38,7 @@ def put(partition: messages.OffsetCommitRequest.Partition, expected: int) -> Non
 
 
 def take(request: messages.OffsetCommitRequest) -> dict[Place, int] | None:
-    """Take the conditions out of a request; None when one is malformed, or two contradict each other."""
+    """Return the conditions of a request; None if one is malformed, or two contradict each other."""
     conditions: dict[Place, int] = {}
     for topic in request.topics:
         for partition in topic.partitions:
@@ -56,11 +56,11 @@ def take(request: messages.OffsetCommitRequest) -> dict[Place, int] | None:
 
 
 def found_tag(offset: int) -> dict[int, bytes]:
-    """Return the tagged field that says what was found."""
+    """Return the tagged field with the offset that was found."""
     return {FOUND_OFFSET: _OFFSET.pack(offset)}
 
 
 def read_found(partition: messages.OffsetCommitResponse.Partition) -> int | None:
-    """Return the offset that was committed before; None when the broker has not looked."""
+    """Return the previous committed offset; None if the broker has not checked it."""
     value = (partition.unknown_tags or {}).get(FOUND_OFFSET)
     return None if value is None or len(value) != _OFFSET.size else int(_OFFSET.unpack(value)[0])

@@ -55,7 +55,7 @@ class FrameReader:
 
     @property
     def buffered_bytes(self) -> int:
-        """How many bytes wait, complete frames that were not taken included."""
+        """The number of buffered bytes, including complete frames that were not taken."""
         return len(self._buffer) - self._position + self._later_bytes
 
     def feed(self, data: bytes) -> None:
@@ -71,7 +71,7 @@ class FrameReader:
             self._buffer = data
 
     def clear(self) -> None:
-        """Forget the bytes that wait."""
+        """Discard the buffered bytes."""
         self._buffer, self._position = b"", 0
         self._later.clear()
         self._later_bytes = 0
@@ -98,7 +98,7 @@ class FrameReader:
         return buffer[start:end]
 
     def _next_of_several(self, api_key: int | None) -> bytes | None:
-        """Do what `next_frame` does, of however many pieces the frame is and whatever its size."""
+        """Do what `next_frame` does, for any number of pieces and any size."""
         if self._large is not None:
             return self._take_large(api_key)
         head = self._buffer[self._position : self._position + _SIZE_AND_KEY.size]
@@ -118,7 +118,7 @@ class FrameReader:
         return self._take(size)
 
     def _begin_large(self, size: int) -> None:
-        """Have the next frame, which is not complete, put together as its bytes come."""
+        """Start to assemble the next, incomplete frame from the bytes that arrive."""
         pieces = [self._buffer[self._position :], *self._later]
         self.clear()
         self._large, self._large_missing = BytesIO(bytes(size)), size
@@ -152,7 +152,7 @@ class FrameReader:
         return frame
 
     def _head(self) -> bytes:
-        """Return the size of the frame and its API key from several pieces, or less where there is not more."""
+        """Return the size of the frame and its API key from several pieces, or fewer bytes if there are no more."""
         head = self._buffer[self._position :]
         for piece in self._later:
             head += piece[: _SIZE_AND_KEY.size - len(head)]
@@ -161,9 +161,9 @@ class FrameReader:
         return head
 
     def _take(self, size: int) -> bytes:
-        """Return the next `size` bytes behind the size itself, all of which are there.
+        """Return the next `size` bytes after the size itself; all of them must be buffered.
 
-        What is in several pieces is joined here, each byte of it copied once.
+        Several pieces are joined here, and each byte is copied once.
         """
         pieces: list[bytes | memoryview] = []
         position, missing = self._position + _SIZE.size, size
@@ -182,7 +182,7 @@ class FrameReader:
         return b"".join(pieces)
 
     def _go_on(self) -> None:
-        """Have done with the piece in `_buffer`; it is empty only when there is no other."""
+        """Drop the piece in `_buffer`; it is empty only if there is no other piece."""
         self._position = 0
         if self._later:
             self._buffer = self._later.popleft()
@@ -225,10 +225,10 @@ def read_request_header(frame: bytes, tagged: bool) -> tuple[int, str, int]:
 
 
 class Aside:
-    """Bytes of an answer that are sent from where they are, and not copied into it.
+    """Bytes of an answer that are sent from their own buffer, without a copy.
 
-    It stands in a message in place of bytes. An encoder writes their length, and then `out += aside`, which leaves
-    `out` as it is and notes the position.
+    A message contains it in place of bytes. An encoder writes their length, and then `out += aside`, which leaves
+    `out` unchanged and notes the position.
     """
 
     __slots__ = ("data", "position")

@@ -1,8 +1,8 @@
 """Writes decoders: message and version -> the text of a function that reads the message's bytes.
 
 One function a message, nested structs inlined as loops; neighbouring fields of fixed size, with the one-byte length
-that follows them, share one ``struct`` call. Every count is compared with the bytes that are left before anything is
-allocated, so that any bytes give a message or a ProtocolError.
+that follows them, share one ``struct`` call. Every count is checked against the remaining bytes before any allocation,
+so any bytes give a message or a ProtocolError.
 """
 
 import struct
@@ -18,7 +18,7 @@ from kafka_offsets.protocol.schema import Field, Struct
 
 
 def refusal(title: str, error: Exception, position: int, size: int) -> ProtocolError:
-    """The error of a decoder: what a reader says with its own position, or what went wrong at `position`."""
+    """The error of a decoder: a reader's own error with its position, or an error at `position`."""
     if isinstance(error, ProtocolError):
         refused = ProtocolError(f"{title}: {error}")
         refused.position = error.position
@@ -30,12 +30,12 @@ def refusal(title: str, error: Exception, position: int, size: int) -> ProtocolE
 class Decoding(Writer):
     """Writes a decoder. In its text: `buf` the bytes, `p` a position, `size` the length of `buf`.
 
-    What was read ends at `p + self.ahead`: the second number is known while the text is written, so that `p` need not
-    be counted up field by field. Where two ways meet (after a branch, round a loop, at the end of a struct), it is
-    `self.meeting`: 1 in flexible versions, whose structs end in one byte of tagged fields that `p` then stands on.
+    Decoded bytes end at `p + self.ahead`. The second number is known when the text is written, so the code need not
+    increment `p` for each field. Where two paths join (after a branch, in a loop, at the end of a struct), it is
+    `self.meeting`: 1 in flexible versions, whose structs end in one byte of tagged fields; `p` is then at that byte.
 
-    Strings and bytes are sliced without comparing their end to that of the buffer: a slice is never longer than what
-    there is, and whatever is read behind it fails. Where nothing is read behind it, `write` compares.
+    Strings and bytes are sliced without a check of their end: a slice ends with the buffer, and the next read after it
+    fails. Where there is no next read, `write` adds the check.
     """
 
     names: ClassVar[dict[str, object]] = {
@@ -71,7 +71,7 @@ class Decoding(Writer):
         self.meeting = 1 if self.flexible else 0
 
     def write(self) -> None:
-        """Write the body of the function: the message, its end, and what becomes of errors."""
+        """Write the body of the function: the message, its end, and the handling of errors."""
         out = self.out
         out.add("size = len(buf)")
         out.add("try:")
@@ -218,7 +218,7 @@ class Decoding(Writer):
         self.ahead = meeting
 
     def length(self, field: Field, name: str, run: list[tuple[str, str]]) -> None:
-        """Write the reading of a length or count, and its refusal where it stands for null and may not."""
+        """Write the reading of a length or count, and the error if it means null in a field that is not nullable."""
         out, nullable = self.out, self.is_nullable(field)
         if self.is_compact(field):  # one more than the length, and 0 for null
             self.byte(name, run)

@@ -34,7 +34,7 @@ class Encoding(Writer):
     shared_arguments = "m, out"
 
     def write(self) -> None:
-        """Write the body of the function: the message, and what becomes of errors."""
+        """Write the body of the function: the message, and the handling of errors."""
         out = self.out
         out.add("try:")
         out.depth += 1
@@ -102,7 +102,7 @@ class Encoding(Writer):
         run.clear()
 
     def length(self, field: Field, value: str, buffer: str, run: list[tuple[str, str]]) -> None:
-        """Write the length or count of `value`, behind the fixed fields of `run`."""
+        """Write the length or count of `value`, after the fixed fields of `run`."""
         if not self.is_compact(field):
             run.append(("h" if field.type == "string" and not field.array else "i", f"len({value})"))
             self.flush(run, buffer)
@@ -119,7 +119,7 @@ class Encoding(Writer):
         self.out.add(f"    {buffer} += lengths[{number}]")
 
     def null(self, field: Field, buffer: str) -> None:
-        """Write the length that stands for null."""
+        """Write the length that means null."""
         if self.is_compact(field):
             self.out.add(f"{buffer}.append(0)")
         else:
@@ -128,7 +128,7 @@ class Encoding(Writer):
             self.out.add(f"{buffer} += {minus_one!r}")
 
     def variable(self, field: Field, place: str, buffer: str, run: list[tuple[str, str]]) -> None:
-        """Write a field whose size is not fixed, behind the fixed fields of `run`."""
+        """Write a field whose size is not fixed, after the fixed fields of `run`."""
         out = self.out
         if field.type == "struct" and not field.array:
             self.flush(run, buffer)

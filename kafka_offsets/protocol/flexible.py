@@ -16,9 +16,9 @@ ReadStruct = Callable[[bytes, int], tuple[Any, int]]
 
 
 def uvarint(buffer: bytes, position: int, first: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte, above 127, stands before `position`.
+    """Finish an unsigned varint whose first byte, above 127, is before `position`.
 
-    Returns (value, position behind it). Raises ProtocolError above 32 bits, IndexError at the end of the buffer.
+    Returns (value, position after it). Raises ProtocolError above 32 bits, IndexError at the end of the buffer.
     """
     byte = buffer[position]
     position += 1
@@ -54,12 +54,12 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def null(field: str, position: int) -> ProtocolError:
-    """The error for a null where none is allowed; `position` is behind it."""
+    """The error for a null in a field that is not nullable; `position` is after it."""
     return ProtocolError(f"{field} is null", position)
 
 
 def many(field: str, count: int, position: int) -> ProtocolError:
-    """The error for a count of elements that do not fit into what is left."""
+    """The error for a count of elements that do not fit into the remaining bytes."""
     return ProtocolError(f"{field} announces {count} elements, more than bytes are left", position)
 
 
@@ -78,7 +78,7 @@ def long_length(buffer: bytes, position: int, first: int, ahead: int) -> tuple[i
 
 
 def length(buffer: bytes, position: int, first: int, ahead: int, field: str) -> tuple[int, int]:
-    """Finish a length that is above 127 as `long_length` does, and refuse 0, which stands for null."""
+    """Finish a length that is above 127 as `long_length` does, and refuse 0, which means null."""
     if first:
         byte = buffer[position + ahead]
         if 0 < byte < 128:
@@ -90,7 +90,7 @@ def length(buffer: bytes, position: int, first: int, ahead: int, field: str) -> 
 
 
 def strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list[str], int]:
-    """Read so many strings with compact lengths; return them and the position behind."""
+    """Read so many strings with compact lengths; return them and the position after them."""
     found = []
     for _ in range(number):
         size = buffer[position]
@@ -103,7 +103,7 @@ def strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list
 
 
 def plain_strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list[str], int]:
-    """Read so many strings with lengths of two bytes; return them and the position behind."""
+    """Read so many strings with lengths of two bytes; return them and the position after them."""
     found = []
     for _ in range(number):
         size = buffer[position] << 8 | buffer[position + 1]
@@ -117,7 +117,7 @@ def plain_strings(buffer: bytes, position: int, number: int, field: str) -> tupl
 
 
 def uuids(buffer: bytes, position: int, number: int, field: str) -> tuple[list[bytes], int]:
-    """Read so many UUIDs; return them and the position behind."""
+    """Read so many UUIDs; return them and the position after them."""
     end = position + 16 * number
     if end > len(buffer):
         raise many(field, number, position)
@@ -125,11 +125,11 @@ def uuids(buffer: bytes, position: int, number: int, field: str) -> tuple[list[b
 
 
 # Whole fields, length included. `nullable_` gives None for null where `brief_` refuses it. The end of a string is not
-# compared with that of the buffer, as in the compiled codecs: a section of tagged fields is still to be read behind it.
+# compared with that of the buffer, as in the compiled codecs: a section of tagged fields always follows.
 
 
 def nullable_octets(buffer: bytes, position: int, field: str) -> tuple[bytes | None, int]:
-    """Read bytes; return them and the position behind."""
+    """Read bytes; return them and the position after them."""
     size = buffer[position]
     if size > 127:
         size, position = long_length(buffer, position, size, 1)
@@ -138,7 +138,7 @@ def nullable_octets(buffer: bytes, position: int, field: str) -> tuple[bytes | N
 
 
 def brief_octets(buffer: bytes, position: int, field: str) -> tuple[bytes, int]:
-    """Read bytes; return them and the position behind."""
+    """Read bytes; return them and the position after them."""
     size = buffer[position]
     if not size or size > 127:
         size, position = length(buffer, position, size, 1, field)
@@ -147,7 +147,7 @@ def brief_octets(buffer: bytes, position: int, field: str) -> tuple[bytes, int]:
 
 
 def nullable_string(buffer: bytes, position: int, field: str) -> tuple[str | None, int]:
-    """Read a string; return it and the position behind."""
+    """Read a string; return it and the position after it."""
     size = buffer[position]
     if size > 127:
         size, position = long_length(buffer, position, size, 1)
@@ -156,7 +156,7 @@ def nullable_string(buffer: bytes, position: int, field: str) -> tuple[str | Non
 
 
 def brief_string(buffer: bytes, position: int, field: str) -> tuple[str, int]:
-    """Read a string; return it and the position behind."""
+    """Read a string; return it and the position after it."""
     size = buffer[position]
     if not size or size > 127:
         size, position = length(buffer, position, size, 1, field)
@@ -202,13 +202,13 @@ def brief_structs(
 
 
 def nullable_strings(buffer: bytes, position: int, field: str) -> tuple[list[str] | None, int]:
-    """Read an array of strings; return it and the position behind."""
+    """Read an array of strings; return it and the position after it."""
     number, position = _count(buffer, position, field, 1)
     return (None, position + 1) if number < 0 else strings(buffer, position + 1, number, field)
 
 
 def brief_strings(buffer: bytes, position: int, field: str) -> tuple[list[str], int]:
-    """Read an array of strings; return it and the position behind."""
+    """Read an array of strings; return it and the position after it."""
     found, position = nullable_strings(buffer, position, field)
     if found is None:
         raise null(field, position)
@@ -218,7 +218,7 @@ def brief_strings(buffer: bytes, position: int, field: str) -> tuple[list[str], 
 def nullable_numbers(
     buffer: bytes, position: int, field: str, unpacks: Unpacks, size: int
 ) -> tuple[list[Any] | None, int]:
-    """Read an array of a fixed type; return it and the position behind.
+    """Read an array of a fixed type; return it and the position after it.
 
     unpacks  the functions that read so many of them
     size     of one
@@ -366,7 +366,7 @@ def encode_tags(out: bytearray, tags: Mapping[int, bytes]) -> None:
 
 
 def tag_count(buffer: bytes, position: int) -> tuple[int, int]:
-    """Read how many fields the section of tagged fields at `position` has; return it and the position behind."""
+    """Read how many fields the section of tagged fields at `position` has; return it and the position after it."""
     number = buffer[position]
     position += 1
     if number > 127:

@@ -89,7 +89,7 @@ def read_message_header(buffer: bytes, position: int = 0) -> MessageHeader:
 
 
 def verify_message_crc(buffer: bytes, position: int, header: MessageHeader) -> None:
-    """Raise ProtocolError unless the message at `position` is as its checksum says."""
+    """Raise ProtocolError unless the message at `position` matches its checksum."""
     crc = zlib.crc32(buffer[position + _CHECKED_POSITION : position + header.size])
     if crc != header.crc:
         raise ProtocolError(f"message has CRC {crc:08x}, not {header.crc:08x}", position)
@@ -98,7 +98,7 @@ def verify_message_crc(buffer: bytes, position: int, header: MessageHeader) -> N
 def read_messages(buffer: bytes, position: int, max_bytes: int) -> list[Message]:
     """Return the message at `position` or, when it is a wrapper, the messages inside.
 
-    max_bytes  how much those may swell to
+    max_bytes  the decompressed size that those may have
     Does not check any CRC. Raises ProtocolError.
     """
     wrapper = read_message_header(buffer, position)
@@ -124,7 +124,7 @@ def read_messages(buffer: bytes, position: int, max_bytes: int) -> list[Message]
 
 
 def _read_inside(data: bytes, wrapper: MessageHeader) -> Iterator[Message]:
-    """Yield the messages of a decompressed wrapper; one that is cut off at the end is left out, as Kafka does."""
+    """Yield the messages of a decompressed wrapper; an incomplete one at the end is excluded, as in Kafka."""
     position = 0
     while position <= len(data) - _LOG_OVERHEAD:
         size = _SIZE.unpack_from(data, position + 8)[0]
@@ -143,7 +143,7 @@ def _read_inside(data: bytes, wrapper: MessageHeader) -> Iterator[Message]:
 
 def _in_absolute_offsets(messages: list[Message], last_offset: int, position: int) -> list[Message]:
     """Return messages whose offsets are relative with those that the wrapper's, of the last one, gives them."""
-    if last_offset == 0:  # some versions of librdkafka left it so
+    if last_offset == 0:  # some versions of librdkafka do not set it
         return messages
     base = last_offset - messages[-1][0]
     if base < 0 or any(not 0 <= message[0] <= _INT64_MAX - base for message in messages):

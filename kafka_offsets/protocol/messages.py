@@ -122,9 +122,9 @@ def encode(message: MessageValue, version: int) -> bytes:
 
 
 def decode(cls: type[MessageValue], buffer: bytes, version: int, position: int = 0) -> tuple[Any, int]:
-    """Read one message of class `cls` from `buffer`; return it and the position behind it.
+    """Read one message of class `cls` from `buffer`; return it and the position after it.
 
-    Raises ProtocolError for bytes that are no such message.
+    Raises ProtocolError for bytes that are not such a message.
     """
     return decoder(cls, version)(buffer, position)
 
@@ -198,7 +198,7 @@ def _message_class(message: Message) -> type[MessageValue]:
 
 
 def _inner_first(struct: Struct, prefix: str, prefixes: dict[str, str]) -> list[Struct]:
-    """Return a struct behind those inside it, each once, and note the qualified names of their classes."""
+    """Return the nested structs and then the struct, each once, and note the qualified names of their classes."""
     prefixes[struct.name] = prefix
     found: list[Struct] = []
     for field in struct.fields:

@@ -1,7 +1,7 @@
-"""Record walk: where the records of a batch, and the fields of each, begin and end.
+"""Record walk: the positions of the records of a batch, and of the fields of each.
 
-The one reader of the layout that is drawn in :mod:`kafka_offsets.protocol.records`. It builds no record: reading,
-produce validation, loading and the cleaner take what they need of the positions.
+The only reader of the layout in :mod:`kafka_offsets.protocol.records`. It builds no records: decoding, produce
+validation, loading and the cleaner use the positions that they need.
 """
 
 from collections.abc import Iterator
@@ -87,10 +87,10 @@ def walk_records(
 
 
 def header_count(data: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
-    """Return how many headers the record has that ends at `end`, and the position of the first one.
+    """Return the number of headers of the record that ends at `end`, and the position of the first one.
 
     position  of its headers
-    Raises ProtocolError when there is no room for so many.
+    Raises ProtocolError if there is no room for so many.
     """
     try:
         count, first = read_varint(data, position)
@@ -106,7 +106,7 @@ def walk_headers(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield position and size of the key and of the value of each header of a record that ends at `end`.
 
-    A negative size of a value stands for null. Raises ProtocolError when the headers do not end where the record does.
+    A negative size of a value means null. Raises ProtocolError if the headers do not end where the record does.
     """
     zigzag = ZIGZAG
     try:

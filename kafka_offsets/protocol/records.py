@@ -1,8 +1,8 @@
 """Record batches: the bytes that producers send, logs keep and fetches return.
 
-Reads and writes message format 2; :func:`read_records` also reads what older clients left in formats 0 and 1
-(:mod:`kafka_offsets.protocol.message_set`). Knows nothing of logs, and does not judge whether a batch may be appended.
-Any bytes give a value or a ProtocolError; no count or size in them is trusted before it is compared with what is there.
+Reads and writes message format 2; :func:`read_records` also reads formats 0 and 1 of older clients
+(:mod:`kafka_offsets.protocol.message_set`). This module does not know logs or decide whether a batch may be appended.
+Any bytes give a value or a ProtocolError: every count and size is checked against the available bytes before its use.
 
 Sources: KIP-98 (format 2), KIP-534 (delete horizon), org.apache.kafka.common.record.DefaultRecordBatch, DefaultRecord.
 """
@@ -52,8 +52,8 @@ from kafka_offsets.protocol.varint import VARINTS, encode_varint
 #     value             likewise; a null value is a tombstone
 #     headers           varint count, then for each: key (UTF-8, not null), value
 #
-# A record of one-byte varints without key, value and headers takes 7 bytes. `record_walk` alone reads this layout; what
-# compares records of one size with the first one (`record_scan`, `loading`), or works on columns, has tests beside it.
+# A record of one-byte varints without key, value and headers takes 7 bytes. Only `record_walk` reads this layout. Code
+# that compares records of one size with the first one (`record_scan`, `loading`), or uses columns, has its own tests.
 
 HEADER_BYTES = 61
 LOG_OVERHEAD = 12
@@ -143,7 +143,7 @@ NewRecord = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]
 
 
 class ControlType(IntEnum):
-    """What a record of a control batch says: the second int16 of its key."""
+    """The type of a control record: the second int16 of its key."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -179,7 +179,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The last offset that the batch stands for; its record may be gone."""
+        """The last offset that the batch covers; compaction may have removed its record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -209,9 +209,9 @@ class BatchHeader(NamedTuple):
 
 
 def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Return the header of the batch at `position`; the buffer may end right behind it.
+    """Return the header of the batch at `position`; the buffer may end right after the header.
 
-    Raises ProtocolError when the header is not whole, is of another format, or has an impossible length.
+    Raises ProtocolError if the header is incomplete, is of another format, or has an impossible length.
     """
     if not 0 <= position <= len(buffer) - HEADER_BYTES:
         raise ProtocolError("header of a record batch is cut off", position)
@@ -224,9 +224,9 @@ def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def batch_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of every whole batch of the buffer; one that is cut off at the end is left out.
+    """Yield (position, header) of every whole batch of the buffer; an incomplete one at the end is excluded.
 
-    Raises ProtocolError when it comes to bytes that cannot be a batch.
+    Raises ProtocolError at bytes that cannot be a batch.
     """
     end = len(buffer)
     position = 0
@@ -242,7 +242,7 @@ def batch_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 def batch_spans(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
     """Yield (position, size, magic) of every whole batch or message of the buffer, in any format.
 
-    Raises ProtocolError when it comes to bytes that cannot be one.
+    Raises ProtocolError at bytes that cannot be one.
     """
     end = len(buffer)
     position = 0
@@ -258,7 +258,7 @@ def batch_spans(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
 
 
 def verify_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Raise ProtocolError unless the batch at `position` is whole and as its checksum says."""
+    """Raise ProtocolError unless the batch at `position` is whole and matches its checksum."""
     end = _end_of_batch(buffer, position, header)
     crc = google_crc32c.value(bytes(buffer[position + CHECKED_POSITION : end]))
     if crc != header.crc:
@@ -281,8 +281,8 @@ def read_records(
 ) -> list[Record]:
     """Return the records of the batch at `position`, or of the message at `position` in formats 0 and 1.
 
-    header     what `read_batch_header` gave for it, if it is at hand
-    max_bytes  how much compressed records may swell to; the list takes up to 20 times as much if they are tiny, and
+    header     the result of `read_batch_header` for it, if known
+    max_bytes  the decompressed size that records may have; the list takes up to 20 times as much if they are tiny, and
                up to 40 times if they have empty headers
     Does not check the CRC. Raises ProtocolError.
     """
@@ -344,9 +344,9 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Header, ...]:
 
 
 def control_type(record: Record) -> ControlType:
-    """Return what a record of a control batch says; UNKNOWN for what a later Kafka may add.
+    """Return the type of a control record; UNKNOWN for types of later Kafka versions.
 
-    Raises ProtocolError when the key is not that of a control record.
+    Raises ProtocolError if the key is not that of a control record.
     """
     if record.key is None or len(record.key) < 4:
         raise ProtocolError(f"control record at offset {record.offset} has no type")
@@ -371,8 +371,8 @@ def encode_batch(
 
     records          (key, value, headers, timestamp in ms) each, at least one; a quarter of a microsecond each in a
                      large batch of short keys and values, without headers, and all with the same timestamp
-    log_append_time  ms; given, it replaces the timestamps of the records for whoever reads them
-    Raises ValueError for what does not fit its field.
+    log_append_time  ms; if given, readers get it instead of the timestamps of the records
+    Raises ValueError for a value that does not fit its field.
     """
     if not records:
         raise ValueError("a batch needs a record")
@@ -404,8 +404,8 @@ def encode_keyed_batch(
 
     records    key and value first in each; None for a tombstone
     timestamp  of all records, ms
-    max_bytes  of the batch; more of it is not even put together: BatchTooLargeError
-    Equal to what `encode_batch` makes of them with a base sequence of 0, in half the time for a few records.
+    max_bytes  of the batch; BatchTooLargeError before a larger one is assembled
+    Equal to the result of `encode_batch` with a base sequence of 0, in half the time for a few records.
     Source: CoordinatorRuntime.CoordinatorBatch.
     """
     last = len(records) - 1
@@ -433,7 +433,7 @@ def encode_marker(
 ) -> bytearray:
     """Return the control batch that ends a transaction in one partition (KIP-98).
 
-    coordinator_epoch  of the transaction coordinator that has it written
+    coordinator_epoch  of the transaction coordinator that requests the marker
     """
     key = _MARKER_KEY.pack(0, ControlType.COMMIT if is_commit else ControlType.ABORT)
     return encode_batch(
@@ -465,10 +465,10 @@ def rewrite_batch(
 ) -> bytearray:
     """Return the batch of `header` with only these of its records, as the cleaner leaves it.
 
-    records            in the order of their offsets; none leaves the header of an empty batch, for its producer's sake
-    delete_horizon_ms  the one to set; one that the batch has already stays
-    Offsets that the batch stands for, sequence numbers, compression and all else stay as they are.
-    Raises ValueError for what does not fit its field.
+    records            in offset order; none leaves the header of an empty batch, which keeps the producer's state
+    delete_horizon_ms  the horizon to set; an existing one stays
+    The offsets that the batch covers, sequence numbers, compression and all other fields stay unchanged.
+    Raises ValueError for a value that does not fit its field.
     Sources: KIP-534; MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader.
     """
     if not records:
@@ -497,9 +497,9 @@ def rewrite_batch(
 
 
 def replace_body(header: BatchHeader, body: bytes | bytearray, compression: Compression) -> bytearray:
-    """Return the batch of `header` with these records, which are not compressed yet, in another compression.
+    """Return the batch of `header` with these uncompressed records, in another compression.
 
-    All else stays as it is. Raises ValueError for what does not fit its field.
+    All other fields stay unchanged. Raises ValueError for a value that does not fit its field.
     """
     attributes = header.attributes & ~COMPRESSION_MASK | compression
     return _assemble(header.base_offset, header.leader_epoch, (attributes, *header[6:]), body)

@@ -1,4 +1,4 @@
-"""Schema text -> Message and Field: what a message looks like, in every version.
+"""Schema text -> Message and Field: the layout of a message, in every version.
 
 A schema file describes one API (its request and its response), one stored record (its key and its value) or
 some free-standing messages. One field a line, nesting by indentation::
@@ -14,7 +14,7 @@ some free-standing messages. One field a line, nesting by indentation::
 A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [tag N]  [= default]  [# meaning]``. Types are
 the scalars below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+`` from a
 version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is
-declared by ``struct Name`` before the fields. Versions left out are those of the struct around. A free-standing
+declared by ``struct Name`` before the fields. Omitted versions are those of the enclosing struct. A free-standing
 message begins with ``message Name  [number N]  versions …  flexible …``: the records of the controller's metadata have
 a number, their type. This module knows no bytes.
 """
@@ -86,7 +86,7 @@ class Field:
     versions  absolute: where the field exists
     nullable  versions in which it may be None
     tag       number of its tagged field, or None
-    default   the value of a field that is absent: None stands for null, the struct itself for one of defaults
+    default   the value of an absent field: None means null, the struct itself means one with all defaults
     inflexible  keeps its two-byte length in flexible versions (only the client id of a request header)
     """
 

@@ -1,8 +1,8 @@
 """The variable-length integers of record batches: zigzag, then seven bits a byte, the lowest first.
 
 Zigzag interleaves the signs (0, -1, 1, -2 become 0, 1, 2, 3), so that small negative numbers stay short. Records hold
-mostly numbers that fit one byte: whoever reads or writes many of them looks those up in the two tables and calls the
-functions for the rest. (The unsigned varints of flexible messages are in :mod:`kafka_offsets.protocol.flexible`.)
+mostly numbers that fit one byte: code that reads or writes many uses the two tables for these and calls the functions
+for the rest. (The unsigned varints of flexible messages are in :mod:`kafka_offsets.protocol.flexible`.)
 
 Source: org.apache.kafka.common.utils.ByteUtils; Protocol Buffers, "Encoding", signed integers.
 """
@@ -31,7 +31,7 @@ VARINTS = tuple(encode_varint(value) for value in range(2048))
 
 
 def read_varint(buffer: bytes | bytearray, position: int) -> tuple[int, int]:
-    """Return (value, position behind it) of the signed varint at `position`: 32 bits, at most five bytes.
+    """Return (value, position after it) of the signed varint at `position`: 32 bits, at most five bytes.
 
     Raises ProtocolError when it is longer, IndexError when the buffer ends within it.
     """
@@ -44,7 +44,7 @@ def read_varint(buffer: bytes | bytearray, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buffer: bytes | bytearray, position: int) -> tuple[int, int]:
-    """Return (value, position behind it) of the signed varint at `position`: 64 bits, at most ten bytes.
+    """Return (value, position after it) of the signed varint at `position`: 64 bits, at most ten bytes.
 
     Raises ProtocolError when it is longer, IndexError when the buffer ends within it.
     """

@@ -1,7 +1,7 @@
-"""What a request names: groups, transactional ids and partitions, and how it and its answer are split along them.
+"""Names in a request: groups, transactional ids and partitions, and how to split a request and its answer by them.
 
-A broker refuses one partition and serves the others of the same request, or one group of several. Where they are in a
-request and its answer follows from the schemas of both.
+A broker may refuse one partition and serve the others of the same request, or one group of several. Their positions in
+a request and its answer follow from both schemas.
 """
 
 import copy
@@ -26,7 +26,7 @@ Wants = Callable[[str, int], bool]
 
 
 class Split(NamedTuple):
-    """A request in two: what is meant, and the rest of it, None when nothing is left."""
+    """A request in two parts: the selected part, and the rest, None if nothing remains."""
 
     meant: Any
     rest: Any | None

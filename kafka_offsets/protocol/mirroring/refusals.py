@@ -33,7 +33,7 @@ _MESSAGE = "error_message"
 
 
 class Place(Enum):
-    """Where in a response the error stands.
+    """The position of the error in a response.
 
     FIRST  as far up as the version has a place for it, and nothing below it
     EACH   at each partition or other thing that the request names, and not above them
@@ -46,7 +46,7 @@ class Place(Enum):
 
 
 def refuse(request: Any, error: ErrorCode, version: int) -> R:  # type: ignore[type-var]
-    """Return the response of a version that refuses a request, with the error as far up as there is a place for it."""
+    """Return the response of a version that refuses a request, with the error at the highest level that has a field."""
     return _refusal(request, error, version, Place.FIRST)
 
 

@@ -2,7 +2,7 @@
 
 A request for more than is readable is parked at each of its partitions. It costs nothing until a partition grows, its
 deadline passes or its connection closes. When a turn ends, `wake` notifies the fetches parked at the partitions that
-grew. A fetch for which there is now enough reads again and is answered.
+grew. A fetch that now has enough to read reads again and is answered.
 
 fetch_sessions.py decides which partitions a request reads, and which its response contains. The answers and their
 times were recorded from Kafka 4.3.1: an offset out of range or a wrong leader epoch is answered at once, whereas a

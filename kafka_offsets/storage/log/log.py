@@ -595,7 +595,7 @@ class Log:
         max_bytes     the most bytes to return; the first batch may be larger with `at_least_one`
         end_offset    only batches that end before it, such as the last stable offset; None for the log end
         Empty at the end. One call reads from one segment. ValueError when `offset` is not between log start and
-        log end. Checksums are not checked: whoever decodes the batches checks them.
+        log end. Checksums are not checked: the decoder of the batches checks them.
         """
         log_end = self.log_end_offset
         if not self.log_start_offset <= offset <= log_end:

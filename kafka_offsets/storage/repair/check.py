@@ -1,13 +1,13 @@
-"""Whether a data directory, or one folder of it, holds what was written, found out by reading alone.
+"""Check of a data directory, or of one folder of it: whether it holds what was written. Only reads.
 
-Every batch is read with its checksum, every record parsed, every offset and leader epoch compared with those before it,
-and the small files with the logs. Three kinds of findings:
+It reads every batch with its checksum, parses every record, compares every offset and leader epoch with the previous
+ones, and compares the small files with the logs. Three kinds of findings:
 
-    damage  opening the log, or reading it, refuses this; or an operator would want to know why it is there
-    torn    the end of a log that was not closed well: opening it cuts this off
-    advice  made again, removed or ignored when the log is opened, and never believed: index files, leftovers
+    damage  opening the log, or reading it, refuses this; or an operator must know about it
+    torn    the incomplete end of a log that was not closed well: opening the log truncates it
+    advice  rebuilt, removed or ignored when the log is opened, and never relied on: index files, leftovers
 
-What the records of a topic mean is not known here; who knows hands in a function that looks at each.
+This module does not know what the records of a topic mean; a caller that knows passes a function that checks each.
 """
 
 import re
@@ -78,7 +78,7 @@ _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.e
 _TRANSACTION_INDEX = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(TRANSACTION_INDEX_SUFFIX)}")
 _PRODUCERS = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(SNAPSHOT_SUFFIX)}")
 _INTERVAL_BYTES = 4096
-"""Of an index that is made in passing, and not looked at."""
+"""The interval of a temporary index, which is not read."""
 
 _LEFTOVERS = {
     TEMPORARY_SUFFIX: "a replacement that was interrupted",
@@ -89,13 +89,13 @@ _LEFTOVERS = {
 }
 
 RecordCheck = Callable[[Record], None]
-"""Raises ProtocolError for a record that does not say what it must."""
+"""Raises ProtocolError for an invalid record."""
 
 T = TypeVar("T")
 
 
 class Kind(StrEnum):
-    """How much a finding matters; see the module."""
+    """The severity of a finding; see the module."""
 
     DAMAGE = "damage"
     TORN = "torn"
@@ -106,7 +106,7 @@ class Finding(NamedTuple):
     """Something that is not as it was written.
 
     path      relative to the data directory
-    position  of the byte in that file; None when all of it is meant
+    position  of the byte in that file; None for the whole file
     """
 
     kind: Kind
@@ -116,7 +116,7 @@ class Finding(NamedTuple):
 
 
 class Counts:
-    """How much was read."""
+    """The numbers of what was read."""
 
     __slots__ = ("batches", "bytes", "partitions", "records", "segments")
 
@@ -131,10 +131,10 @@ class Counts:
 
 
 class Expected(NamedTuple):
-    """What the files beside it say of a log.
+    """The end and the durable part of a log, from the files beside it.
 
     clean_end  its end at a clean stop; None after any other
-    synced     the recovery point: what lies before it was on the disk
+    synced     the recovery point: everything before it was on the disk
     """
 
     clean_end: int | None = None
@@ -144,11 +144,11 @@ class Expected(NamedTuple):
 
 
 class Checker:
-    """Checks one directory; nothing is changed.
+    """Checks one directory; changes nothing.
 
-    record_checks  by topic: called with each of its records, control records excepted
-    file_checks    by name: files beside a log that say what is in it; the summary of its segments is known here
-    counts         what has been read so far
+    record_checks  by topic: called with each of its records, except for control records
+    file_checks    by name: for files beside a log that describe its content; the summary of its segments is built in
+    counts         of what has been read so far
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Checker:
         names = self._files.list_directory("")
         yield from self._leftovers("", names)
         found: list[Finding] = []
-        # Never synced, and done without: the next cleaning of a log begins at its start.
+        # Never synced, and not required: without it the next cleaning of a log begins at its start.
         self._parsed(CLEANER_CHECKPOINT, names, decode_offsets, found)
         found = [finding._replace(kind=Kind.ADVICE) for finding in found]
         properties = self._parsed(META_PROPERTIES, names, decode_meta_properties, found) or {}
@@ -209,7 +209,7 @@ class Checker:
     def _parsed(
         self, path: str, names: Sequence[str], decode: Callable[[bytes, str], T], found: list[Finding]
     ) -> T | None:
-        """Read a small file; add what is wrong to `found` and return None where it does not parse."""
+        """Read a small file; if it does not parse, add the problem to `found` and return None."""
         if path.rpartition("/")[2] not in names:
             return None
         try:
@@ -307,7 +307,7 @@ class Checker:
             return Swaps({}, [], []), 0
 
     def _beside(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
-        """Check the files that spare a start reading the log; one in doubt is ignored."""
+        """Check the files that save a start from reading the log; one that cannot be trusted is ignored."""
         for name, check in self._file_checks.items():
             if name in names:
                 path = join(facts.folder, name)
@@ -319,9 +319,9 @@ class Checker:
                     yield _advice(path, None, f"it is not used: {problem}")
 
     def _of_producers(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
-        """Check what is there for Kafka alone; it is not synced, and any state of it is one that a crash may leave.
+        """Check the files that only Kafka reads; they are not synced, and a crash may leave them in any state.
 
-        A snapshot of an offset before the log's start is what deleted records leave.
+        Deleted records leave a snapshot of an offset before the log's start.
         """
         for name in names:
             path = join(facts.folder, name)
@@ -335,7 +335,7 @@ class Checker:
             yield _advice(path, None, f"it is of offset {offset}, and the log ends at {end_offset}")
         try:
             data = self._files.read_all(path)
-        except StorageError as error:  # nobody needs it
+        except StorageError as error:  # not needed to open the log
             yield _of_error(error, path)._replace(kind=Kind.ADVICE)
             return
         for position, problem in snapshot_problems(data, offset):
@@ -345,14 +345,14 @@ class Checker:
         return self._record_checks.get(folder.rpartition("-")[0])
 
     def _epochs(self, folder: str, names: Sequence[str], reader: "_LogReader") -> Iterator[Finding]:
-        """The checkpoint is made again from the batches when it is wrong."""
+        """Check the checkpoint, which is rebuilt from the batches when it is wrong."""
         path = join(folder, LEADER_EPOCH_CHECKPOINT)
         found: list[Finding] = []
         entries = self._parsed(path, names, decode_epochs, found)
         yield from (finding._replace(kind=Kind.ADVICE) for finding in found)
         if not entries:
             return
-        start = entries[0].start_offset  # that of the log, which may lie within a segment
+        start = entries[0].start_offset  # that of the log, which may be within a segment
         runs = [run for run in reader.epoch_runs if run.last_offset >= start]
         runs[:1] = [run._replace(first_offset=max(start, run.first_offset)) for run in runs[:1]]
         if not LeaderEpochs(entries).agrees_with(runs):
@@ -364,7 +364,7 @@ class _LogReader:
 
     end_offset  one more than the last offset found
     epoch_runs  the leader epochs of the batches
-    suffixes    by base offset, what follows the final name of a segment file that does not have it yet
+    suffixes    by base offset, the suffix after the final name of a segment file that does not have that name yet
     """
 
     def __init__(
@@ -387,7 +387,7 @@ class _LogReader:
         self._counts = counts
 
     def read(self) -> Iterator[Finding]:
-        """Read every batch, and give what is wrong."""
+        """Read every batch, and yield the findings."""
         expected, complete = self._expected, True
         ended = None if expected.clean_end is None else Limit(expected.clean_end, False)
         hint = DurabilityHint(expected.clean_end, expected.synced, expected.start)
@@ -414,7 +414,7 @@ class _LogReader:
             yield from self._end()
 
     def _end(self) -> Iterator[Finding]:
-        """Compare where the log ends with what is known; damaged batches have been told already."""
+        """Compare the end of the log with its expected end; damaged batches have been reported already."""
         clean_end, synced = self._expected.clean_end, self._expected.synced
         known = synced if clean_end is None else clean_end
         is_short = self.end_offset < known if self._segments else known > self._expected.start
@@ -437,7 +437,7 @@ class _LogReader:
         return join(self._folder, segment_name(base_offset) + self.suffixes.get(base_offset, ""))
 
     def _end_kind(self) -> Kind:
-        """Say what something bad is where nothing whole follows it: opening cuts it off, unless it was promised."""
+        """Return the kind of a bad part that no whole batch follows: torn, unless it was on the disk before."""
         is_promised = self._expected.clean_end is not None or self.end_offset < self._expected.synced
         return Kind.DAMAGE if is_promised else Kind.TORN
 
@@ -460,7 +460,7 @@ class _LogReader:
         times = TimeIndexCheck(self._files, stem + TIME_INDEX_SUFFIX + swap, base_offset)
         aborted = TransactionIndexCheck(self._files, stem + TRANSACTION_INDEX_SUFFIX + swap, base_offset)
         file = self._files.open(path)
-        tail: list[Damage] = []  # what may be a torn tail, as long as nothing whole follows it
+        tail: list[Damage] = []  # a possible torn tail, until a whole batch follows
         try:
             self._counts.segments += 1
             self._counts.bytes += file.size
@@ -499,7 +499,7 @@ class _LogReader:
             )
 
     def _records(self, batch: WholeBatch) -> None:
-        """Parse every record; ProtocolError when one does not, or has an offset that it cannot have."""
+        """Parse every record; ProtocolError when one is invalid, or has an impossible offset."""
         header = read_batch_header(batch.data)
         previous = batch.at.base_offset - 1
         for record in read_records(batch.data, header=header):

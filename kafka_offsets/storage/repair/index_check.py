@@ -1,7 +1,7 @@
-"""Whether the index files of a segment agree with its batches. None is ever believed: a finding is advice.
+"""Index check: whether the index files of a segment agree with its batches. None is relied on: a finding is advice.
 
-An entry is right when a look-up that begins at it misses nothing; which batches get one is left to whoever wrote it.
-Zeros at the end are room that Kafka has reserved, but not in a .txnindex.
+An entry is right when a look-up that begins at it misses nothing; the writer decides which batches get an entry. Zeros
+at the end are space that Kafka has reserved, but not in a .txnindex.
 Sources: OffsetIndex, TimeIndex, TransactionIndex and AbortedTxn of Kafka 4.3.
 """
 
@@ -15,11 +15,11 @@ from kafka_offsets.storage.log.segment import NO_TIMESTAMP, BatchAt
 from kafka_offsets.storage.repair.recover_valid import WholeBatch
 
 Problem = tuple[str, int | None, str]
-"""Path, position, what is wrong."""
+"""Path, position, problem."""
 
 
 class _EntryCheck:
-    """Entries of one index file, compared with the batches as these are told, in order."""
+    """Entries of one index file, compared with the batches, which are passed in order."""
 
     entry = struct.Struct("")
     has_room = True
@@ -32,7 +32,7 @@ class _EntryCheck:
         try:
             data = files.read_all(path) if files.exists(path) else b""
         except StorageError as error:
-            if error.position is None:  # refused by the system, and not too large
+            if error.position is None:  # the system refused to read it, and it is not too large
                 raise
             self.found.append((path, error.position, "the file is larger than an index can be"))
             data = b""
@@ -48,7 +48,7 @@ class _EntryCheck:
         self.found.append((self.path, number * self.entry.size, message))
 
     def problems(self) -> Iterator[Problem]:
-        """Give what was wrong, after the last batch."""
+        """Return the problems, after the last batch."""
         yield from self.found
 
 
@@ -58,7 +58,7 @@ class IndexCheck(_EntryCheck):
     entry = struct.Struct(">ii")
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
-        """Read the entries of the file; none when it is not there."""
+        """Read the entries of the file; none when it does not exist."""
         super().__init__(files, path, base_offset)
         self._end_offset = base_offset
 
@@ -76,7 +76,7 @@ class IndexCheck(_EntryCheck):
         self._end_offset = batch.last_offset + 1
 
     def problems(self) -> Iterator[Problem]:
-        """Give what was wrong, after the last batch."""
+        """Return the problems, after the last batch."""
         yield from self.found
         for number in range(self.next, len(self.entries)):
             yield (self.path, number * self.entry.size, f"no batch begins at byte {self.entries[number][1]}")
@@ -88,12 +88,12 @@ class TimeIndexCheck(_EntryCheck):
     entry = struct.Struct(">qi")
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
-        """Read the entries of the file; none when it is not there."""
+        """Read the entries of the file; none when it does not exist."""
         super().__init__(files, path, base_offset)
         self._latest = NO_TIMESTAMP
 
     def note(self, batch: BatchAt) -> None:
-        """Compare the entries before the next batch with those before it."""
+        """Compare the entries before the next batch with the previous entries."""
         while self.next < len(self.entries):
             timestamp, offset = self.entries[self.next]
             if self.base_offset + offset > batch.last_offset:
@@ -112,7 +112,7 @@ class TimeIndexCheck(_EntryCheck):
             self.wrong(self.next, f"timestamp {timestamp} is not later than the one before")
 
     def problems(self) -> Iterator[Problem]:
-        """Give what was wrong, after the last batch."""
+        """Return the problems, after the last batch."""
         yield from self.found
         for number in range(self.next, len(self.entries)):
             offset = self.base_offset + self.entries[number][1]
@@ -120,23 +120,23 @@ class TimeIndexCheck(_EntryCheck):
 
 
 class TransactionIndexCheck(_EntryCheck):
-    """The .txnindex file: aborted transactions whose markers are in the segment, in the order of these.
+    """The .txnindex file: aborted transactions whose markers are in the segment, in their order.
 
-    An entry: int16 version, int64 producer id, first offset, offset of the marker, last stable offset. The first may
-    stand before the segment or the log, and the last behind the marker: nothing is said of where.
+    An entry: int16 version, int64 producer id, first offset, offset of the marker, last stable offset. The first offset
+    may be before the segment or the log, and the last stable one after the marker: neither is checked.
     """
 
     entry = struct.Struct(">hqqqq")
     has_room = False
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
-        """Read the entries of the file; none when it is not there."""
+        """Read the entries of the file; none when it does not exist."""
         super().__init__(files, path, base_offset)
         self._end_offset = base_offset
         self._aborting: dict[int, int] = {}  # producer id by offset of its marker
 
     def note(self, batch: WholeBatch) -> None:
-        """Take in the next batch."""
+        """Read the next batch."""
         self._end_offset = batch.at.last_offset + 1
         if self.entries:
             header = read_batch_header(batch.data)
@@ -144,7 +144,7 @@ class TransactionIndexCheck(_EntryCheck):
                 self._aborting[batch.at.last_offset] = header.producer_id
 
     def problems(self) -> Iterator[Problem]:
-        """Give what is wrong, after the last batch."""
+        """Return the problems, after the last batch."""
         previous = self.base_offset - 1
         for number, (version, producer_id, first_offset, marker_offset, stable_offset) in enumerate(
             self.entries
@@ -171,6 +171,6 @@ class TransactionIndexCheck(_EntryCheck):
 def _aborts(batch: bytes) -> bool:
     try:
         marker = next(map(read_marker, read_records(batch)), None)
-    except ProtocolError:  # then it is none, and whoever reads the log is told
+    except ProtocolError:  # then it is no marker, and reading the log reports it
         return False
     return marker is not None and not marker[0]

@@ -1,13 +1,13 @@
-"""What can be kept of a damaged segment, and what is set aside.
+"""Recovery of a damaged segment: which batches are kept, and which bytes are moved to other files.
 
-`scan` reads a segment to its end, whatever stands in it: whole batches with valid checksums in the order of their
-offsets, and between them what is none of that. `recover_valid` writes the segment again without the latter. These bytes
-are first kept in a file beside it, so nothing that was on the disk is lost:
+`scan` reads a segment to its end, whatever its content: whole batches with valid checksums in the order of their
+offsets, and the damaged parts between them. `recover_valid` writes the segment again without the damaged parts. It
+first stores their bytes in files beside the segment, so nothing that was on the disk is lost:
 
-    00000000000000000042-1234.damaged    stood at byte 1234 of its segment; the first offset it may have held is 42
+    00000000000000000042-1234.damaged    was at byte 1234 of its segment; the first offset it may have held is 42
 
-A crash on the way leaves the segment as it was, or the new one. Nothing here decides whether damage is to be tolerated:
-that is `recovery=keep-valid`, and the log's to obey.
+A crash midway leaves the old segment or the new one. This module does not decide whether damage is tolerated: the log
+does, by `recovery=keep-valid`.
 """
 
 import re
@@ -42,10 +42,10 @@ class Damage(NamedTuple):
 
     path          the segment file
     position      where it begins in that file
-    size          bytes; 0 where none had to go, as where some are missing
+    size          bytes; 0 where no bytes were removed, for example where some are missing
     first_offset  the first offset that it may have held
-    end_offset    one more than the last such offset; None when nothing behind it tells
-    reason        what is wrong
+    end_offset    one more than the last such offset; None when nothing after it shows that
+    reason        the problem
     kept_as       the file that has the bytes now; "" when there is none
     """
 
@@ -59,7 +59,7 @@ class Damage(NamedTuple):
 
     @property
     def offsets(self) -> str:
-        """Say which offsets may be lost."""
+        """Describe which offsets may be lost."""
         if self.end_offset is None:
             return f"offsets from {self.first_offset} on"
         if self.end_offset <= self.first_offset:
@@ -81,16 +81,16 @@ class WholeBatch(NamedTuple):
 
 
 def scan(file: File, base_offset: int, limit: Limit | None = None) -> Iterator[WholeBatch | Damage]:
-    """Give everything in a segment file from its first byte to its last.
+    """Yield everything in a segment file from its first byte to its last.
 
     base_offset  of the segment
     limit        as in `SegmentExpectations`
-    What is no batch, has a wrong checksum or an offset out of order is given as Damage, batch by batch where headers
-    still tell where one begins. Raises StorageError when the file cannot be read or is of format 0 or 1.
+    Bytes that are no batch, and batches with a wrong checksum or an offset out of order, are yielded as Damage, batch
+    by batch where headers still show where one begins. StorageError when the file is unreadable or of format 0 or 1.
     """
     position, stop = 0, file.size
     end = end_before = base_offset
-    held: WholeBatch | None = None  # given once the batch behind it does not speak against its offset
+    held: WholeBatch | None = None  # yielded once the next batch does not contradict its offset
     while position < stop:
         try:
             for batch, buffer, at in walk(file, position, stop):
@@ -108,7 +108,7 @@ def scan(file: File, base_offset: int, limit: Limit | None = None) -> Iterator[W
             damage = error
         position = damage.damaged_at
         refuse_old_format(file, position, stop)
-        # A base offset lies outside the checksum. Behind a gap, it may be the one before that is wrong, and too high.
+        # A base offset lies outside the checksum. After a gap, the previous one may be wrong, and too high.
         suspected = held is not None and held.at.base_offset > end_before
         least = end_before if suspected else end
         fits = partial(_fits, base_offset=base_offset, end_offset=least, limit=limit)
@@ -134,7 +134,7 @@ def _fits(batch: BatchAt, base_offset: int, end_offset: int, limit: Limit | None
 
 
 def _divide(file: File, start: int, stop: int, first: int, end: int | None, reason: str) -> Iterator[Damage]:
-    """Give the bytes from `start` to `stop` batch by batch, as far as plausible headers tell them apart."""
+    """Yield the bytes from `start` to `stop` batch by batch, as far as plausible headers separate them."""
     while start < stop:
         claimed = _claimed(file, start, stop, first, end)
         size = stop - start
@@ -151,7 +151,7 @@ def _divide(file: File, start: int, stop: int, first: int, end: int | None, reas
 
 
 def _claimed(file: File, position: int, stop: int, first: int, end: int | None) -> BatchAt | None:
-    """Return what the header at `position` says, if that can be true of a batch before `stop`."""
+    """Return the header at `position` if it is plausible for a batch before `stop`."""
     try:
         batch, _, _ = next(walk(file, position, stop, whole=False))
     except (DamagedBatchError, StopIteration):
@@ -163,12 +163,12 @@ def _claimed(file: File, position: int, stop: int, first: int, end: int | None) 
 def recover_valid(
     files: Files, path: str, base_offset: int, *, limit: Limit | None, least_epoch: int = NO_EPOCH
 ) -> list[Damage]:
-    """Take what is damaged out of a segment file, keep it beside, and return what it was.
+    """Remove the damaged parts of a segment file, keep them in files beside it, and return them.
 
     limit, least_epoch  as in `SegmentExpectations`
     A leader epoch that falls is reported and stays: it lies outside the checksum, and the records are as written.
     The bytes are on the disk in their new place before they leave the old one. The caller reads the segment again.
-    Reads all of the file, and writes it where something has to go.
+    Reads the whole file, and writes it if something has to be removed.
     """
     damages: list[Damage] = []
     kept: list[tuple[int, int]] = []
@@ -196,7 +196,7 @@ def recover_valid(
 
 
 def _set_aside(files: Files, file: File, damage: Damage) -> str:
-    """Keep the bytes of a damage in a file of their own, durably; return its path, or "" when there are none."""
+    """Write the damaged bytes to a file of their own, durably; return its path, or "" when there are none."""
     if not damage.size:
         return ""
     data = read_exactly(file, damage.position, damage.size)
@@ -215,7 +215,7 @@ def _set_aside(files: Files, file: File, damage: Damage) -> str:
 
 
 def _rewrite(files: Files, file: File, kept: list[tuple[int, int]]) -> None:
-    """Replace a file by one that holds only the ranges `kept` of it; a crash leaves the one or the other."""
+    """Replace a file by one with only its ranges `kept`; a crash leaves the old file or the new one."""
     temporary = file.path + TEMPORARY_SUFFIX
     target = files.open(temporary, create=True)
     try:
@@ -232,6 +232,6 @@ def _rewrite(files: Files, file: File, kept: list[tuple[int, int]]) -> None:
 
 
 def damaged_files(names: list[str]) -> list[tuple[int, str]]:
-    """Return, of the names in a partition's folder, those that hold damaged bytes, each with its first offset."""
+    """Return, of the names in a partition's folder, those of damaged bytes, each with its first offset."""
     found = ((_DAMAGED_FILE.fullmatch(name), name) for name in names)
     return [(int(match[1]), name) for match, name in found if match is not None]

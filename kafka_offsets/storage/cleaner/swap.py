@@ -93,7 +93,7 @@ def swap_in(log: Log, cleaned: Segment, old: Sequence[Segment], transactions: by
             _remove_segments(files, directory, {segment.base_offset for segment in old[1:]})
         files.sync_directory(
             directory
-        )  # without the lock: DeleteRecords does not have to wait for the disk
+        )  # without the lock: a thread that deletes records does not wait for the disk
 
     yield remove_old
     if is_closed() or not log.holds([cleaned]):

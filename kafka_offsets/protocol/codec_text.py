@@ -120,7 +120,7 @@ def variable_fields(message: Message, version: int) -> int:
 
 
 class Writer:
-    """What both directions share: the message, the version, and which fields it has.
+    """The common part of both directions: the message, the version, and its fields.
 
     section  the struct whose tagged fields are to be written, or None for the whole message
     """

@@ -174,7 +174,7 @@ class Decoding(Writer):
             self.out.add(f"{' = '.join(same)} = {value}")
 
     def field(self, field: Field, place: str, run: list[tuple[str, str]]) -> None:
-        """Write one field; of a fixed size, it is put off into `run`."""
+        """Write one field; a field of fixed size is deferred into `run`."""
         if not field.array and field.type in FIXED:
             run.append((FIXED[field.type], place))
         else:

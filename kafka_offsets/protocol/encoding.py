@@ -66,7 +66,7 @@ class Encoding(Writer):
             self.tags(struct_, value, buffer)
 
     def field(self, field: Field, place: str, buffer: str, run: list[tuple[str, str]]) -> None:
-        """Write one field; of a fixed size, it is put off into `run`."""
+        """Write one field; a field of fixed size is deferred into `run`."""
         if not field.array and field.type in FIXED:
             run.append((FIXED[field.type], place))
         else:

@@ -1,8 +1,8 @@
-"""What compiled codecs call for all that is not short and plain: longer varints, arrays of strings, tagged fields.
+"""Flexible versions: the functions that compiled codecs call for longer varints, arrays of strings and tagged fields.
 
 The compiled codecs read and write varints of one byte themselves. In flexible versions (KIP-482) lengths and counts are
-unsigned varints of one more, with 0 for null; the functions here are given the first byte, which is read already. All
-of them raise ProtocolError for what the protocol does not allow, and IndexError at the end of the buffer.
+unsigned varints of one more, with 0 for null; the functions here get the first byte, which is already read. All of them
+raise ProtocolError for bytes that the protocol does not allow, and IndexError at the end of the buffer.
 """
 
 from collections.abc import Callable, Iterator, Mapping

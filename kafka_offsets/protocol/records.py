@@ -32,10 +32,10 @@ from kafka_offsets.protocol.varint import VARINTS, encode_varint
 #      8  batch length         int32    of all that follows it: at least 49
 #     12  leader epoch         int32    -1 unknown
 #     16  magic                int8     2
-#     17  CRC-32C              uint32   of everything from byte 21 on, so that a broker may set what stands before
+#     17  CRC-32C              uint32   of everything from byte 21 on, so that a broker may set earlier fields
 #     21  attributes           int16    bits 0-2 compression, 3 log-append time, 4 transactional, 5 control,
 #                                       6 the base timestamp is the delete horizon
-#     23  last offset delta    int32    the batch stands for all offsets up to it, even when the cleaner removed records
+#     23  last offset delta    int32    the batch covers all offsets up to it, even if the cleaner removed records
 #     27  base timestamp       int64    of the first record, or the delete horizon
 #     35  max timestamp        int64    of all records, or the time of the append
 #     43  producer id          int64    -1 none

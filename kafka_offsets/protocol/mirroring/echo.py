@@ -1,7 +1,7 @@
-"""Answers that repeat their request: encoded from the request itself, without a response being made of it.
+"""Echo: answers that repeat their request, encoded from the request itself, without a response object.
 
-A response that only says "done" names what the request named, and in every other field its default: of a commit the
-topics and partitions, each with error code 0. The compiled function reads the fields that both have from the request.
+A response that only confirms success repeats the names in the request and has defaults in all other fields: for a
+commit the topics and partitions, each with error code 0. The compiled function reads shared fields from the request.
 """
 
 from kafka_offsets.protocol.codec import Encoder
@@ -11,7 +11,7 @@ from kafka_offsets.protocol.schema import Message, Struct
 
 
 class _Echoing(Encoding):
-    """Writes an encoder of a response that takes a request in its place."""
+    """Writes an encoder of a response that takes the request instead."""
 
     def __init__(self, request: Message, response: Message, version: int, classes: dict[str, type]) -> None:
         super().__init__(response, version, classes)
@@ -28,7 +28,7 @@ class _Echoing(Encoding):
             self._mirror(pair.answered.struct, pair.asked.struct)
 
     def struct_in_place(self, struct_: Struct, value: str, buffer: str) -> None:
-        """Write a struct: what the request has as well from there, everything else as its default."""
+        """Write a struct: shared fields from the request, all others as their defaults."""
         repeats = self.repeats[struct_.name]
         run: list[tuple[str, str]] = []
         for field in self.plain_fields(struct_):

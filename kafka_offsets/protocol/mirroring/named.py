@@ -33,7 +33,7 @@ class Split(NamedTuple):
 
 
 class _Keys(NamedTuple):
-    """Where a request and its answer have the keys of several groups; asked_key is None where the elements are keys."""
+    """The fields with the keys of several groups in a request and its answer; asked_key None: the elements are keys."""
 
     asked: str
     asked_key: str | None
@@ -52,7 +52,7 @@ class _Topics(NamedTuple):
 
 
 class Named:
-    """What one version of an API names."""
+    """The names in requests of one version of an API."""
 
     def __init__(
         self, request: type[messages.MessageValue], response: type[messages.MessageValue], version: int
@@ -66,11 +66,11 @@ class Named:
         mirrored |= {field.name for field in answered.fields if field.array}
         self._holders = [field for field in self._fields if field.array and field.name in mirrored]
 
-    # -- what is named
+    # -- names
 
     @property
     def kinds(self) -> set[str]:
-        """Return what requests can be told apart by: GROUP_ID, TRANSACTIONAL_ID, "topic"."""
+        """Return the fields that distinguish requests: GROUP_ID, TRANSACTIONAL_ID, "topic"."""
         found = {kind for kind in (GROUP_ID, TRANSACTIONAL_ID) if self._has(kind)}
         return found | {"topic" for field in self._holders if _names_topics(field)}
 
@@ -98,7 +98,7 @@ class Named:
         return [each for each in found if each is not None]
 
     def keys(self, request: Any) -> list[str]:
-        """Return the keys of a request of several, each of which is answered for itself; none of any other request."""
+        """Return the keys of a request for several, each with its own answer; none for any other request."""
         if self._keys is None:
             return []
         values = getattr(request, self._keys.asked) or []
@@ -106,7 +106,7 @@ class Named:
         return [value if key is None else getattr(value, key) for value in values]
 
     def places(self, request: Any, name_of: NameOf) -> Iterator[tuple[str, int]]:
-        """Yield the (topic, partition) that a request names; partition -1 where it names topics alone."""
+        """Yield the (topic, partition) that a request names; partition -1 where it names only topics."""
         for field in self._holders:
             yield from _places(field, getattr(request, field.name) or (), name_of)
 
@@ -118,7 +118,7 @@ class Named:
         return self._topics is not None
 
     def split_by_key(self, request: Any, wants: Callable[[str], bool]) -> Split:
-        """Take a request of several keys apart."""
+        """Split a request for several keys."""
         assert self._keys is not None
         name = self._keys.asked
         named = list(zip(self.keys(request), getattr(request, name), strict=True))
@@ -128,7 +128,7 @@ class Named:
         return Split(meant, rest if getattr(rest, name) else None)
 
     def join_by_key(self, request: Any, one: Any, other: Any) -> Any:
-        """Put the answers to both parts of a request together; what is above the keys is `other`'s."""
+        """Join the answers to both parts of a request; fields above the keys come from `other`."""
         assert self._keys is not None
         where = self._keys
         answered = {
@@ -141,7 +141,7 @@ class Named:
         return joined
 
     def split_by_partition(self, request: Any, wants: Wants, name_of: NameOf) -> Split:
-        """Take a request of several partitions apart."""
+        """Split a request for several partitions."""
         assert self._topics is not None
         where = self._topics
         meant, rest = copy.copy(request), copy.copy(request)
@@ -157,7 +157,7 @@ class Named:
         return Split(meant, rest if getattr(rest, where.asked) else None)
 
     def join_by_partition(self, request: Any, one: Any, other: Any) -> Any:
-        """Put the answers to both parts of a request together, in its order."""
+        """Join the answers to both parts of a request, in request order."""
         assert self._topics is not None
         where = self._topics
         found: dict[tuple[Any, ...], list[Any]] = {}
@@ -175,7 +175,7 @@ class Named:
 
 @cache
 def named_by(api: str, version: int) -> Named:
-    """Return what a version of an API names, derived upon the first question."""
+    """Return the names of a version of an API, derived on first use."""
     return Named(messages.find(f"{api}Request"), messages.find(f"{api}Response"), version)
 
 
@@ -188,7 +188,7 @@ def index_of(partition: Any) -> int:
 
 
 def name_in(topic: Any) -> str:
-    """Return the name of a topic in a message, "" when it has its id alone."""
+    """Return the name of a topic in a message, "" if it has only its id."""
     field = next((field for field in topic.STRUCT.fields if field.type == "string"), None)
     return "" if field is None else getattr(topic, field.name) or ""
 

@@ -1,7 +1,7 @@
-"""What of a response repeats its request: fields of the same name, and arrays that answer arrays, element by element.
+"""Pairs of a request and its response: fields of the same name, and arrays that answer arrays, element by element.
 
-A response names what its request named: topics, partitions, groups, resources. Which field is which follows from both
-schemas, so nothing has to be written for each API.
+A response repeats the names in its request: topics, partitions, groups, resources. Both schemas determine the matching
+fields, so no API needs its own code.
 """
 
 from typing import NamedTuple
@@ -38,8 +38,8 @@ def carries_errors(struct: Struct, version: int) -> bool:
 def repeated(struct: Struct, request: Struct, version: int) -> list[Field]:
     """Return the plain fields of a response's struct whose values are the request's.
 
-    A field whose default is another than zero or empty, such as the -1 of an offset, is none of them: it says what was
-    found, and the default that nothing was.
+    Excluded are fields whose default is not zero or empty, such as the -1 of an offset: they hold a result, and the
+    default means that there is none.
     """
     asked = {field.name: field for field in request.fields if version in field.versions}
     return [
@@ -59,8 +59,8 @@ def repeated(struct: Struct, request: Struct, version: int) -> list[Field]:
 def pairs(struct: Struct, request: Struct, version: int) -> list[Pair]:
     """Return the arrays of a response's struct that answer arrays of the request's.
 
-    An array answers that of its name, or else, when it carries errors, the first one that there is. One without errors
-    answers only what it repeats whole.
+    An array answers the array of its name, or else, if it has errors, the first array. An array without errors answers
+    only an array that it repeats completely.
     """
     asked = [field for field in request.fields if field.array and version in field.versions]
     by_name = {field.name: field for field in asked}
@@ -80,7 +80,7 @@ def pairs(struct: Struct, request: Struct, version: int) -> list[Pair]:
 
 
 def key_of(answered: Struct, asked: Field, version: int) -> Field:
-    """Return the field by which the element of a response names the one of the request, a plain value."""
+    """Return the field in which an element of a response names that of the request, a plain value."""
     return next(
         field
         for field in answered.fields

@@ -1,7 +1,7 @@
-"""Refusals: the response to a request of which nothing was done, made of the request and an error code.
+"""Refusals: the response to a request that was not executed, made from the request and an error code.
 
 Kafka writes one method for each API (`getErrorResponse`). Nearly all follow one rule, which is here: the response names
-what the request named, and the error stands as far up as the version has a place for it.
+the same items as the request, and the error is at the highest level at which the version has a field for it.
 """
 
 from collections.abc import Callable
@@ -35,9 +35,9 @@ _MESSAGE = "error_message"
 class Place(Enum):
     """The position of the error in a response.
 
-    FIRST  as far up as the version has a place for it, and nothing below it
-    EACH   at each partition or other thing that the request names, and not above them
-    BOTH   above and at each
+    FIRST  at the highest level at which the version has a field for it, and not below
+    EACH   at each partition or other item that the request names, and not above them
+    BOTH   above and at each item
     """
 
     FIRST = "first"
@@ -51,12 +51,12 @@ def refuse(request: Any, error: ErrorCode, version: int) -> R:  # type: ignore[t
 
 
 def refuse_each(request: Any, error: ErrorCode, version: int) -> R:  # type: ignore[type-var]
-    """Return the response of a version with the error at each thing that the request names, and not above them."""
+    """Return the response of a version with the error at each item that the request names, and not above them."""
     return _refusal(request, error, version, Place.EACH)
 
 
 def refuse_throughout(request: Any, error: ErrorCode, version: int) -> R:  # type: ignore[type-var]
-    """Return the response of a version with the error above and at each thing that the request names."""
+    """Return the response of a version with the error above and at each item that the request names."""
     return _refusal(request, error, version, Place.BOTH)
 
 
@@ -67,7 +67,7 @@ def _refusal(request: Any, error: ErrorCode, version: int, place: Place) -> R:  
 
 @cache
 def _compiled(request: str, version: int, place: Place) -> Callable[[Any, ErrorCode], Any]:
-    """Make the function (request, error) -> response, upon the first refusal of a version."""
+    """Make the function (request, error) -> response, on the first refusal of a version."""
     name = request.removesuffix("Request") + "Response"
     response = messages.find(name)
     text = _Writer(version, place).message(response.SCHEMA.struct, messages.find(request).SCHEMA.struct)

@@ -10,7 +10,7 @@ import google_crc32c
 import pytest
 
 from kafka_offsets.broker.coordination import snapshots
-from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.coordination.runtime import HostedShard, partition_for
 from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
@@ -200,6 +200,19 @@ def test_a_stop_that_would_take_long_leaves_it_be(
     client.core.close()
     assert not files.exists(PATH)
     assert told() == [f"{PATH} is not written: the stop would take too long"]
+
+
+@pytest.mark.timeout(30)
+def test_a_stop_with_records_that_the_log_lacks_leaves_it_be(
+    monkeypatch: pytest.MonkeyPatch, told: Callable[[], list[str]]
+) -> None:
+    files = kept()
+    client = started(files)
+    client.commit("g", {("t", 0): 1})
+    monkeypatch.setattr(HostedShard, "has_unwritten", True)
+    client.core.close()
+    assert not files.exists(PATH)
+    assert told() == [f"{PATH} is not written: the log lacks records that were decided"]
 
 
 # ---- doubt ---------------------------------------------------------------------------------------------------------

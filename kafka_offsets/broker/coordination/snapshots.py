@@ -295,6 +295,7 @@ class _Job:
         self._writer = SnapshotWriter(shard, head)
         self._unwritten: list[bytes] = []
         self._unwritten_bytes = 0
+        self._waits_for_log = False
         self._task = BackgroundTask(
             f"the writing of {self.path}",
             snapshots.scheduler,
@@ -309,10 +310,15 @@ class _Job:
         self._task.begin()
 
     def run(self, until_ms: int) -> None:
-        """Take all steps at once, unless that takes until after `until_ms`."""
+        """Take all steps at once, unless it takes too long, or records must still be appended to the log."""
         clock = self._snapshots.scheduler.clock
-        if not self._task.finish(lambda: None, lambda: clock.now().mono_ms <= until_ms):
-            self._ended(self, "the stop would take too long")
+        if not self._task.finish(
+            lambda: None, lambda: not self._waits_for_log and clock.now().mono_ms <= until_ms
+        ):
+            problem = "the stop would take too long"
+            if self._waits_for_log:
+                problem = "the log lacks records that were decided"
+            self._ended(self, problem)
 
     def abandon(self) -> None:
         """Leave the file unfinished; the next start removes it."""
@@ -330,6 +336,7 @@ class _Job:
                 self._check_usable()
             # By then all decisions before the last step are in the log, or were refused.
             while self.hosted.has_unwritten:
+                self._waits_for_log = True
                 yield None
                 self._check_usable()
             log = self.hosted.log

@@ -7,7 +7,7 @@ import struct
 
 from kafka_offsets.columns.offsets import ParsedOffset
 from kafka_offsets.columns.records import RecordColumns
-from kafka_offsets.columns.replay import ColumnReplay, GroupRecord, Page
+from kafka_offsets.columns.replay import ColumnReplay, GroupRecord, OffsetRows
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import records as consumer_records
@@ -57,17 +57,18 @@ class ColumnLoader:
     def finish(self, shard: ShardState) -> None:
         """Put groups, offsets, open transactions and counters into an empty shard."""
         for found in self._replay.offsets(PAGE_PARTITIONS):
-            if isinstance(found, Page):
+            if isinstance(found, OffsetRows):
                 shard.offsets.add_page(*found)
             else:
                 entry = OffsetAndMetadata(*found.committed)
                 shard.offsets.put(found.group, found.topic, found.partition, entry)
         for name, metadata, records in self._replay.groups():
             if records is None:
-                classic = shard.groups[name] = ClassicGroup(name)
-                classic.durable = metadata
+                if metadata is not None or not shard.offsets.has_group(name):
+                    classic = shard.groups.held[name] = ClassicGroup(name)
+                    classic.durable = metadata
             else:
-                consumer = shard.groups[name] = ConsumerGroup(name)
+                consumer = shard.groups.held[name] = ConsumerGroup(name)
                 consumer.durable = records
         for producer_id, entries in self._replay.pending():
             pending = shard.pending.setdefault(producer_id, {})

@@ -14,9 +14,11 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import join as classic_join
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.classic import sync as classic_sync
+from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.consumer import classic_members
+from kafka_offsets.coordinator.groups import Group
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import Group, ShardState
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -65,7 +67,7 @@ def list_groups(
     states = {state.strip().lower() for state in states_filter}
     types = {type_.lower() for type_ in types_filter}
     listed = []
-    readable = [group for group in shard.groups.values() if group.is_known]
+    readable = [group for group in shard.groups.held.values() if group.is_known]
     if shard.retiring:
         known = {group.group_id for group in readable}
         readable += [group for group_id, group in shard.retiring.items() if group_id not in known]
@@ -77,6 +79,10 @@ def list_groups(
                     group.group_id, group.protocol_type or "", state, type_
                 )
             )
+    type_, state = ClassicGroup.type_name, ClassicGroupState.EMPTY.value
+    if (not types or type_ in types) and (not states or state.lower() in states):
+        made = messages.ListGroupsResponse.ListedGroup
+        listed += [made(group_id, "", state, type_) for group_id in shard.groups.simple()]
     return listed
 
 
@@ -86,7 +92,7 @@ def delete_group(shard: ShardState, group_id: str, context: RequestContext, now:
     The group is removed at once, before its tombstones are durable: a member that joins in the meantime creates a new
     group, whose records follow the tombstones.
     """
-    group = shard.groups.get(group_id)
+    group = shard.groups.keep(group_id)
     error = _check_deletion(group)
     reply = Reply(context, messages.DeleteGroupsResponse.DeletableGroupResult(group_id, error))
     if error is not ErrorCode.NONE or group is None:
@@ -101,16 +107,17 @@ def take_out(shard: ShardState, group: Group) -> Callable[[], None]:
     """Remove a group without members at once; return what restores it when the log refuses its tombstones."""
     group_id = group.group_id
     shard.retire(group)
-    del shard.groups[group_id]
+    shard.groups.held.pop(group_id, None)
     group.drop_timers(shard.timers)
 
     def undo() -> None:
+        """Restore the deleted group, unless another one has its id by now."""
         shard.retiring.pop(group_id, None)
-        current = shard.groups.get(group_id)
+        current = shard.groups.held.get(group_id)
         if current is None or current.is_provisional:
             if current is not None:
                 current.drop_timers(shard.timers)
-            shard.groups[group_id] = group
+            shard.groups.held[group_id] = group
 
     return undo
 

@@ -9,7 +9,7 @@ class Meters:
 
     offset_commits        offsets, not requests
     offset_expirations    offsets deleted by expiration
-    offset_deletions      offsets deleted by OffsetDelete; not those of deleted groups and topics
+    offset_deletions      offsets deleted by a request; not those of deleted groups and topics
     completed_rebalances  how often a classic group became Stable
     consumer_rebalances   epochs of consumer groups that a heartbeat or a new topic caused; leaving members do not count
     """

@@ -14,7 +14,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.connection import Parts
 
 
-class Record(NamedTuple):
+class CoordinatorRecord(NamedTuple):
     """One record of the offsets topic; `value` None is a tombstone.
 
     offset_key, entry  `key` and `value` decoded, if the decision has them: the replay of a record that has just been
@@ -140,12 +140,12 @@ class Result(NamedTuple):
            error response that its API builds from the request
     """
 
-    records: Sequence[Record] = ()
+    records: Sequence[CoordinatorRecord] = ()
     replies: tuple[Reply, ...] = ()
     undo: Callable[[], None] = _nothing
 
 
-def reply_with(context: RequestContext, response: Any, records: Sequence[Record] = ()) -> Result:
+def reply_with(context: RequestContext, response: Any, records: Sequence[CoordinatorRecord] = ()) -> Result:
     """Return the most common result: one reply, and the records that must be durable before it is sent."""
     # This takes half the time of calling the classes, and the most frequent requests pass here.
     new = tuple.__new__
@@ -163,7 +163,7 @@ class TransactionalResult(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-    records: Sequence[Record] = ()
+    records: Sequence[CoordinatorRecord] = ()
     replies: tuple[Reply, ...] = ()
     is_commit: bool | None = None
     coordinator_epoch: int = 0

@@ -12,7 +12,8 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.result import Record, Result
+from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn
+from kafka_offsets.coordinator.result import CoordinatorRecord, Result
 from kafka_offsets.coordinator.state import REPLY_TIMER, ShardState
 from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.logs import new_logger
@@ -44,7 +45,7 @@ class Shard(ShardState):
             return []
         group_id = next(iter(self.resolving))
         del self.resolving[group_id]
-        group = self.groups.get(group_id)
+        group = self.groups.held.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return []
         try:
@@ -57,7 +58,7 @@ class Shard(ShardState):
         if timer.kind == REPLY_TIMER:
             replies, self.late_replies = tuple(self.late_replies), []
             return Result(replies=replies)
-        group = self.groups.get(timer.group_id)
+        group = self.groups.held.get(timer.group_id)
         if isinstance(group, ConsumerGroup):
             return consumer_heartbeat.on_timer(self, group, timer, now)
         return rebalance.on_timer(self, timer, now)
@@ -89,11 +90,11 @@ class Shard(ShardState):
         While loading, the latest record decides the kind of a group. Afterwards decisions do so before their records
         are durable: a record of a group whose kind has changed since is out of date and ignored.
         """
-        group = self.groups.get(parsed.group)
+        group = self.groups.held.get(parsed.group)
         if value is not None:
             consumer_records.parse_value(parsed.type, value)
             if not isinstance(group, ConsumerGroup) and self.is_loading:
-                group = self.groups[parsed.group] = ConsumerGroup(parsed.group)
+                group = self.groups.held[parsed.group] = ConsumerGroup(parsed.group)
             old = self.retiring.get(parsed.group)
             for each in (group, old):
                 if isinstance(each, ConsumerGroup):
@@ -115,20 +116,18 @@ class Shard(ShardState):
         """Remove a group that the log deletes; its offsets, if it has any, remain."""
         if self.offsets.has_group(group_id):
             self.early_deletions += 1
-            self.groups[group_id] = ClassicGroup(group_id)
-        else:
-            del self.groups[group_id]
+        del self.groups.held[group_id]
 
     def _forget_offsets_only(self, group_id: str) -> None:
         """Remove a group that had only offsets: it was of an unsupported kind, and has been deleted."""
         if self.offsets.has_group(group_id):
             self.early_deletions += 1
             return
-        group = self.groups.get(group_id)
+        group = self.groups.held.get(group_id)
         if isinstance(group, ClassicGroup) and group.durable is None and group.is_provisional:
-            del self.groups[group_id]
+            del self.groups.held[group_id]
 
-    def replay_written(self, record: Record, log_offset: int) -> None:
+    def replay_written(self, record: CoordinatorRecord, log_offset: int) -> None:
         """Apply one of our own records that has just become durable, as :meth:`replay` does with its bytes."""
         _, value, key, entry = record
         if key is None:
@@ -138,9 +137,22 @@ class Shard(ShardState):
         if entry is None:
             self._forget_offset(stored.OffsetKey(group, topic, partition))
             return
-        if group not in self.groups:
-            self.groups[group] = ClassicGroup(group)
         self.offsets.put(group, topic, partition, entry, log_offset)
+        if self.retiring:
+            self.groups.keep_deleted(group)
+
+    def replay_columns(self, columns: CommitColumns, log_offset: int) -> None:
+        """Apply a commit that has just become durable, as `replay_written` does with each of its records."""
+        for part in columns.parts:
+            if not isinstance(part, TopicColumn):
+                for offset, record in enumerate(part, log_offset):
+                    self.replay_written(record, offset)
+            else:
+                rows = part.table_rows(log_offset)
+                self.offsets.put_rows(part.group, part.topic, part.partitions, rows, part.topic_id)
+                if self.retiring:
+                    self.groups.keep_deleted(part.group)
+            log_offset += len(part)
 
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int
@@ -149,16 +161,19 @@ class Shard(ShardState):
             self._forget_offset(key)
             return
         entry = stored.parse_offset_value(value, log_offset)
-        if key.group not in self.groups:
-            self.groups[key.group] = ClassicGroup(key.group)
         if producer_id == -1:
             self.offsets.put(*key, entry)
-        else:
-            self.pending.setdefault(producer_id, {})[key] = entry
+            if self.retiring:
+                self.groups.keep_deleted(key.group)
+            return
+        if key.group not in self.groups:
+            self.groups.held[key.group] = ClassicGroup(key.group)
+        self.pending.setdefault(producer_id, {})[key] = entry
 
     def _forget_offset(self, key: stored.OffsetKey) -> None:
         """Remove an offset; a deletion also removes the pending offsets of open transactions."""
-        self.offsets.remove(*key)
+        if self.offsets.remove(*key):
+            self.groups.keep_empty(key.group)
         for offsets in self.pending.values():
             offsets.pop(key, None)
 
@@ -174,10 +189,7 @@ class Shard(ShardState):
             current = self.offsets.get(*key)
             if current is None or current.log_offset < entry.log_offset:
                 self.offsets.put(*key, entry)
-                if (
-                    key.group not in self.groups
-                ):  # deleted in the meantime: offsets without a group cannot be read
-                    self.groups[key.group] = ClassicGroup(key.group)
+                self.groups.keep_deleted(key.group)
         if self.ended:
             for callback in self.ended.pop(producer_id, ()):
                 callback()
@@ -185,14 +197,15 @@ class Shard(ShardState):
     def finish_loading(self, now: Now) -> list[Result]:
         """Activate the loaded groups: each member gets a fresh session. Call once, after the last replay."""
         self.is_loading = False
-        for group in self.groups.values():
+        self.groups.release_simple()
+        for group in self.groups.held.values():
             if isinstance(group, ConsumerGroup):
                 consumer_heartbeat.finish_loading(self, group, now)
         return rebalance.finish_loading(self, now)
 
     def unload(self) -> Result:
         """Drop all groups, because this broker is no longer their coordinator."""
-        for group in self.groups.values():
+        for group in self.groups.held.values():
             if isinstance(group, ConsumerGroup):
                 group.give_up()
         self.timers.clear()

@@ -50,9 +50,10 @@ from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.groups import Group
 from kafka_offsets.coordinator.offsets.pages import ROW_BYTES, StoredPage
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.state import Group, ShardState
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.stored import OffsetKey, parse_key
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
@@ -180,16 +181,21 @@ class SnapshotWriter:
     def _group_sections(self) -> Iterator[bytes]:
         parts: list[bytes] = []
         cost = 0
-        for group_id in list(self._shard.groups):
-            group = self._shard.groups.get(group_id)
-            # The log knows a group that a join has just created only by its record, which has not taken effect yet.
-            if not isinstance(group, ClassicGroup) or (group.durable is None and group.is_recorded):
+        groups = self._shard.groups
+        for group_id in list(groups):
+            group, value = groups.held.get(group_id), None
+            if isinstance(group, ClassicGroup):
+                value = group.durable
+                # The log knows a group that a join has just created only by its record, which has not taken effect yet.
+                if value is None and group.is_recorded:
+                    continue
+            elif not groups.is_simple(group_id):
                 continue
-            parts.append(_group(group_id, group.durable))
+            parts.append(_group(group_id, value))
             self._groups += 1
             cost += _PER_GROUP
-            if group.durable is not None:
-                cost += _PER_RECORDED_GROUP + _PER_MEMBER * len(group.durable.members)
+            if value is not None:
+                cost += _PER_RECORDED_GROUP + _PER_MEMBER * len(value.members)
             if cost >= _STEP:
                 yield self._section(b"GRPS", b"".join(parts))
                 parts, cost = [], 0
@@ -199,8 +205,8 @@ class SnapshotWriter:
     def _consumer_group_sections(self) -> Iterator[bytes]:
         parts: list[bytes] = []
         cost = 0
-        for group_id in list(self._shard.groups):
-            group = self._shard.groups.get(group_id)
+        for group_id in list(self._shard.groups.held):
+            group = self._shard.groups.held.get(group_id)
             if not isinstance(group, ConsumerGroup) or not group.durable:
                 continue
             name = group_id.encode()
@@ -275,6 +281,7 @@ class _PageColumns:
         self._rare: list[bytes] = []
 
     def add(self, group_id: str, page: StoredPage) -> None:
+        """Add a page of a group. Names and topic ids are stored once for the section."""
         names = self._names
         self._groups.append(names.setdefault(group_id, len(names)))
         self._topics.append(names.setdefault(page.topic, len(names)))
@@ -314,6 +321,7 @@ class _PageColumns:
         )
 
     def encode(self) -> bytes:
+        """Return the section: counts, names, ids, a column for each fixed field, then bitmaps, rows and rare fields."""
         names = [name.encode() for name in self._names]
         return b"".join(
             (
@@ -337,7 +345,7 @@ class _PageColumns:
 # ---- reading -----------------------------------------------------------------------------------------------------
 
 
-class Snapshot:
+class ShardSnapshot:
     """A snapshot whose checksums are right; `restore` decodes it.
 
     size  bytes
@@ -379,7 +387,7 @@ class Snapshot:
 
         Raises UnusableSnapshotError if the content is not valid; the shard is then unchanged.
         """
-        groups: dict[str, Group] = {}
+        groups: dict[str, Group | None] = {}
         offsets = OffsetTable()
         pending: dict[int, dict[OffsetKey, OffsetAndMetadata]] = {}
         for tag, payload in self._sections[1:-1]:
@@ -396,10 +404,13 @@ class Snapshot:
                 f"it announces {self._groups} groups and {self._entries} offsets, "
                 f"{len(groups)} and {len(offsets)} were found"
             )
-        for group_id in offsets.groups():
-            if group_id not in groups:
-                groups[group_id] = ClassicGroup(group_id)
-        shard.groups, shard.offsets, shard.pending = groups, offsets, pending
+        shard.replace_offsets(offsets)
+        shard.pending = pending
+        for group_id, group in groups.items():
+            if group is not None:
+                shard.groups.held[group_id] = group
+            else:
+                shard.groups.keep_empty(group_id)
         shard.unknown_records = self.head.unknown_records
 
 
@@ -455,6 +466,7 @@ class _Cursor:
         return len(self._payload) - self._at
 
     def take(self, size: int) -> memoryview:
+        """Return the next `size` bytes, without a copy. Raises UnusableSnapshotError if there are fewer."""
         if not 0 <= size <= self.left:
             raise UnusableSnapshotError(f"{size} bytes expected in a section, {self.left} are left")
         taken = self._payload[self._at : self._at + size]
@@ -500,14 +512,16 @@ def _restore_open(payload: memoryview, pending: dict[int, dict[OffsetKey, Offset
         )
 
 
-def _restore_groups(payload: memoryview, groups: dict[str, Group]) -> None:
+def _restore_groups(payload: memoryview, groups: dict[str, Group | None]) -> None:
+    """Read the classic groups; those without a record get an object only if they turn out to have no offsets."""
     cursor = _Cursor(payload)
     while cursor.left:
         name_length, value_length = cursor.unpack(_GROUP)
         group_id = cursor.text(name_length)
-        group = ClassicGroup(group_id)
+        group = None
         if value_length != _NO_VALUE:
             body = bytes(cursor.take(value_length))
+            group = ClassicGroup(group_id)
             try:
                 group.durable, end = messages.decode(messages.GroupMetadataValue, body, _GROUP_VALUE_VERSION)
             except ProtocolError as error:
@@ -519,7 +533,7 @@ def _restore_groups(payload: memoryview, groups: dict[str, Group]) -> None:
         groups[group_id] = group
 
 
-def _restore_consumer_groups(payload: memoryview, groups: dict[str, Group]) -> None:
+def _restore_consumer_groups(payload: memoryview, groups: dict[str, Group | None]) -> None:
     cursor = _Cursor(payload)
     while cursor.left:
         count, name_length = cursor.unpack(_CONSUMER_GROUP)

@@ -11,15 +11,14 @@ from typing import Protocol
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.groups import Group, Groups
 from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.result import Record, Reply
+from kafka_offsets.coordinator.result import CoordinatorRecord, Reply
 from kafka_offsets.coordinator.timers import Timers
 
 REPLY_TIMER = "reply"
 """The kind of the timer that sends the replies of :meth:`ShardState.reply_later`."""
-
-Group = ClassicGroup | ConsumerGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,9 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4096
     new_member_join_timeout_ms: int = 300_000
     group_rebalance_closes: bool = False
+    group_assigns: bool = False
     offsets_commit_owner_check: bool = False
+    offsets_commit_all_or_none: bool = False
     offsets_commit_unknown_topics: bool = False
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5000
@@ -108,12 +109,11 @@ class ShardState:
         self.new_member_id = new_member_id
         self.topics = topics
         self.group_settings: Mapping[str, GroupSettings] = {}
-        self.latest_record: Callable[[bytes], Record | None] = lambda key: None
+        self.latest_record: Callable[[bytes], CoordinatorRecord | None] = lambda key: None
         self.meters = Meters() if meters is None else meters
-        self.groups: dict[str, Group] = {}
         self.retiring: dict[str, Group] = {}
         self.resolving: dict[str, None] = {}
-        self.offsets = OffsetTable()
+        self.replace_offsets(OffsetTable())
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
         self.ended: dict[int, list[Callable[[], None]]] = {}
@@ -122,18 +122,23 @@ class ShardState:
         self.early_deletions = 0
         self.is_loading = True
 
+    def replace_offsets(self, offsets: OffsetTable) -> None:
+        """Replace the offset table; no group remains."""
+        self.offsets = offsets
+        self.groups = Groups(offsets, self.retiring)
+
     def settings_of(self, group_id: str) -> GroupSettings:
         """Return the settings of a group."""
         return self.group_settings.get(group_id, self.settings)
 
     def classic_group(self, group_id: str) -> ClassicGroup | None:
-        """Return the classic group with this id, or None."""
-        group = self.groups.get(group_id)
+        """Return the classic group with this id, or None, also for one that only has offsets: it has no members."""
+        group = self.groups.held.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """Return the consumer group with this id, or None; no request may use the empty id, so no group has it."""
-        group = self.groups.get(group_id) if group_id else None
+        group = self.groups.held.get(group_id) if group_id else None
         return group if isinstance(group, ConsumerGroup) else None
 
     def readable(self, group_id: str) -> Group | None:

@@ -8,11 +8,8 @@ cannot: older versions, unknown tags. (The length before a string is an int16, o
 
     key    0001 | group string | topic string | partition int32                         OffsetCommit (0000: before 0.9)
            0002 | group string                                                          GroupMetadata
-    value  0004 | offset int64 | leader_epoch int32 | metadata compact string | commit_timestamp int64
-                | 01 00 10 | topic_id 16 bytes      tagged field 0, when the topic's id is known
-                | 00                                no tagged field, when it is not
-           0001 | offset int64 | metadata string | commit_timestamp int64 | expire_timestamp int64
-                                                    when the commit has its own retention (OffsetCommit v2 to v4)
+    value  :mod:`kafka_offsets.columns.offset_layout`; version 4 is written, with the topic id when it is known, and
+           version 1 when the commit has its own retention (OffsetCommit v2 to v4)
 
 Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Kafka 4.3; which version is written when:
 GroupCoordinatorRecordHelpers.newOffsetCommitRecord.
@@ -24,10 +21,26 @@ import struct
 from functools import lru_cache
 from typing import NamedTuple, cast
 
+from kafka_offsets.columns.offset_layout import (
+    BARE_TAIL,
+    COMPACT,
+    EXPIRING_HEAD,
+    EXPIRING_TAIL,
+    HEAD,
+    LENGTH_AT,
+    LONGEST_COMPACT,
+    METADATA_AT,
+    PLAIN,
+    TAGGED_TAIL_BYTES,
+    TAIL,
+    TIMESTAMP_BYTES,
+    TOPIC_ID_TAG,
+    read_plain,
+)
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
-from kafka_offsets.coordinator.result import OversizedValue, Record
+from kafka_offsets.coordinator.result import CoordinatorRecord, OversizedValue
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
@@ -43,15 +56,8 @@ GROUP_VALUE_VERSION = 3
 _INT16 = struct.Struct(">h")
 _TYPE_AND_LENGTH = struct.Struct(">hh")
 _PARTITION = struct.Struct(">i")
-_VALUE_V1_HEAD = struct.Struct(">hqh")
-_VALUE_V1_TAIL = struct.Struct(">qq")
-VALUE_V4 = struct.Struct(">hqiBq3s16s")
-"""A complete value without metadata."""
-_VALUE_V4_HEAD = struct.Struct(">hqiB")
-_VALUE_V4_TAIL = struct.Struct(">q3s16s")
-_VALUE_V4_TAIL_BARE = struct.Struct(">qB")
-TOPIC_ID_TAG = b"\x01\x00\x10"
-_ONE_BYTE_LENGTH = 127
+_COMPACT = _INT16.pack(COMPACT)
+_LENGTH_AT, _METADATA_AT = LENGTH_AT[COMPACT], METADATA_AT[COMPACT]
 
 
 class OffsetKey(NamedTuple):
@@ -101,18 +107,18 @@ def offset_value(entry: OffsetAndMetadata) -> bytes:
     offset, leader_epoch, text, commit_timestamp, expire_timestamp, topic_id, _ = entry
     if expire_timestamp != -1:
         metadata = text.encode()
-        head = _VALUE_V1_HEAD.pack(1, offset, len(metadata))
-        return head + metadata + _VALUE_V1_TAIL.pack(commit_timestamp, expire_timestamp)
+        head = EXPIRING_HEAD.pack(1, offset, len(metadata))
+        return head + metadata + EXPIRING_TAIL.pack(commit_timestamp, expire_timestamp)
     if not text and topic_id != NO_TOPIC_ID:
-        return VALUE_V4.pack(4, offset, leader_epoch, 1, commit_timestamp, TOPIC_ID_TAG, topic_id)
+        return PLAIN.pack(COMPACT, offset, leader_epoch, 1, commit_timestamp, TOPIC_ID_TAG, topic_id)
     metadata = text.encode()
     length = len(metadata) + 1
-    if length > _ONE_BYTE_LENGTH:
+    if length > LONGEST_COMPACT:
         return _long_offset_value(entry)
-    head = _VALUE_V4_HEAD.pack(4, offset, leader_epoch, length)
+    head = HEAD.pack(COMPACT, offset, leader_epoch, length)
     if topic_id == NO_TOPIC_ID:
-        return head + metadata + _VALUE_V4_TAIL_BARE.pack(commit_timestamp, 0)
-    return head + metadata + _VALUE_V4_TAIL.pack(commit_timestamp, TOPIC_ID_TAG, topic_id)
+        return head + metadata + BARE_TAIL.pack(commit_timestamp, 0)
+    return head + metadata + TAIL.pack(commit_timestamp, TOPIC_ID_TAG, topic_id)
 
 
 def _long_offset_value(entry: OffsetAndMetadata) -> bytes:
@@ -128,7 +134,7 @@ def _long_offset_value(entry: OffsetAndMetadata) -> bytes:
 
 def offset_record(
     group: str, topic: str, partition: int, entry: OffsetAndMetadata, prefix: bytes | None = None
-) -> Record:
+) -> CoordinatorRecord:
     """Return the record that commits an offset.
 
     prefix  the :func:`offset_key_prefix` of its key, if the caller makes several records
@@ -137,31 +143,31 @@ def offset_record(
         prefix = offset_key_prefix(group, topic)
     key = prefix + _PARTITION.pack(partition)
     # This takes half the time of calling the class, and runs for each committed offset.
-    return tuple.__new__(Record, (key, offset_value(entry), (group, topic, partition), entry))
+    return tuple.__new__(CoordinatorRecord, (key, offset_value(entry), (group, topic, partition), entry))
 
 
-def offset_tombstone(group: str, topic: str, partition: int) -> Record:
+def offset_tombstone(group: str, topic: str, partition: int) -> CoordinatorRecord:
     """Return the record that deletes an offset."""
-    return Record(offset_key(group, topic, partition), None, (group, topic, partition))
+    return CoordinatorRecord(offset_key(group, topic, partition), None, (group, topic, partition))
 
 
 def group_record(
     group: str, value: messages.GroupMetadataValue, max_record_bytes: int | None = None
-) -> Record:
+) -> CoordinatorRecord:
     """Return the record that holds a classic group's generation, members and assignments.
 
     max_record_bytes  a larger value is not encoded
     """
     size = sum(len(member.subscription) + len(member.assignment) for member in value.members)
     if max_record_bytes is not None and size > max_record_bytes:
-        return Record(_group_key(group), cast("bytes", OversizedValue(size)))
+        return CoordinatorRecord(_group_key(group), cast("bytes", OversizedValue(size)))
     body = messages.encode(value, GROUP_VALUE_VERSION)
-    return Record(_group_key(group), _INT16.pack(GROUP_VALUE_VERSION) + body)
+    return CoordinatorRecord(_group_key(group), _INT16.pack(GROUP_VALUE_VERSION) + body)
 
 
-def group_tombstone(group: str) -> Record:
+def group_tombstone(group: str) -> CoordinatorRecord:
     """Return the record that deletes a classic group."""
-    return Record(_group_key(group), None)
+    return CoordinatorRecord(_group_key(group), None)
 
 
 def _group_key(group: str) -> bytes:
@@ -203,20 +209,24 @@ def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
 
     log_offset  offset of the record in the log
     """
-    if len(value) > 14 and value[:2] == b"\x00\x04" and 0 < value[14] <= _ONE_BYTE_LENGTH:
-        _, offset, leader_epoch, length = _VALUE_V4_HEAD.unpack_from(value)
-        tail = 14 + length
-        if len(value) == tail + 27 and value[tail + 8 : tail + 11] == TOPIC_ID_TAG:
-            timestamp, _, topic_id = _VALUE_V4_TAIL.unpack_from(value, tail)
+    if len(value) == PLAIN.size and (found := read_plain(value, 0)) is not None:
+        offset, leader_epoch, timestamp, topic_id = found
+        return OffsetAndMetadata(offset, leader_epoch, "", timestamp, -1, topic_id, log_offset)
+    if len(value) > PLAIN.size and value[:2] == _COMPACT and 0 < value[_LENGTH_AT] <= LONGEST_COMPACT:
+        _, offset, leader_epoch, length = HEAD.unpack_from(value)
+        tail = _LENGTH_AT + length
+        if len(value) == tail + TAGGED_TAIL_BYTES and value.startswith(TOPIC_ID_TAG, tail + TIMESTAMP_BYTES):
+            timestamp, _, topic_id = TAIL.unpack_from(value, tail)
             try:
-                metadata = value[15:tail].decode() if length > 1 else ""
+                metadata = value[_METADATA_AT:tail].decode()
             except UnicodeDecodeError as error:
-                raise ProtocolError(f"metadata of a committed offset: {error}", 15) from error
+                raise ProtocolError(f"metadata of a committed offset: {error}", _METADATA_AT) from error
             return OffsetAndMetadata(offset, leader_epoch, metadata, timestamp, -1, topic_id, log_offset)
-    return _parse_any_offset_value(value, log_offset)
+    return parse_any_offset_value(value, log_offset)
 
 
-def _parse_any_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
+def parse_any_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
+    """Read a value as `parse_offset_value` does, by the codec of its version alone."""
     if len(value) < 2:
         raise ProtocolError(f"a value of {len(value)} bytes has no version")
     (version,) = _INT16.unpack_from(value)

@@ -1,337 +1,87 @@
 """Record sessions of consumer groups (KIP-848) whose answers depend on ids that a broker makes.
 
 What an assignor gives to whom depends on topic ids and on member ids, so that these sessions are no text in
-tests/stories: test_consumer_captures.py replays the frames with the ids of the recording. All others are situations
-of tests/differential/situations/consumer_sessions.py. `python -m tests.stories.record consumer_capture` records them.
-A line is a frame: ms since the start, connection, direction, key, version, correlation id, hex.
+tests/stories: test_captures.py replays the frames with the ids of the recording. All others are situations of
+tests/differential/situations/consumer_sessions.py. `python -m tests.stories.record consumer_capture` records them.
+A line is a frame: ms since the start, connection, direction, key, version, correlation id, hex. In a second file a line
+is a record of a group in the offsets topic. The kept files also have sessions that are situations now: commits, empty,
+full, refusals-0, regex, static and static-upgrade, whose records nothing else compares.
 """
 
 import json
-import socket
 import struct
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+from kafka_offsets.coordinator.stored import OffsetKey, UnknownKey, parse_key
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import batch_headers, read_records
+from tests.differential.brokers import PATIENCE_MS, RemoteBroker, RemoteLine
+from tests.differential.play import Client, Play
+from tests.differential.situations.members import (
+    Consumer,
+    Member,
+    assignment,
+    consumer,
+    create,
+    drop,
+    grow,
+    member,
+    owning,
+    settle,
+)
 
-TOPIC = "orders"
-RANGE = bytes.fromhex("0001 00000001 0006") + b"orders" + bytes.fromhex("ffffffff 00000000")
-KEYS = {
-    "CreateTopics": 19,
-    "FindCoordinator": 10,
-    "OffsetCommit": 8,
-    "OffsetFetch": 9,
-    "OffsetDelete": 47,
-    "JoinGroup": 11,
-    "SyncGroup": 14,
-    "Heartbeat": 12,
-    "LeaveGroup": 13,
-    "DescribeGroups": 15,
-    "ListGroups": 16,
-    "DeleteGroups": 42,
-    "ConsumerGroupHeartbeat": 68,
-    "ConsumerGroupDescribe": 69,
-    "CreatePartitions": 37,
-    "DeleteTopics": 20,
-}
-
-
-class Recorder:
-    """All connections to one broker, and the lines so far."""
-
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.address = (host, int(port))
-        self.started = time.monotonic()
-        self.connections = 0
-
-    def line(self, conn: int, **fields: Any) -> None:
-        ms = round((time.monotonic() - self.started) * 1000, 1)
-        print(json.dumps({"ms": ms, "conn": conn, **fields}), flush=True)
-
-    def connect(self, client_id: str = "c") -> "Peer":
-        self.connections += 1
-        return Peer(self, self.connections, client_id)
-
-
-class Peer:
-    """One connection; `sent` names what has not been answered."""
-
-    def __init__(self, recorder: Recorder, conn: int, client_id: str) -> None:
-        self.recorder = recorder
-        self.conn = conn
-        self.client_id = client_id
-        self.socket = socket.create_connection(recorder.address, 30)
-        self.correlation_id = 0
-        self.sent: dict[int, tuple[type[messages.MessageValue], int]] = {}
-
-    def send(self, request: messages.MessageValue, version: int) -> None:
-        self.correlation_id += 1
-        name = type(request).__name__.removesuffix("Request")
-        key = KEYS[name]
-        flexible = version in request.SCHEMA.flexible
-        client = self.client_id.encode()
-        frame = struct.pack(">hhih", key, version, self.correlation_id, len(client)) + client
-        frame += (b"\0" if flexible else b"") + messages.encode(request, version)
-        self.sent[self.correlation_id] = (messages.find(f"{name}Response"), version)
-        self.recorder.line(
-            self.conn,
-            dir="request",
-            apiKey=key,
-            apiVersion=version,
-            correlationId=self.correlation_id,
-            hex=frame.hex(),
-        )
-        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
-        time.sleep(0.02)  # what is sent next, on whichever connection, arrives next
-
-    def receive(self, timeout_s: float = 30) -> Any:
-        self.socket.settimeout(timeout_s)
-        (size,) = struct.unpack(">i", self._read(4))
-        frame = self._read(size)
-        (correlation_id,) = struct.unpack_from(">i", frame)
-        cls, version = self.sent.pop(correlation_id)
-        flexible = version in cls.SCHEMA.flexible
-        self.recorder.line(
-            self.conn,
-            dir="response",
-            apiKey=KEYS[cls.__name__.removesuffix("Response")],
-            apiVersion=version,
-            correlationId=correlation_id,
-            hex=frame.hex(),
-        )
-        return messages.decode(cls, frame, version, 5 if flexible else 4)[0]
-
-    def is_silent(self, for_s: float = 0.3) -> bool:
-        self.socket.settimeout(for_s)
-        try:
-            return not self.socket.recv(1, socket.MSG_PEEK)
-        except TimeoutError:
-            return True
-
-    def _read(self, size: int) -> bytes:
-        parts = b""
-        while len(parts) < size:
-            part = self.socket.recv(size - len(parts))
-            assert part, "the broker closed the connection"
-            parts += part
-        return parts
-
-    def ask(self, request: messages.MessageValue, version: int) -> Any:
-        self.send(request, version)
-        return self.receive()
-
-
-class Client(Peer):
-    """A member as a client sees itself."""
-
-    group = ""
-    member_id = ""
-    instance: str | None = None
-    generation = -1
-    protocol: str | None = None
-    rebalance_ms = 20000
-    session_ms = 20000
-    protocols: tuple[tuple[str, bytes], ...] = (("range", RANGE), ("roundrobin", RANGE))
-    protocol_type = "consumer"
-
-    def join(self, version: int = 9, **changes: Any) -> None:
-        for name, value in changes.items():
-            setattr(self, name, value)
-        protocols = [messages.JoinGroupRequest.Protocol(name, data) for name, data in self.protocols]
-        request = messages.JoinGroupRequest(
-            self.group,
-            self.session_ms,
-            self.rebalance_ms,
-            self.member_id,
-            self.instance,
-            self.protocol_type,
-            protocols,
-        )
-        if version < 5:
-            request.group_instance_id = None
-        self.send(request, version)
-
-    def joined(self) -> Any:
-        answer = self.receive()
-        if answer.error_code in (0, 79):
-            self.member_id = answer.member_id
-            self.generation = answer.generation_id
-            self.protocol = answer.protocol_name
-        return answer
-
-    def enter(self, version: int = 9, **changes: Any) -> None:
-        """Send joins until one is parked."""
-        self.join(version, **changes)
-        if version >= 4 and not self.member_id and self.instance is None:
-            assert self.joined().error_code == 79
-            self.join(version)
-
-    def sync(self, version: int = 5, members: dict[str, bytes] | None = None, **fields: Any) -> None:
-        given = [messages.SyncGroupRequest.Assignment(m, a) for m, a in (members or {}).items()]
-        values: dict[str, Any] = {
-            "generation_id": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance,
-            "protocol_type": self.protocol_type if version >= 5 else None,
-            "protocol_name": self.protocol if version >= 5 else None,
-            **fields,
-        }
-        self.send(messages.SyncGroupRequest(self.group, assignments=given, **values), version)
-
-    def beat(self, version: int = 4, **fields: Any) -> int:
-        values: dict[str, Any] = {
-            "generation_id": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance,
-            **fields,
-        }
-        return self.ask(messages.HeartbeatRequest(self.group, **values), version).error_code
-
-    def commit(self, version: int = 9, offset: int = 1, **fields: Any) -> int:
-        request = messages.OffsetCommitRequest
-        values: dict[str, Any] = {
-            "generation_id_or_member_epoch": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance,
-            **fields,
-        }
-        topics = [request.Topic(TOPIC, partitions=[request.Partition(0, offset, committed_metadata="")])]
-        answer = self.ask(request(self.group, topics=topics, **values), version)
-        return answer.topics[0].partitions[0].error_code
-
-    def leave(self, version: int = 5, members: list[tuple[str, str | None]] | None = None) -> Any:
-        identity = messages.LeaveGroupRequest.MemberIdentity
-        if version < 3:
-            return self.ask(messages.LeaveGroupRequest(self.group, self.member_id), version)
-        given = [(self.member_id, self.instance)] if members is None else members
-        return self.ask(
-            messages.LeaveGroupRequest(self.group, members=[identity(*m) for m in given]), version
-        )
-
-
-def delete(peer: Peer, *groups: str) -> Any:
-    return peer.ask(messages.DeleteGroupsRequest(list(groups)), 2).results
-
-
-Heartbeat = messages.ConsumerGroupHeartbeatRequest
 TOPICS = {"orders": 4, "clicks": 3, "pages": 7, "wide": 40}
+RECORDED = {8, 9, 11, 12, 13, 14, 15, 16, 19, 20, 37, 42, 47, 68, 69}
+"""Numbers of the APIs whose frames are recorded; the others wait for the broker."""
 
 
-class Member(Peer):
-    """A member of a consumer group as a client sees itself."""
+class RecordedLine(RemoteLine):
+    """A connection whose frames are printed."""
 
-    group = ""
-    member_id = ""
-    instance: str | None = None
-    epoch = 0
-    owned: dict[bytes, list[int]]
+    def __init__(self, broker: "RecordedBroker") -> None:
+        super().__init__(broker.address)
+        self.broker = broker
+        self.number = len(broker.lines)
+        self.sent: dict[int, tuple[int, int]] = {}
 
-    def beat(self, version: int = 1, **fields: Any) -> Any:
-        """Send a heartbeat with these fields and no others that need not be there."""
-        values: dict[str, Any] = {
-            "member_id": self.member_id,
-            "member_epoch": self.epoch,
-            "instance_id": self.instance,
-            **fields,
-        }
-        if isinstance(values.get("topic_partitions"), dict):
-            partitions = values["topic_partitions"].items()
-            values["topic_partitions"] = [Heartbeat.TopicPartitions(*each) for each in partitions]
-        answer = self.ask(Heartbeat(self.group, **values), version)
-        if not answer.error_code:
-            self.epoch = answer.member_epoch
-            self.member_id = answer.member_id
-            if answer.assignment is not None:
-                self.owned = {t.topic_id: t.partitions for t in answer.assignment.topic_partitions}
-        return answer
+    def send(self, frame: bytes) -> None:
+        key, version, correlation_id = struct.unpack_from(">hhi", frame, 4)
+        self.sent[correlation_id] = key, version
+        self._print("request", correlation_id, frame[4:])
+        super().send(frame)
 
-    def join(self, *topics: str, version: int = 1, **fields: Any) -> Any:
-        values: dict[str, Any] = {
-            "member_epoch": 0,
-            "rebalance_timeout_ms": 20000,
-            "subscribed_topic_names": list(topics),
-            "topic_partitions": [],
-            **fields,
-        }
-        return self.beat(version, **values)
+    def receive(self, patience_ms: int = PATIENCE_MS) -> bytes | None:
+        frame = super().receive(patience_ms)
+        if frame is not None:
+            self._print("response", int.from_bytes(frame[:4]), frame)
+        return frame
 
-    def confirm(self) -> Any:
-        """Say that it has what it was told."""
-        return self.beat(topic_partitions=self.owned)
-
-    def leave(self, epoch: int = -1) -> Any:
-        return self.beat(member_epoch=epoch)
-
-    def commit(self, partition: int = 0, version: int = 9, **fields: Any) -> int:
-        request = messages.OffsetCommitRequest
-        values: dict[str, Any] = {
-            "generation_id_or_member_epoch": self.epoch,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance,
-            **fields,
-        }
-        topics = [
-            request.Topic(
-                "orders", partitions=[request.Partition(p, 1, committed_metadata="") for p in (partition, 0)]
-            )
-        ]
-        return (
-            self.ask(request(self.group, topics=topics, **values), version).topics[0].partitions[0].error_code
-        )
-
-    def fetch(self, version: int = 9, **fields: Any) -> Any:
-        request = messages.OffsetFetchRequest
-        values: dict[str, Any] = {"member_id": self.member_id, "member_epoch": self.epoch, **fields}
-        group = request.Group(self.group, topics=[request.Topics("orders", partition_indexes=[0])], **values)
-        return self.ask(request(groups=[group]), version)
-
-    def describe(self, *groups: str, version: int = 1, operations: bool = False) -> Any:
-        return self.ask(
-            messages.ConsumerGroupDescribeRequest([*(groups or (self.group,))], operations), version
-        )
+    def _print(self, direction: str, correlation_id: int, frame: bytes) -> None:
+        key, version = self.sent[correlation_id]
+        if key not in RECORDED:
+            return
+        ms = round((time.monotonic() - self.broker.started) * 1000, 1)
+        line = {"ms": ms, "conn": self.number, "dir": direction, "apiKey": key, "apiVersion": version}
+        print(json.dumps(line | {"correlationId": correlation_id, "hex": frame.hex()}), flush=True)
 
 
-def settle(*members: Member) -> None:
-    """Let members send heartbeats until nothing changes."""
-    for _ in range(4):
-        for member in members:
-            member.confirm()
+class RecordedBroker(RemoteBroker):
+    """A broker whose frames are printed."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self.started = time.monotonic()
+
+    def connect(self) -> RecordedLine:
+        self.lines.append(line := RecordedLine(self))
+        return line
 
 
-def describe_classic(peer: Peer, group: str) -> Any:
-    return peer.ask(messages.DescribeGroupsRequest([group]), 6).groups[0]
-
-
-def list_groups(peer: Peer, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> Any:
-    return peer.ask(messages.ListGroupsRequest([*states], [*types]), 5)
-
-
-def create(peer: Peer, **topics: int) -> None:
-    request = messages.CreateTopicsRequest
-    peer.ask(request([request.CreatableTopic(name, count, 1) for name, count in topics.items()], 30000), 7)
-    time.sleep(0.3)
-
-
-def drop(peer: Peer, *topics: str) -> None:
-    request = messages.DeleteTopicsRequest
-    peer.ask(request([request.DeleteTopicState(name) for name in topics], timeout_ms=30000), 6)
-    time.sleep(0.3)
-
-
-def grow(peer: Peer, topic: str, count: int) -> None:
-    request = messages.CreatePartitionsRequest
-    peer.ask(request([request.CreatePartitionsTopic(topic, count, None)], 30000, validate_only=False), 3)
-    time.sleep(0.3)
-
-
-Make = Callable[..., Member]
-
-
-def session_two(make: Make) -> None:
+def session_two(w: Play) -> None:
     """Two members share topics, step by step."""
-    a, b = make("a"), make("b")
+    a, b = consumer(w, "a"), consumer(w, "b")
     a.member_id, b.member_id = "member-a", "member-b"
     a.join("orders", "clicks", "nowhere")
     a.describe()
@@ -339,8 +89,8 @@ def session_two(make: Make) -> None:
     a.confirm()
     b.join("orders", "clicks", "nowhere")
     a.describe()
-    list_groups(a, (), ("consumer",))
-    list_groups(a, ("ReConciling",), ("CONSUMER",))
+    a.list_groups(types=("consumer",))
+    a.list_groups(states=("ReConciling",), types=("CONSUMER",))
     b.beat()
     a.beat()  # must give up
     a.describe()
@@ -388,44 +138,44 @@ def session_two(make: Make) -> None:
     b.describe()
     b.leave()
     b.describe()
-    list_groups(a, ("empty",))
-    describe_classic(a, a.group)
+    a.list_groups(states=("empty",))
+    a.describe_classic(a.group)
 
 
-def session_timeouts(make: Make) -> None:
+def session_timeouts(w: Play) -> None:
     """Members that are silent, and such that do not give up what they must."""
-    a, b = make("a"), make("b")
+    a, b = consumer(w, "a"), consumer(w, "b")
     a.member_id, b.member_id = "m-a", "m-b"
     a.join("orders", rebalance_timeout_ms=800)
     b.join("orders")
     a.beat()
     a.describe()
     for _ in range(4):
-        time.sleep(0.4)
+        w.pause(400)
         a.beat()
         b.beat()
     a.describe()
     settle(b)
-    time.sleep(1)
+    w.pause(1000)
     b.beat()
-    time.sleep(1)
+    w.pause(1000)
     b.describe()
-    time.sleep(1)
+    w.pause(1000)
     b.describe()
     b.beat()
 
 
-def session_assignors(make: Make) -> None:
+def session_assignors(w: Play) -> None:
     """Who gets what, of several topics, as members come, go and change."""
     for assignor in ("uniform", "range"):
         members = []
         for index in range(5):
-            member = make(f"{assignor}-{index}", f"assign-{assignor}")
-            member.member_id = f"{assignor}-member-{index * 7919 % 97}"
-            member.join("pages", "orders", "wide", "clicks", server_assignor=assignor)
-            members.append(member)
+            each = consumer(w, f"{assignor}-{index}", f"assign-{assignor}")
+            each.member_id = f"{assignor}-member-{index * 7919 % 97}"
+            each.join("pages", "orders", "wide", "clicks", server_assignor=assignor)
+            members.append(each)
             settle(*members)
-            member.describe()
+            each.describe()
         members.pop(1).leave()
         settle(*members)
         members[0].describe()
@@ -438,26 +188,26 @@ def session_assignors(make: Make) -> None:
         members[0].beat(subscribed_topic_names=["orders"])
         settle(*members)
         members[0].describe()
-        for member in members:
-            member.beat(subscribed_topic_names=["pages", "orders", "wide", "clicks"])
+        for each in members:
+            each.beat(subscribed_topic_names=["pages", "orders", "wide", "clicks"])
         settle(*members)
         settle(*members)
         members[0].describe()
-        for member in members:
-            member.leave()
-    a, b, c = (make(name, "assign-votes") for name in "abc")
-    for member, assignor in ((a, "range"), (b, "uniform"), (c, "uniform")):
-        member.member_id = f"voter-{member.client_id}"
-        member.join("pages", server_assignor=assignor)
-        member.describe()
+        for each in members:
+            each.leave()
+    a, b, c = (consumer(w, name, "assign-votes") for name in "abc")
+    for each, assignor in ((a, "range"), (b, "uniform"), (c, "uniform")):
+        each.member_id = f"voter-{each.label}"
+        each.join("pages", server_assignor=assignor)
+        each.describe()
     c.leave()
     b.leave()
     a.describe()
 
 
-def session_topics(make: Make) -> None:
+def session_topics(w: Play) -> None:
     """Topics that come, grow and go."""
-    a, b, look = make("a"), make("b"), make("look")
+    a, b, look = consumer(w, "a"), consumer(w, "b"), consumer(w, "look")
     a.member_id, b.member_id = "m-a", "m-b"
     a.join("later", "grows")
     b.join("later")
@@ -483,24 +233,8 @@ def session_topics(make: Make) -> None:
     look.describe()
 
 
-def assignment(*partitions: int, topic: str = "orders") -> bytes:
-    cls = messages.ConsumerProtocolAssignment
-    return b"\0\1" + messages.encode(cls([cls.TopicPartition(topic, [*partitions])], None), 1)
-
-
-def owning(*partitions: int, topics: tuple[str, ...] = ("orders",), version: int = 1) -> bytes:
-    cls = messages.ConsumerProtocolSubscription
-    owned = [cls.TopicPartition("orders", [*partitions])] if partitions else []
-    return version.to_bytes(2) + messages.encode(cls([*topics], None, owned), version)
-
-
-def session_upgrade(make: Make) -> None:
-    """A classic group that members of the consumer protocol take over one by one, and give back."""
-    a, b = make("a"), make("b")
-    x, y = (Client(a.recorder, 910 + at, name) for at, name in enumerate("xy"))
-    x.group = y.group = a.group
-    x.protocols = y.protocols = (("range", owning()), ("cooperative-sticky", owning()))
-    a.member_id, b.member_id = "m-a", "m-b"
+def become_stable(x: Member, y: Member) -> None:
+    """Let two members make a classic group stable."""
     for client in (x, y):
         client.enter()
         if client is x:
@@ -514,20 +248,26 @@ def session_upgrade(make: Make) -> None:
     x.sync(members={x.member_id: assignment(0, 1), y.member_id: assignment(2, 3)})
     x.receive()
     y.receive()
-    x.commit()
-    describe_classic(x, a.group)
+
+
+def upgrade(a: Consumer, x: Member, y: Member) -> None:
+    """Let a member of the consumer protocol join, and the classic members learn it from their heartbeats."""
     a.beat(member_epoch=2)
     a.describe()
     a.join("orders")
     a.describe()
-    list_groups(a)
-    describe_classic(a, a.group)
+    a.list_groups()
+    a.describe_classic(a.group)
     x.commit()
     x.beat()
     y.beat()
     x.sync()
     x.receive()
     a.confirm()
+
+
+def give_up_with_classic_requests(a: Consumer, x: Member, y: Member) -> None:
+    """Let the classic members give up partitions, with right and wrong requests."""
     x.join(protocols=(("range", owning(0, 1)), ("cooperative-sticky", owning(0, 1))))
     x.joined()
     x.beat()
@@ -562,6 +302,10 @@ def session_upgrade(make: Make) -> None:
     y.receive()
     a.confirm()
     a.describe()
+
+
+def change_protocols(a: Consumer, y: Member) -> None:
+    """Let a classic member join with protocols that it may not have, then with those of before."""
     y.join(protocols=(("sticky", owning()),))
     y.joined()
     y.join(protocols=(("range", b"\0"),))
@@ -571,6 +315,10 @@ def session_upgrade(make: Make) -> None:
     y.sync()
     y.receive()
     a.describe()
+
+
+def downgrade(a: Consumer, b: Consumer, x: Member, y: Member) -> None:
+    """Let members leave until the group is a classic one, then upgrade it again."""
     b.join("orders")
     b.describe()
     a.leave()
@@ -586,13 +334,13 @@ def session_upgrade(make: Make) -> None:
     b.describe()
     b.leave()  # the last one: a classic group again
     b.describe()
-    describe_classic(b, b.group)
+    b.describe_classic(b.group)
     x.beat()
     x.join()
     x.joined()
     x.sync(members={x.member_id: assignment(0, 1, 2, 3)})
     x.receive()
-    describe_classic(b, b.group)
+    b.describe_classic(b.group)
     b.fetch(member_id=None, member_epoch=-1)
     x.leave()
     b.epoch = 0
@@ -601,28 +349,43 @@ def session_upgrade(make: Make) -> None:
     b.leave()
 
 
-def session_no_upgrade(make: Make) -> None:
+def session_upgrade(w: Play) -> None:
+    """A classic group that members of the consumer protocol take over one by one, and give back."""
+    a, b = consumer(w, "a"), consumer(w, "b")
+    x, y = (member(w, name) for name in "xy")
+    x.protocols = y.protocols = (("range", owning()), ("cooperative-sticky", owning()))
+    a.member_id, b.member_id = "m-a", "m-b"
+    become_stable(x, y)
+    x.commit()
+    x.describe(a.group)
+    upgrade(a, x, y)
+    give_up_with_classic_requests(a, x, y)
+    change_protocols(a, y)
+    downgrade(a, b, x, y)
+
+
+def session_no_upgrade(w: Play) -> None:
     """Classic groups that cannot become consumer groups."""
-    a = make("a")
+    a = consumer(w, "a")
     a.member_id = "m-a"
-    x = Client(a.recorder, 930, "x")
-    x.group = a.group = "no-upgrade-1"
+    a.group = "no-upgrade-1"
+    x = member(w, "x", a.group)
     x.enter(protocol_type="connect")
     x.joined()
     a.join("orders")
     x.sync(members={x.member_id: b"?"})
     x.receive()
     a.join("orders")
-    x = Client(a.recorder, 931, "x")
-    x.group = a.group = "no-upgrade-2"
+    a.group = "no-upgrade-2"
+    x = member(w, "x", a.group)
     x.enter()
     x.joined()
     a.join("orders")  # nobody has an assignment yet
     a.describe()
     x.sync(members={x.member_id: b"?"})
     x.receive()
-    x = Client(a.recorder, 932, "x")
-    x.group = a.group = "no-upgrade-3"
+    a.group = "no-upgrade-3"
+    x = member(w, "x", a.group)
     a.epoch = 0
     x.enter()
     x.joined()
@@ -630,16 +393,16 @@ def session_no_upgrade(make: Make) -> None:
     x.sync(members={x.member_id: b"\0\0" + messages.encode(cls([], b"mine"), 0)})
     x.receive()
     a.join("orders")
-    x = Client(a.recorder, 933, "x")
-    x.group = a.group = "no-upgrade-4"
+    a.group = "no-upgrade-4"
+    x = member(w, "x", a.group)
     a.epoch = 0
     x.enter(protocols=(("range", b"\0\1\0"),))
     x.joined()
     x.sync(members={x.member_id: assignment(0)})
     x.receive()
     a.join("orders")
-    x = Client(a.recorder, 934, "x")
-    x.group = a.group = "no-upgrade-5"
+    a.group = "no-upgrade-5"
+    x = member(w, "x", a.group)
     a.epoch = 0
     x.enter()
     x.joined()
@@ -648,12 +411,11 @@ def session_no_upgrade(make: Make) -> None:
     a.join("orders")
 
 
-def session_classic_timeouts(make: Make) -> None:
+def session_classic_timeouts(w: Play) -> None:
     """Members of the classic protocol in a consumer group that are silent, or do not join again."""
-    a = make("a")
+    a = consumer(w, "a")
     a.member_id = "m-a"
-    x, y = (Client(a.recorder, 940 + at, name) for at, name in enumerate("xy"))
-    x.group = y.group = a.group
+    x, y = (member(w, name) for name in "xy")
     a.join("orders")
     for client, session_ms, rebalance_ms in ((x, 700, 20000), (y, 20000, 900)):
         client.session_ms, client.rebalance_ms = session_ms, rebalance_ms
@@ -666,28 +428,39 @@ def session_classic_timeouts(make: Make) -> None:
     a.describe()
     y.beat()
     for _ in range(4):
-        time.sleep(0.4)
+        w.pause(400)
         a.confirm()
         y.beat()
     a.describe()
 
 
-def record(address: str) -> None:
+SESSIONS: dict[str, Callable[[Play], None]] = {
+    name.removeprefix("session_").replace("_", "-"): each
+    for name, each in [*globals().items()]
+    if name.startswith("session_")
+}
+
+
+def records_of_groups(logs: Path) -> Iterator[dict[str, str | None]]:
+    """Yield group, key and value of each record of a group that a Kafka has in its logs; not its offsets."""
+    for path in sorted(logs.glob("__consumer_offsets-*/*.log")):
+        data = path.read_bytes()
+        for position, header in batch_headers(data):
+            for record in read_records(data, position, header):
+                assert record.key is not None
+                key = parse_key(record.key)
+                if not isinstance(key, OffsetKey | UnknownKey):
+                    value = record.value and record.value.hex()
+                    yield {"group": key.group, "key": record.key.hex(), "value": value}
+
+
+def record(host: str, port: int) -> None:
     """Play the sessions with a broker; print the frames."""
-    recorder = Recorder(address)
-    first = Member(recorder, 999, "setup")
-    for topic, count in TOPICS.items():
-        create(first, **{topic: count})
-    first.ask(messages.FindCoordinatorRequest(coordinator_keys=["g"]), 4)
-    time.sleep(3)
-    found = [(name, each) for name, each in globals().items() if name.startswith("session_")]
-    for name, session in found:
-
-        def make(client_id: str, group: str = "", name: str = name) -> Member:
-            recorder.connections += 1
-            member = Member(recorder, recorder.connections, client_id)
-            member.group = group or name.removeprefix("session_").replace("_", "-")
-            member.owned = {}
-            return member
-
-        session(make)
+    broker = RecordedBroker(host, port)
+    setup = Client(Play(broker, "setup", ()), "setup")
+    create(setup, **TOPICS)
+    setup.play.until(lambda: not setup.ask("FindCoordinator", 2, key="g").error_code)
+    setup.play.until(lambda: setup.play.has_loaded(SESSIONS))
+    for group, session in SESSIONS.items():
+        session(Play(broker, group, TOPICS))
+    broker.close()

@@ -13,6 +13,7 @@ from kafka_offsets.coordinator.consumer.assignors import ASSIGNORS, GroupSpec, S
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_order, timeline_order
 from kafka_offsets.protocol.java_hash import string_hash
+from tests.cases import each_case
 from tests.conftest import DATA
 
 Target = dict[bytes, frozenset[int]]
@@ -74,7 +75,7 @@ def test_a_group_without_members_is_assigned_nothing(name: str) -> None:
     assert ASSIGNORS[name](GroupSpec({}, True, {})) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("votes", "leaving", "coming", "winner"),
     [
         ("", None, None, None),

@@ -17,7 +17,7 @@ from kafka_offsets.coordinator.consumer.records import (
     Subscription,
     TargetEpoch,
 )
-from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
@@ -62,7 +62,7 @@ def test_a_record_is_read_back_as_it_was_written(type_: int, name: str, value: A
     assert stored.parse_key(record.key) == ConsumerKey(type_, "g", name)
     assert record.value is not None and record.value[:2] == b"\0\0"
     assert records.parse_value(type_, record.value) == value
-    assert records.record(type_, "g", name, None) == Record(record.key, None)
+    assert records.record(type_, "g", name, None) == CoordinatorRecord(record.key, None)
 
 
 def test_partitions_and_topics_are_stored_in_ascending_order() -> None:

@@ -99,7 +99,7 @@ class Pair:
         self.oracle.known.add(group)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        # No plain commit stands behind one that is pending here: what is committed counts.
+        # No plain commit stands after one that is pending here: what is committed counts.
         self.driver.shard.end_transaction(producer_id, committed=committed)
         ended = self.oracle.pending.pop(producer_id, {})
         if committed:
@@ -169,9 +169,10 @@ operations = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(operations, max_size=40))
 @settings(max_examples=150, deadline=None)
-def test_what_goes_is_what_the_rules_say(told: list[tuple[Any, ...]]) -> None:
+def test_expiration_follows_the_rules(told: list[tuple[Any, ...]]) -> None:
     pair = Pair()
     for name, *arguments in told:
         if name == "advance":
@@ -276,7 +277,7 @@ def forgotten(
     return {record.offset_key for record in take(driver, steps)}
 
 
-def test_an_offset_that_is_being_committed_anew_does_not_go_with_the_topic_that_was() -> None:
+def test_an_offset_that_is_being_committed_again_does_not_go_with_the_topic_that_was() -> None:
     pair = Pair()
     pair.commit("a", "orders", 0, None)
     pair.commit("a", "orders", 1, None)
@@ -297,7 +298,7 @@ def test_an_offset_of_a_deleted_topic_goes_whose_transaction_ends_between_two_st
     assert not shard.offsets.has_topic("orders")
 
 
-def test_a_commit_to_a_topic_made_anew_does_not_go_with_a_transaction_on_the_one_that_was() -> None:
+def test_a_commit_to_a_topic_created_again_does_not_go_with_a_transaction_on_the_one_that_was() -> None:
     pair = Pair()
     pair.commit_in_transaction("a", "orders", 0, 7)
     pair.commit_in_transaction("a", "orders", 1, 7)
@@ -318,7 +319,7 @@ def left_of(driver: ShardDriver, before: int, left: set[stored.OffsetKey]) -> se
 ORDERS = stored.OffsetKey("a", "orders", 0)
 
 
-def test_an_offset_that_a_transaction_on_the_topic_made_anew_hides_goes_when_that_is_dropped() -> None:
+def test_an_offset_that_a_transaction_on_the_topic_created_again_hides_goes_when_that_is_dropped() -> None:
     pair = Pair()
     shard = pair.driver.shard
     pair.commit("a", "orders", 0, None)
@@ -334,7 +335,7 @@ def test_an_offset_that_a_transaction_on_the_topic_made_anew_hides_goes_when_tha
     assert shard.offsets.get(*ORDERS) is None
 
 
-def test_an_offset_of_a_topic_made_anew_stays_when_its_transaction_is_committed() -> None:
+def test_an_offset_of_a_topic_created_again_stays_when_its_transaction_is_committed() -> None:
     pair = Pair()
     shard = pair.driver.shard
     pair.commit("a", "orders", 0, None)
@@ -352,7 +353,7 @@ def test_an_offset_of_a_topic_made_anew_stays_when_its_transaction_is_committed(
 @pytest.mark.parametrize("old_is_first", [True, False])
 @pytest.mark.parametrize("old_is_committed", [True, False])
 @pytest.mark.parametrize("new_is_committed", [True, False])
-def test_of_two_transactions_that_on_the_deleted_topic_leaves_nothing_behind(
+def test_of_two_transactions_the_one_on_the_deleted_topic_leaves_nothing(
     old_is_first: bool, old_is_committed: bool, new_is_committed: bool
 ) -> None:
     pair = Pair()
@@ -372,7 +373,7 @@ def test_of_two_transactions_that_on_the_deleted_topic_leaves_nothing_behind(
     assert (None if entry is None else entry.log_offset) == (deleted_at if new_is_committed else None)
 
 
-def test_whoever_waits_for_the_end_of_a_transaction_is_called_once_when_it_has_taken_effect() -> None:
+def test_a_callback_for_the_end_of_a_transaction_is_called_once_when_it_has_taken_effect() -> None:
     pair = Pair()
     shard = pair.driver.shard
     seen: list[Any] = []
@@ -387,7 +388,7 @@ def test_whoever_waits_for_the_end_of_a_transaction_is_called_once_when_it_has_t
 
 
 @pytest.mark.parametrize("how", ["expire", "forget", "forget pending"])
-def test_each_step_looks_anew_at_what_is_under_way(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_each_step_looks_again_at_what_is_under_way(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setattr(expiry, "_STEP", 1)
     pair = Pair()
     groups = ["a", "b", "c"]
@@ -461,7 +462,7 @@ def ours(shard: Shard, wall_ms: int) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("partition", range(4))
-def test_what_kafka_let_expire_expires_in_the_same_check_and_nothing_else(partition: int) -> None:
+def test_offsets_expire_in_the_same_check_as_in_kafka_and_no_others(partition: int) -> None:
     found = batches(partition)
     for at, batch in enumerate(found):
         wall_ms = read_batch_header(batch).max_timestamp

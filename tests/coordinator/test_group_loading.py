@@ -13,7 +13,7 @@ from kafka_offsets.protocol import messages
 from tests.drivers.shard import ShardDriver
 
 
-def test_a_group_with_members_comes_back_stable_in_its_generation() -> None:
+def test_a_group_with_members_is_stable_in_its_generation_after_a_restart() -> None:
     driver = ShardDriver()
     leader, static = driver.stable(instances=("one", "two"))
     driver.advance(9_000)
@@ -32,7 +32,7 @@ def test_a_group_with_members_comes_back_stable_in_its_generation() -> None:
     assert driver.commit(leader, 2, "one") == 0
 
 
-def test_members_that_do_not_come_back_expire() -> None:
+def test_members_that_do_not_return_expire() -> None:
     driver = ShardDriver()
     driver.stable(2)
     driver = driver.restart()
@@ -40,7 +40,7 @@ def test_members_that_do_not_come_back_expire() -> None:
     assert (driver.describe().group_state, driver.group().generation) == ("Empty", 3)
 
 
-def test_an_empty_group_comes_back_empty_with_its_type_and_generation() -> None:
+def test_an_empty_group_is_restored_with_its_type_and_generation() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
     driver.leave(member)
@@ -103,7 +103,7 @@ def test_a_record_of_version_0_has_its_session_timeout_for_a_rebalance_timeout()
     assert driver.beat("m", 4) == 0
 
 
-def test_a_shard_that_is_given_up_answers_everybody() -> None:
+def test_a_shard_that_is_given_up_answers_all_its_requests() -> None:
     driver = ShardDriver()
     leader, follower = driver.stable(2)
     joining = driver.join(leader)
@@ -120,7 +120,7 @@ def test_a_shard_that_is_given_up_answers_everybody() -> None:
     assert driver.delete().error == driver.delete_offset().error_code == E.GROUP_ID_NOT_FOUND
 
 
-def test_offsets_of_a_group_that_the_log_deletes_go_on_without_it() -> None:
+def test_offsets_of_a_group_that_the_log_deletes_remain_without_it() -> None:
     driver = ShardDriver()
     driver.commit()
     (member,) = driver.stable()

@@ -8,13 +8,15 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import group, join
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
+from tests.cases import each_case
 from tests.drivers.shard import TOPIC, ShardDriver, subscription
+from tests.simulation.java_maps import hash_map
 
 ALL_VERSIONS = range(10)
 
 
-@pytest.mark.parametrize("version", ALL_VERSIONS)
-@pytest.mark.parametrize(
+@each_case("version", ALL_VERSIONS)
+@each_case(
     ("options", "error"),
     [
         ({"group": "", "session_ms": 1}, E.INVALID_GROUP_ID),
@@ -35,7 +37,9 @@ def test_a_join_is_refused(version: int, options: dict, error: E) -> None:
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_a_log_that_refuses_is_answered_in_every_version(version: int) -> None:
     request = messages.JoinGroupRequest("g", member_id="m")
-    messages.encode(join.fail_join(request, E.NOT_COORDINATOR, version), version)
+    refusal = join.fail_join(request, E.NOT_COORDINATOR, version)
+    assert (refusal.error_code, refusal.member_id) == (E.NOT_COORDINATOR, "")
+    messages.encode(refusal, version)
 
 
 def test_a_member_id_without_its_group_creates_no_group() -> None:
@@ -86,7 +90,7 @@ def test_a_member_id_that_is_not_used_expires_after_the_session_timeout() -> Non
     assert driver.join(member).error == E.UNKNOWN_MEMBER_ID
 
 
-def test_a_pending_member_that_names_an_instance_hears_what_kafka_says() -> None:
+def test_a_pending_member_that_names_an_instance_gets_kafkas_error() -> None:
     driver = ShardDriver()
     member = driver.join().answer.member_id
     assert driver.join(member, "instance").error == E.UNKNOWN_SERVER_ERROR
@@ -217,6 +221,15 @@ def test_another_leader_is_elected_when_the_leader_does_not_join() -> None:
     assert [len(joined.answer.members) for joined in joins] == [2, 0]
 
 
+def test_a_leader_receives_the_members_in_the_order_of_kafkas_hash_map() -> None:
+    """Asked of Kafka 4.3.1 with 3, 8, 14 and 30 members."""
+    driver = ShardDriver()
+    members = driver.stable(8)
+    joins = [driver.join(member) for member in members]
+    listed = [member.member_id for member in joins[0].answer.members]
+    assert listed == hash_map(members) != members
+
+
 def test_static_members_that_do_not_join_stay_until_their_session_ends() -> None:
     driver = ShardDriver()
     _, static = driver.stable(2, instances=("one", "two"), rebalance_ms=8_000, session_ms=30_000)
@@ -227,7 +240,7 @@ def test_static_members_that_do_not_join_stay_until_their_session_ends() -> None
     assert {m.member_id for m in joined.answer.members} == {leader, static}
 
 
-def test_when_nobody_rejoins_a_static_group_waits_on() -> None:
+def test_a_static_group_without_rejoining_members_continues_to_wait() -> None:
     driver = ShardDriver()
     (only,) = driver.stable(1, instances=("one",), rebalance_ms=8_000, session_ms=30_000)
     pending = driver.join().answer.member_id
@@ -320,7 +333,7 @@ def test_newcomers_extend_the_initial_delay_up_to_the_rebalance_timeout() -> Non
     assert len(joins[0].answer.members) == len(joins)
 
 
-def test_everybody_may_leave_during_the_initial_delay() -> None:
+def test_all_members_may_leave_during_the_initial_delay() -> None:
     driver = ShardDriver(group_initial_rebalance_delay_ms=3_000)
     parked = driver.join(instance="one")
     driver.leave(("", "one"))
@@ -341,7 +354,7 @@ def test_a_full_group_refuses_newcomers_before_it_looks_at_anything_else() -> No
     assert driver.beat(first, 2) == 0
 
 
-def test_a_loaded_group_over_the_limit_rebalances_and_lets_the_last_go() -> None:
+def test_a_loaded_group_over_the_limit_rebalances_and_refuses_the_last_member() -> None:
     driver = ShardDriver()
     members = driver.stable(3)
     driver = driver.restart(group_max_size=2)
@@ -395,7 +408,7 @@ def test_a_restarted_follower_keeps_its_generation_and_gets_a_new_id() -> None:
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])
-def test_a_restarted_leader_is_told_to_assign_nothing(version: int) -> None:
+def test_a_restarted_leader_skips_the_assignment(version: int) -> None:
     driver = ShardDriver()
     leader, _ = driver.stable(2, instances=("one", "two"))
     answer = driver.join(instance="one", version=version).answer
@@ -450,7 +463,7 @@ def test_a_restarted_member_whose_record_is_refused_has_its_old_id_again() -> No
 # Decisions that are not durable yet
 
 
-def test_a_group_whose_first_record_is_refused_is_gone() -> None:
+def test_a_group_whose_first_record_is_refused_is_removed() -> None:
     driver = ShardDriver()
     driver.hold = True
     first = driver.join()
@@ -498,7 +511,7 @@ def test_names_that_no_record_can_hold_are_refused_before_anything_changes(what:
     assert driver.join(joined.member_id, **options).error == 0
 
 
-def test_a_member_that_comes_to_others_with_a_name_too_long_leaves_them_alone() -> None:
+def test_a_member_that_joins_others_with_a_name_too_long_does_not_change_them() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
     before = len(driver.durable)

@@ -69,7 +69,7 @@ def test_an_expired_leader_is_replaced() -> None:
     assert driver.join(follower).answer.leader == follower
 
 
-def test_a_rebalance_that_no_static_member_has_joined_goes_on() -> None:
+def test_a_rebalance_that_no_static_member_has_joined_continues() -> None:
     driver = ShardDriver()
     leader, other = driver.stable(instances=("a", "b"), rebalance_ms=5_000, session_ms=60_000)
     newcomer = driver.join(rebalance_ms=5_000).answer.member_id
@@ -375,7 +375,7 @@ def test_offsets_of_open_transactions_are_deleted_too() -> None:
     assert not driver.shard.pending[9]
 
 
-def test_a_group_is_gone_as_soon_as_its_deletion_is_decided() -> None:
+def test_a_group_is_removed_as_soon_as_its_deletion_is_decided() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
     driver.leave(member)
@@ -392,7 +392,7 @@ def test_a_group_is_gone_as_soon_as_its_deletion_is_decided() -> None:
     assert driver.restart().group().generation == 1
 
 
-def test_a_deletion_that_is_refused_brings_the_group_back() -> None:
+def test_a_refused_deletion_restores_the_group() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
     driver.commit(member, 1)
@@ -407,7 +407,7 @@ def test_a_deletion_that_is_refused_brings_the_group_back() -> None:
     assert driver.delete().is_parked
 
 
-def test_records_in_flight_do_not_bring_a_deleted_group_back() -> None:
+def test_records_in_flight_do_not_restore_a_deleted_group() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
     driver.hold = True
@@ -433,7 +433,7 @@ def _deleted_and_joined(driver: ShardDriver, **options: Any) -> Asked:
     return asked
 
 
-def test_a_group_made_anew_in_the_turn_of_its_deletion_stays_even_when_the_join_is_refused() -> None:
+def test_a_group_created_again_in_the_turn_of_its_deletion_stays_even_when_the_join_is_refused() -> None:
     driver = ShardDriver()
     driver.commit()
     assert _deleted_and_joined(driver, protocols=(), version=5).error == E.INCONSISTENT_GROUP_PROTOCOL
@@ -444,7 +444,7 @@ def test_a_group_made_anew_in_the_turn_of_its_deletion_stays_even_when_the_join_
     assert driver.shard.groups.keys() == driver.restart().shard.groups.keys() == {"g"}
 
 
-def test_a_group_that_came_with_a_commit_of_before_its_deletion_goes_with_it() -> None:
+def test_a_group_created_by_a_commit_before_its_deletion_is_deleted() -> None:
     driver = ShardDriver()
     driver.commit()
     driver.hold = True
@@ -461,7 +461,7 @@ def test_a_group_that_came_with_a_commit_of_before_its_deletion_goes_with_it() -
     driver.sync_log()
 
 
-def test_a_refused_deletion_brings_the_group_back_over_one_that_came_with_a_commit() -> None:
+def test_a_refused_deletion_restores_the_group_over_one_that_a_commit_created() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
     driver.leave(member)

@@ -87,7 +87,7 @@ def test_a_classic_group_is_not_found_until_its_first_record_is_durable() -> Non
     assert seen(of) == ([("classic", "CompletingRebalance")], "CompletingRebalance", "-")
 
 
-def test_a_simple_group_comes_with_its_first_offset() -> None:
+def test_a_simple_group_is_created_with_its_first_offset() -> None:
     of = driver()
     of.hold = True
     of.commit_later("", -1)
@@ -123,7 +123,7 @@ def test_a_deleted_group_is_seen_until_its_tombstone_is_durable(kind: str, refus
     assert of.shard.retiring == {}
 
 
-def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it() -> None:
+def test_a_group_deleted_after_the_leave_of_its_last_member_is_seen_without_it() -> None:
     of = driver()
     of.enter_consumer("m", "orders")
     of.hold = True
@@ -138,7 +138,7 @@ def test_a_group_deleted_behind_the_leave_of_its_last_member_is_seen_without_it(
     assert of.shard.retiring == {}
 
 
-def test_a_group_made_anew_behind_its_deletion_shows_the_old_one_then_nothing_then_the_new_one() -> None:
+def test_a_group_created_again_after_its_deletion_shows_the_old_one_then_nothing_then_the_new_one() -> None:
     of = driver()
     of.leave(*of.stable())
     of.hold = True

@@ -166,7 +166,7 @@ def test_a_member_in_a_state_of_a_later_version_has_to_join_again(says: list[Any
     assert step(current, {A: {0}}, says=says) is None
 
 
-def test_a_member_in_a_state_of_a_later_version_goes_on_when_it_has_nothing() -> None:
+def test_a_member_in_a_state_of_a_later_version_continues_when_it_has_nothing() -> None:
     current = Current(10, 9, MemberState.UNKNOWN, {A: {0: 3}}, {})
     assert step(current, {A: {0, 1}}, says=owned()) == Current(11, 10, STABLE, {A: {0: 3, 1: 11}}, {})
     assert step(current, {B: {0}}, says=owned()) == Current(11, 10, STABLE, {B: {0: 11}}, {})

@@ -4,7 +4,7 @@ import os
 import random
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import google_crc32c
 import pytest
@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.snapshot import (
-    Snapshot,
+    ShardSnapshot,
     SnapshotHead,
     SnapshotTail,
     SnapshotWriter,
@@ -24,7 +24,7 @@ from kafka_offsets.coordinator.snapshot import (
 )
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.protocol import messages
-from tests.drivers.shard import Topics
+from tests.drivers.shard import Topics, contents_of
 
 TOPIC_ID = bytes(range(16))
 TAIL = SnapshotTail(77, 70, 0xCAFE, 3)
@@ -54,20 +54,6 @@ def replay(shard: Shard, log: Sequence[Written], start: int) -> None:
             shard.replay(key, value, offset, producer_id)
 
 
-def state(shard: Shard) -> dict[str, Any]:
-    return {
-        "groups": {group_id: group.durable for group_id, group in shard.groups.items()},
-        "offsets": {
-            (group, topic, partition): entry
-            for group in shard.offsets.groups()
-            for topic, partition, entry in shard.offsets.items(group)
-        },
-        "count": len(shard.offsets),
-        "open": {producer: offsets for producer, offsets in shard.pending.items() if offsets},
-        "unknown": shard.unknown_records,
-    }
-
-
 def head(shard: Shard, replay_from: int = 0) -> SnapshotHead:
     return SnapshotHead("cluster", TOPIC_ID, 7, 0, replay_from, 0, shard.unknown_records)
 
@@ -79,7 +65,7 @@ def snapshot_of(shard: Shard) -> bytes:
 
 def restored(data: bytes) -> Shard:
     shard = make_shard()
-    Snapshot(data).restore(shard)
+    ShardSnapshot(data).restore(shard)
     return shard
 
 
@@ -183,13 +169,13 @@ def check(before: list[Written], between: list[list[Written]], after: list[Writt
     log += after
     if writer.is_void:
         return False
-    taken = Snapshot(b"".join(parts) + writer.finish(TAIL))
+    taken = ShardSnapshot(b"".join(parts) + writer.finish(TAIL))
     shard = make_shard()
     taken.restore(shard)
     replay(shard, log, taken.head.replay_from)
     whole = make_shard()
     replay(whole, log, 0)
-    assert state(shard) == state(whole)
+    assert contents_of(shard) == contents_of(whole)
     return True
 
 
@@ -201,6 +187,7 @@ def test_a_snapshot_and_the_rest_of_the_log_give_what_the_whole_log_gives(
     check(before, between, after)
 
 
+@pytest.mark.slow
 def test_a_few_keys_that_change_at_every_step_come_out_right(rng: random.Random) -> None:
     keys = [("g", "t", 0), ("g", "t", 200), ("h", "t", 0)]
 
@@ -273,17 +260,17 @@ def furnished(rng: random.Random) -> Shard:
 def test_everything_is_read_back_as_it_was(rng: random.Random) -> None:
     shard = furnished(rng)
     data = snapshot_of(shard)
-    assert state(restored(data)) == state(shard)
-    taken = Snapshot(data)
+    assert contents_of(restored(data)) == contents_of(shard)
+    taken = ShardSnapshot(data)
     assert (taken.head, taken.tail) == (SnapshotHead("cluster", TOPIC_ID, 7, 0, 42, 0, 11), TAIL)
-    assert state(restored(snapshot_of(restored(data)))) == state(shard)
+    assert contents_of(restored(snapshot_of(restored(data)))) == contents_of(shard)
 
 
 def test_an_empty_shard_has_a_snapshot_too() -> None:
-    assert state(restored(snapshot_of(make_shard()))) == state(make_shard())
+    assert contents_of(restored(snapshot_of(make_shard()))) == contents_of(make_shard())
 
 
-def test_a_restored_table_is_as_small_as_before_and_goes_on(rng: random.Random) -> None:
+def test_a_restored_table_is_as_small_as_before_and_continues(rng: random.Random) -> None:
     shard = furnished(rng)
     twin = restored(snapshot_of(shard))
     assert twin.offsets.nbytes <= shard.offsets.nbytes * 1.05
@@ -295,9 +282,7 @@ def test_a_restored_table_is_as_small_as_before_and_goes_on(rng: random.Random) 
             entry = OffsetAndMetadata(rng.randrange(99), metadata=rng.choice(("", "note")))
             shard.offsets.put(*key, entry)
             twin.offsets.put(*key, entry)
-    for group in shard.offsets.groups():
-        shard.groups.setdefault(group, twin.groups.get(group) or shard.groups["group-0"])
-    assert state(shard)["offsets"] == state(twin)["offsets"]
+    assert contents_of(shard)["offsets"] == contents_of(twin)["offsets"]
     assert len(shard.offsets) == len(twin.offsets)
 
 
@@ -319,7 +304,7 @@ def test_a_flip_of_any_bit_is_noticed(rng: random.Random) -> None:
                 restored(bytes(flipped))
 
 
-def test_a_snapshot_cut_short_or_with_more_behind_it_is_noticed(rng: random.Random) -> None:
+def test_a_snapshot_cut_short_or_with_more_after_it_is_noticed(rng: random.Random) -> None:
     data = small(rng)
     for size in range(len(data)):
         for rest in (b"", bytes(len(data) - size), b"\xff" * (len(data) - size)):
@@ -332,7 +317,7 @@ def test_a_snapshot_cut_short_or_with_more_behind_it_is_noticed(rng: random.Rand
             restored(data + more)
 
 
-def test_sections_left_out_doubled_or_of_another_snapshot_are_noticed(rng: random.Random) -> None:
+def test_missing_repeated_or_foreign_sections_of_a_snapshot_are_noticed(rng: random.Random) -> None:
     data, other = snapshot_of(furnished(rng)), snapshot_of(furnished(rng))
     pieces, others = list(split(data)), list(split(other))
     for number in range(1, len(pieces)):
@@ -391,10 +376,10 @@ def test_damage_with_the_right_checksum_is_a_snapshot_or_none_and_never_another_
                     piece[at:at] = rng.randbytes(rng.randrange(1, 20))
         shard = make_shard()
         try:
-            Snapshot(sealed([bytes(piece) for piece in wrong])).restore(shard)
+            ShardSnapshot(sealed([bytes(piece) for piece in wrong])).restore(shard)
         except UnusableSnapshotError:
             unusable += 1
-            assert state(shard) == state(make_shard())
+            assert contents_of(shard) == contents_of(make_shard())
         else:
             table = shard.offsets
             assert len(table) == sum(len(list(table.items(group))) for group in table.groups())
@@ -402,19 +387,19 @@ def test_damage_with_the_right_checksum_is_a_snapshot_or_none_and_never_another_
     assert unusable
 
 
-def test_what_is_of_another_format_is_told_apart(rng: random.Random) -> None:
+def test_what_is_of_another_format_is_distinguished(rng: random.Random) -> None:
     data = small(rng)
     pieces = list(split(data))
     later = [data[:8] + b"\x03\0\x02\x01", *pieces[1:]]
     with pytest.raises(UnusableSnapshotError, match="format version 3, only 2 is read"):
-        Snapshot(sealed(later))
+        ShardSnapshot(sealed(later))
     with pytest.raises(UnusableSnapshotError, match="another byte order"):
-        Snapshot(data[:10] + data[11:9:-1] + data[12:])
+        ShardSnapshot(data[:10] + data[11:9:-1] + data[12:])
     with pytest.raises(UnusableSnapshotError, match="b'NEXT' that is not known"):
-        Snapshot(sealed([*pieces[:2], b"NEXT" + bytes(8) + b"?", *pieces[2:]]))
+        ShardSnapshot(sealed([*pieces[:2], b"NEXT" + bytes(8) + b"?", *pieces[2:]]))
     for other in (b"", b"KOff", bytes(100), b"0\n1\norders 0 17\n"):
         with pytest.raises(UnusableSnapshotError, match="does not begin as a snapshot"):
-            Snapshot(other)
+            ShardSnapshot(other)
 
 
 def test_many_consumer_groups_take_several_sections() -> None:
@@ -425,7 +410,7 @@ def test_many_consumer_groups_take_several_sections() -> None:
         shard.replay(record.key, record.value, number)
     data = snapshot_of(shard)
     assert [piece[:4] for piece in split(data)].count(b"CGRP") > 2
-    assert state(restored(data)) == state(shard)
+    assert contents_of(restored(data)) == contents_of(shard)
     assert {*shard.groups} == {f"g{number}" for number in range(1000)}
 
 
@@ -476,7 +461,7 @@ OF_H = consumer_records.record(consumer_records.EPOCH, "h", "", consumer_records
         (b"TAIL", lambda held: held + b"!", "1 bytes too many in a section"),
     ],
 )
-def test_content_that_is_none_is_said(
+def test_invalid_content_of_a_piece_is_reported(
     rng: random.Random, tag: bytes, change: Callable[[bytes], bytes], said: str
 ) -> None:
     pieces = {piece[:4]: piece for piece in split(small(rng))}
@@ -485,10 +470,11 @@ def test_content_that_is_none_is_said(
     pieces[tag] = pieces[tag][:12] + change(pieces[tag][12:])
     shard = make_shard()
     with pytest.raises(UnusableSnapshotError, match=said):
-        Snapshot(sealed([*pieces.values()])).restore(shard)
-    assert state(shard) == state(make_shard())
+        ShardSnapshot(sealed([*pieces.values()])).restore(shard)
+    assert contents_of(shard) == contents_of(make_shard())
 
 
+@pytest.mark.slow
 def test_no_step_of_a_large_shard_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     shard = make_shard()

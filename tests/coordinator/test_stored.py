@@ -3,13 +3,15 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
+from tests.broker.offsets_logs import changed, offset_values
+from tests.cases import each_case
 
 names = (
     st.text(max_size=300)
@@ -99,14 +101,14 @@ def test_any_bytes_give_a_value_or_a_protocol_error(data: bytes, head: bytes) ->
 
 
 def test_metadata_that_is_not_utf_8_is_refused_as_any_other_damage() -> None:
-    """Found by changing bytes behind a right checksum: the start ended in a UnicodeDecodeError without position."""
+    """Found by changing bytes after a right checksum: the start ended in a UnicodeDecodeError without position."""
     entry = OffsetAndMetadata(1, metadata="abc", topic_id=bytes(range(16)))
     value = stored.offset_value(entry).replace(b"abc", b"\xc1bc")
     with pytest.raises(ProtocolError, match="metadata of a committed offset"):
         stored.parse_offset_value(value, 0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("read", "data", "said", "position"),
     [
         (stored.parse_key, b"", "a key of 0 bytes has no record type", None),
@@ -142,8 +144,8 @@ def test_what_does_not_parse_says_what_and_where(
     assert raised.value.position == position
 
 
-@pytest.mark.parametrize("length", [125, 126, 127, 128, 16383, 16384])
-@pytest.mark.parametrize("topic_id", [bytes(16), bytes(range(16))])
+@each_case("length", [125, 126, 127, 128, 16383, 16384])
+@each_case("topic_id", [bytes(16), bytes(range(16))])
 def test_metadata_of_any_length_is_stored_as_the_codec_does(length: int, topic_id: bytes) -> None:
     entry = OffsetAndMetadata(1, metadata="x" * length, topic_id=topic_id)
     message = messages.OffsetCommitValue(
@@ -151,3 +153,21 @@ def test_metadata_of_any_length_is_stored_as_the_codec_does(length: int, topic_i
     )
     assert stored.offset_value(entry) == b"\0\4" + messages.encode(message, 4)
     assert stored.parse_offset_value(stored.offset_value(entry), entry.log_offset) == entry
+
+
+PLAIN = stored.offset_value(OffsetAndMetadata(5, 2, "", 10**12, -1, bytes(range(16)), 7))
+
+
+@given(changed(offset_values()))
+@example(PLAIN)
+@example(PLAIN[:14] + b"\x00" + PLAIN[15:])
+@example(PLAIN[:14] + b"\x02" + PLAIN[15:])
+@example(PLAIN[:24] + b"\x01" + PLAIN[25:])
+def test_the_quick_reading_of_a_value_is_that_of_the_codec(value: bytes) -> None:
+    def outcome(read: Callable[[bytes, int], OffsetAndMetadata]) -> OffsetAndMetadata | str:
+        try:
+            return read(value, 7)
+        except ProtocolError:
+            return "refused"
+
+    assert outcome(stored.parse_offset_value) == outcome(stored.parse_any_offset_value)

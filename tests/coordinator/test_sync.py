@@ -26,7 +26,7 @@ def test_errors_are_encoded_in_every_version(version: int) -> None:
     assert ShardDriver().sync("m", 1, version=version, group="").error == E.INVALID_GROUP_ID
 
 
-def test_an_empty_group_knows_nobody() -> None:
+def test_an_empty_group_has_no_members() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
     driver.leave(member)
@@ -152,7 +152,7 @@ def test_a_leader_that_never_syncs_is_removed_and_the_others_are_sent_back() -> 
     assert driver.join(follower).answer.leader == follower
 
 
-def test_when_all_have_synced_nobody_is_removed() -> None:
+def test_when_all_have_synced_no_member_is_removed() -> None:
     driver = ShardDriver()
     leader, follower = completing(driver, rebalance_ms=5_000)
     driver.sync(leader, 2, {leader: b"L"})
@@ -177,7 +177,7 @@ def test_a_parked_sync_keeps_its_session() -> None:
 # Before the record is durable
 
 
-def test_nobody_hears_of_an_assignment_that_is_not_durable() -> None:
+def test_no_member_receives_an_assignment_that_is_not_durable() -> None:
     driver = ShardDriver()
     leader, follower = completing(driver)
     driver.hold = True

@@ -126,7 +126,7 @@ def test_the_epoch_grows_with_the_end_for_clients_of_version_2(version: int) -> 
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_client_that_has_not_heard_of_the_end_may_ask_again(commit: bool, asked: bool) -> None:
+def test_a_client_that_has_not_received_the_end_may_ask_again(commit: bool, asked: bool) -> None:
     prepared = ended(begun(state=State.ONGOING, partitions=(PLACE,)), 3, commit=commit).transaction
     assert prepared is not None
     right = asked == commit
@@ -147,7 +147,7 @@ def test_the_last_epoch_ends_with_another_producer_id() -> None:
     assert ended(done, LAST_EPOCH, id_=6).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_a_transaction_times_out_behind_its_time_out_and_not_at_it() -> None:
+def test_a_transaction_times_out_after_its_time_out_and_not_at_it() -> None:
     found = {"x": begun(state=State.ONGOING, start_ms=NOW.wall_ms - 60_000)}
     assert transactions.timed_out(found, NOW) == []
     assert transactions.timed_out(found, Now(NOW.wall_ms + 1, 5)) == ["x"]
@@ -206,7 +206,7 @@ def test_any_bytes_are_a_transaction_or_none(data: bytes) -> None:
             pass
 
 
-def test_records_of_later_versions_are_told_from_damage() -> None:
+def test_records_of_later_versions_are_distinguished_from_damage() -> None:
     unknown = transaction_records.UnknownRecord
     assert transaction_records.parse_key(b"\0\1junk") == unknown("a key of type 1")
     assert transaction_records.parse_value(b"\0\2junk") == unknown("a value of version 2")
@@ -229,10 +229,11 @@ class Client:
         self.last: tuple[int, int, bool] | None = None
 
 
+@pytest.mark.slow
 @seed(1)
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_STEPS, max_size=40))
-def test_one_client_at_a_time_goes_on_and_what_is_decided_stays(steps: list[tuple[str, int, int]]) -> None:
+def test_one_client_at_a_time_continues_and_decisions_remain(steps: list[tuple[str, int, int]]) -> None:
     """The model: one client owns the id, the last that has initialised; whatever others ask changes nothing.
 
     Epochs of a producer id never fall; a transaction that is prepared becomes complete with the same outcome and

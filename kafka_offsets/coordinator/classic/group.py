@@ -2,7 +2,7 @@
 
 This module holds the state and its elementary changes. rebalance.py decides when a group changes its state; join.py,
 sync.py and membership.py decide how requests are answered. A change takes constant time, whatever the number of
-members, unless it ends a phase. Source: ClassicGroup and ClassicGroupMember of Kafka 4.3.
+members, unless it ends a phase or removes the leader. Source: ClassicGroup and ClassicGroupMember of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.result import Record, RequestContext
+from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext
 from kafka_offsets.coordinator.timers import Timers
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
@@ -28,6 +28,8 @@ SESSION_TIMER, PENDING_TIMER, JOIN_TIMER, SYNC_TIMER = "session", "pending", "jo
 """Kinds of timers: of a member, of an assigned but unused member id, of the join phase, of the sync phase."""
 
 _UNSCHEDULED = -1
+
+_SMALLEST_TABLE = 16
 
 
 class ClassicGroupState(Enum):
@@ -103,6 +105,7 @@ class ClassicGroup:
     join_due_ms, sync_due_ms: when the phase ends at the latest, -1 when it has no timer
     state_since_ms    wall time of the last change of state, -1 when an old record does not contain it
     durable           the group's value in the log, None without one
+    assigned_version  of the topics, when the coordinator last compared them with the assignments; None: not yet
     is_recorded       whether the decision that created it also wrote its first record: a tombstone from an earlier
                       deletion, not durable yet, does not concern it
     """
@@ -111,8 +114,10 @@ class ClassicGroup:
     """The type of such groups, as ListGroups shows it (KIP-848)."""
 
     __slots__ = (
+        "_buckets",
         "_subscribed",
         "_unread_metadata",
+        "assigned_version",
         "durable",
         "generation",
         "group_id",
@@ -145,6 +150,7 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, ClassicGroupMember] = {}
+        self._buckets = _SMALLEST_TABLE
         self.static_members: dict[str, str] = {}
         self.pending: dict[str, int] = {}
         self.joined = 0
@@ -160,6 +166,7 @@ class ClassicGroup:
         self.sync_due_ms = _UNSCHEDULED
         self.durable: messages.GroupMetadataValue | None = None
         self.is_recorded = False
+        self.assigned_version: int | None = None
 
     # Queries
 
@@ -216,7 +223,7 @@ class ClassicGroup:
             return commit_timestamp
         return None
 
-    def tombstones(self) -> list[Record]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Return the records that delete the group itself."""
         return [stored.group_tombstone(self.group_id)]
 
@@ -328,6 +335,8 @@ class ClassicGroup:
     def add(self, member: ClassicGroupMember) -> None:
         """Add a member; the first one determines the protocol type (which the caller sets) and is the leader."""
         self.members[member.member_id] = member
+        if len(self.members) > self._buckets * 3 // 4:
+            self._buckets *= 2
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         self.supporters.update(member.protocols.keys())
@@ -349,7 +358,7 @@ class ClassicGroup:
             self.use_pending(member_id, timers)
 
     def remove(self, member_id: str, timers: Timers) -> ClassicGroupMember | None:
-        """Remove a member or a pending member id; if it was the leader, the oldest member becomes the leader."""
+        """Remove a member or a pending member id; if it was the leader, the first member becomes the leader."""
         timers.cancel(SESSION_TIMER, self.group_id, member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -359,7 +368,7 @@ class ClassicGroup:
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if self.leader == member_id:
-            self.leader = next(iter(self.members), None)
+            self.leader = self._first(self.members)
         self.use_pending(member_id, timers)
         self.unsynced.discard(member_id)
         return member
@@ -408,10 +417,18 @@ class ClassicGroup:
         """Make sure that the leader has joined; if not, elect the first member that has. False when none has joined."""
         if self.leader is not None and self.members[self.leader].join is not None:
             return True
-        joined = next((m.member_id for m in self.members.values() if m.join is not None), None)
+        joined = self._first(m.member_id for m in self.members.values() if m.join is not None)
         if joined is not None:
             self.leader = joined
         return joined is not None
+
+    def _first(self, member_ids: Iterable[str]) -> str | None:
+        """Return the first of some members in the order of Kafka's hash map of members, which never shrinks."""
+        return min(member_ids, key=lambda member_id: _bucket(member_id, self._buckets), default=None)
+
+    def members_by_hash(self) -> list[ClassicGroupMember]:
+        """Return the members in the order of Kafka's hash map of members, as a leader receives them."""
+        return sorted(self.members.values(), key=lambda member: _bucket(member.member_id, self._buckets))
 
     def start_generation(self, now: Now) -> None:
         """Begin the next generation with the remaining members."""
@@ -444,7 +461,7 @@ class ClassicGroup:
 
     # Records
 
-    def record(self, max_record_bytes: int | None = None) -> Record:
+    def record(self, max_record_bytes: int | None = None) -> CoordinatorRecord:
         """Return the record of this generation, with its members and their assignments.
 
         max_record_bytes  as in `stored.group_record`
@@ -472,7 +489,7 @@ class ClassicGroup:
         )
         return stored.group_record(self.group_id, value, max_record_bytes)
 
-    def first_record(self) -> Record:
+    def first_record(self) -> CoordinatorRecord:
         """Return the record of a new group, written when the first member tries to join."""
         value = messages.GroupMetadataValue(
             protocol_type="", protocol=None, leader=None, current_state_timestamp=self.state_since_ms
@@ -527,7 +544,7 @@ def _subscribed_topics(members: Iterable[bytes]) -> frozenset[str] | None:
     return frozenset(topics)
 
 
-def _bucket(name: str) -> int:
-    """Return the bucket of `name` in a Java HashMap of up to 12 strings: so Kafka breaks ties between protocols."""
+def _bucket(name: str, buckets: int = _SMALLEST_TABLE) -> int:
+    """Return the bucket of `name` in a Java HashMap: so Kafka breaks ties between protocols and between members."""
     hashed = string_hash(name)
-    return (hashed ^ hashed >> 16) & 15
+    return (hashed ^ hashed >> 16) & buckets - 1

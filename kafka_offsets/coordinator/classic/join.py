@@ -23,9 +23,6 @@ from kafka_offsets.protocol.connection import Aside
 _MEMBER_ID_REQUIRED_SINCE = 4
 """The first version in which a new member first gets its member id and then joins with it (KIP-394)."""
 
-_SKIP_ASSIGNMENT_SINCE = 9
-"""The first version with `skip_assignment`: the leader need not compute an assignment (KIP-814)."""
-
 _UNKNOWN_MEMBER = ""
 
 _MAX_STRING_BYTES = 32767
@@ -76,7 +73,7 @@ def join(shard: ShardState, request: messages.JoinGroupRequest, context: Request
     if error is not ErrorCode.NONE:
         joining.refuse(error, request.member_id)
         return joining.draft.result()
-    group = shard.groups.get(request.group_id)
+    group = shard.groups.keep(request.group_id)
     if isinstance(group, ClassicGroup):
         _decide(joining, group)
     elif request.member_id != _UNKNOWN_MEMBER:
@@ -89,8 +86,8 @@ def join(shard: ShardState, request: messages.JoinGroupRequest, context: Request
 def fail_join(
     request: messages.JoinGroupRequest, error: ErrorCode, api_version: int
 ) -> messages.JoinGroupResponse:
-    """Refuse a join with `error`."""
-    return join_error(error, request.member_id, api_version)
+    """Refuse a join that was not decided: the response has no member id, other than a refused member's."""
+    return join_error(error, "", api_version)
 
 
 def take_asides(response: messages.JoinGroupResponse) -> list[Aside]:
@@ -139,27 +136,26 @@ def _fits(string: str, max_bytes: int) -> bool:
 def _create_group(joining: _Joining) -> None:
     """Create a group for its first member. The group exists, and is stored, even if that join is refused."""
     shard, group_id = joining.shard, joining.request.group_id
-    previous = shard.groups.get(group_id)
+    previous = shard.groups.held.get(group_id)
     if previous is not None:  # an empty group of the other kind is replaced
         assert previous.is_empty
         joining.draft.records += previous.tombstones()
         previous.drop_timers(shard.timers)
         shard.retire(previous)
-    group = shard.groups[group_id] = ClassicGroup(group_id, joining.now.wall_ms)
+    group = shard.groups.held[group_id] = ClassicGroup(group_id, joining.now.wall_ms)
     group.is_recorded = True
     _decide(joining, group)
     joining.draft.records.append(group.first_record())
 
     def undo() -> None:
+        """Remove the group if no member has joined it in the meantime, and restore the previous one."""
         # With members it stays: its first generation stores the complete group.
-        if shard.groups.get(group_id) is group and not group.members:
-            del shard.groups[group_id]
+        if shard.groups.held.get(group_id) is group and not group.members:
+            del shard.groups.held[group_id]
             group.drop_timers(shard.timers)
             if previous is not None:
                 shard.retiring.pop(group_id, None)
-                shard.groups[group_id] = previous
-            elif shard.offsets.has_group(group_id):
-                shard.groups[group_id] = ClassicGroup(group_id)
+                shard.groups.held[group_id] = previous
 
     joining.draft.undo = undo
 
@@ -313,7 +309,7 @@ def _confirm(
     member.join = None
     group.joined -= 1
     version = joining.context.api_version
-    if version >= _SKIP_ASSIGNMENT_SINCE:
+    if version >= rebalance.SKIPPING_SINCE:
         is_leader = member.member_id == group.leader
         answer = joined(group, member, version, with_members=is_leader)
         answer.skip_assignment = is_leader

@@ -6,7 +6,7 @@ Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
 from __future__ import annotations
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.classic import rebalance
+from kafka_offsets.coordinator.classic import assignment, rebalance
 from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
 from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
@@ -26,6 +26,12 @@ def heartbeat(
 ) -> Result:
     """Keep a member's session alive; after REBALANCE_IN_PROGRESS the member rejoins."""
     error = _heartbeat(shard, request, context, now)
+    group = shard.classic_group(request.group_id)
+    if error is ErrorCode.NONE and group is not None and assignment.is_outdated(shard, group):
+        draft = ClassicDraft(shard, now)
+        rebalance.begin(draft, group)
+        answer = messages.HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+        return draft.reply(context, answer).result()
     return reply_with(context, messages.HeartbeatResponse(error_code=error))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.classic import assignment
 from kafka_offsets.coordinator.classic.group import (
     JOIN_TIMER,
     PENDING_TIMER,
@@ -21,7 +22,7 @@ from kafka_offsets.coordinator.classic.group import (
     ClassicGroupMember,
     ClassicGroupState,
 )
-from kafka_offsets.coordinator.result import Closing, Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import Closing, CoordinatorRecord, Reply, RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.timers import Timer
 from kafka_offsets.errors import ErrorCode
@@ -29,6 +30,9 @@ from kafka_offsets.protocol import messages
 
 _NULL_PROTOCOL_SINCE = 7
 """The first version of JoinGroup in which a missing protocol name is null and not empty (KIP-559)."""
+
+SKIPPING_SINCE = 9
+"""The first version with `skip_assignment`: the leader need not compute an assignment (KIP-814)."""
 
 _NEVER = -1
 
@@ -39,7 +43,7 @@ class ClassicDraft:
     def __init__(self, shard: ShardState, now: Now) -> None:
         self.shard = shard
         self.now = now
-        self.records: list[Record] = []
+        self.records: list[CoordinatorRecord] = []
         self.replies: list[Reply] = []
         self.undo: Callable[[], None] | None = None
 
@@ -77,7 +81,7 @@ def joined(
     if with_members:
         members = [
             answer.Member(m.member_id, m.group_instance_id, m.protocols[protocol])
-            for m in group.members.values()
+            for m in group.members_by_hash()
         ]
     return answer(
         generation_id=group.generation,
@@ -211,17 +215,25 @@ def complete_join(draft: ClassicDraft, group: ClassicGroup) -> None:
     if not group.members:
         draft.records.append(group.record())
         return
+    assigned = assignment.assignments(draft.shard, group)
     for member in group.members.values():
         context = member.join
         if context is not None:
             member.join = None
             is_leader = member.member_id == group.leader
-            draft.reply(context, joined(group, member, context.api_version, with_members=is_leader))
+            answer = joined(group, member, context.api_version, with_members=is_leader)
+            answer.skip_assignment = (
+                is_leader and assigned is not None and context.api_version >= SKIPPING_SINCE
+            )
+            draft.reply(context, answer)
         group.arm(member, draft.shard.timers, draft.now)
         member.is_new = False
     group.joined = 0
     group.sync_due_ms = draft.now.mono_ms + group.rebalance_timeout_ms
     draft.shard.timers.schedule(group.sync_due_ms, SYNC_TIMER, group.group_id)
+    if assigned is not None:
+        assert draft.undo is None, "a decision has one undo"
+        store_assignments(draft, group, assigned)
 
 
 def _schedule_join(draft: ClassicDraft, group: ClassicGroup, delay_ms: int) -> None:
@@ -260,6 +272,7 @@ def store_assignments(draft: ClassicDraft, group: ClassicGroup, assignments: dic
     generation = group.generation
 
     def undo() -> None:
+        """Forget the assignment that was not stored: a stable group rebalances again."""
         if group.generation != generation or group.state is ClassicGroupState.DEAD:
             return
         for member in group.members.values():
@@ -298,7 +311,7 @@ def remove_member(draft: ClassicDraft, group: ClassicGroup, member: ClassicGroup
 
 def on_timer(shard: ShardState, timer: Timer, now: Now) -> Result:
     """Handle a due timer, unless its group or member has moved or dropped the deadline."""
-    group = shard.groups.get(timer.group_id)
+    group = shard.groups.held.get(timer.group_id)
     draft = ClassicDraft(shard, now)
     if isinstance(group, ClassicGroup):
         if timer.kind == SESSION_TIMER:
@@ -363,7 +376,7 @@ def _on_sync_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
 def finish_loading(shard: ShardState, now: Now) -> list[Result]:
     """Activate loaded classic groups: each member gets a fresh session; groups over the size limit rebalance."""
     results = []
-    for group in shard.groups.values():
+    for group in shard.groups.held.values():
         if not isinstance(group, ClassicGroup) or group.durable is None:
             continue
         group.restore(group.durable)
@@ -379,7 +392,7 @@ def finish_loading(shard: ShardState, now: Now) -> list[Result]:
 def unload(shard: ShardState) -> Result:
     """Drop the classic groups when this broker is no longer the coordinator: parked requests get NOT_COORDINATOR."""
     draft = ClassicDraft(shard, Now(-1, -1))
-    for group in shard.groups.values():
+    for group in shard.groups.held.values():
         if not isinstance(group, ClassicGroup):
             continue
         group.state = ClassicGroupState.DEAD
@@ -397,10 +410,10 @@ def replay(shard: ShardState, group_id: str, value: messages.GroupMetadataValue 
     tombstone can only find another group. Either joins created it, and its record follows; or a commit decided before
     the deletion did, and the group is removed with the offsets, unless it has a member by now.
     """
-    group = shard.groups.get(group_id)
+    group = shard.groups.held.get(group_id)
     if value is not None:
         if not isinstance(group, ClassicGroup) and shard.is_loading:
-            group = shard.groups[group_id] = ClassicGroup(group_id)
+            group = shard.groups.held[group_id] = ClassicGroup(group_id)
         if isinstance(group, ClassicGroup):
             group.durable = value
         return
@@ -410,7 +423,4 @@ def replay(shard: ShardState, group_id: str, value: messages.GroupMetadataValue 
     group.durable = None
     if shard.is_loading or group.is_provisional:
         group.drop_timers(shard.timers)
-        if shard.offsets.has_group(group_id):  # offsets without a group could not be read
-            shard.groups[group_id] = ClassicGroup(group_id)
-        else:
-            del shard.groups[group_id]
+        del shard.groups.held[group_id]

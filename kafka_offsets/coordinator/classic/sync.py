@@ -38,6 +38,13 @@ def sync(shard: ShardState, request: messages.SyncGroupRequest, context: Request
     return draft.result()
 
 
+def fail_sync(
+    request: messages.SyncGroupRequest, error: ErrorCode, api_version: int
+) -> messages.SyncGroupResponse:
+    """Refuse a sync with `error`; Kafka checks the protocol before it looks for the group."""
+    return messages.SyncGroupResponse(error_code=check_protocol(request, api_version) or error)
+
+
 def check_protocol(request: messages.SyncGroupRequest, api_version: int) -> ErrorCode:
     """Refuse a request without the protocol that its version requires."""
     if api_version >= _PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):

@@ -40,7 +40,7 @@ from kafka_offsets.coordinator.consumer.records import (
     TargetEpoch,
 )
 from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
-from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import CoordinatorRecord, Reply, RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.java_hash import string_hash
@@ -81,6 +81,7 @@ class ConsumerDraft:
     """A decision that is being made.
 
     group     as it was before; a new group is not in the shard yet
+    is_upgrade  whether the group was a classic one; its members are in the order in which Kafka iterates over them
     records   of other kinds; they are written first
     changes   in order
     afterwards  calls that adjust timers after the decision is applied
@@ -90,7 +91,8 @@ class ConsumerDraft:
         self.shard = shard
         self.group = group
         self.now = now
-        self.records: list[Record] = []
+        self.is_upgrade = False
+        self.records: list[CoordinatorRecord] = []
         self.replies: list[Reply] = []
         self.changes: list[Change] = []
         self.afterwards: list[Callable[[], None]] = []
@@ -329,7 +331,10 @@ class ConsumerDraft:
         """Return the input of the assignors, with `new` among the members."""
         group = self.group
         subscriptions = dict(group.subscriptions)
-        order = timeline_order(subscriptions, _hash_of)
+        if self.is_upgrade:
+            order = list(subscriptions)
+        else:  # the records of a member replace it after it was added
+            order = timeline_order(subscriptions, _hash_of, updated=True)
         if new.member_id not in subscriptions:
             order.append(new.member_id)
         subscriptions[new.member_id] = new.subscription
@@ -418,24 +423,25 @@ class ConsumerDraft:
         """Apply all changes; return records, replies and the function that reverts the changes."""
         shard, group = self.shard, self.group
         written = list(self.records)
-        before: list[tuple[Change, Record]] = []
+        before: list[tuple[Change, CoordinatorRecord]] = []
         for change in self.changes:
             record = records.record(change.type, group.group_id, change.name, change.value)
             written.append(record)
-            old = Record(record.key, group.written.get(record.key))
+            old = CoordinatorRecord(record.key, group.written.get(record.key))
             before.append((change._replace(value=group.put(*change)), old))
             group.note_written(record)
-        previous = shard.groups.get(group.group_id)
+        previous = shard.groups.held.get(group.group_id)
         if written and previous is not group:
             if previous is not None:
                 shard.retire(previous)
-            shard.groups[group.group_id] = group
+            shard.groups.held[group.group_id] = group
         for step in self.afterwards:
             step()
         if not written:
             return Result(replies=tuple(self.replies))
 
         def undo() -> None:
+            """Restore the group as it was before these records, in reverse order."""
             for change, record in reversed(before):
                 group.put(*change)
                 group.note_written(record)
@@ -466,11 +472,9 @@ def restore(
     group.drop_timers(shard.timers)
     shard.retiring.pop(group.group_id, None)
     if previous is not None:
-        shard.groups[group.group_id] = previous
-    elif shard.offsets.has_group(group.group_id):
-        shard.groups[group.group_id] = ClassicGroup(group.group_id)
+        shard.groups.held[group.group_id] = previous
     else:
-        shard.groups.pop(group.group_id, None)
+        shard.groups.held.pop(group.group_id, None)
 
 
 def check_regex(expression: str) -> None:

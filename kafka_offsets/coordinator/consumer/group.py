@@ -29,7 +29,7 @@ from kafka_offsets.coordinator.consumer.records import (
     TargetEpoch,
 )
 from kafka_offsets.coordinator.consumer.topic_resolution import Resolution
-from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.coordinator.timers import Timers
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.java_hash import string_hash
@@ -100,7 +100,7 @@ class TopicCount(NamedTuple):
 
 
 @dataclass(slots=True)
-class Session:
+class MemberSession:
     """When a member's session ends, in monotonic time, and when its timer is due; see `ClassicGroupMember`."""
 
     deadline_ms: int
@@ -155,7 +155,7 @@ class ConsumerGroup:
         self.is_resolving = False
         self.resolution: Resolution | None = None
         self.is_dead = False
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, MemberSession] = {}
         self.deadlines: dict[tuple[str, str], tuple[int, int]] = {}
         self._state: ConsumerGroupState | None = None
 
@@ -327,7 +327,7 @@ class ConsumerGroup:
         else:
             self.durable[key] = value
 
-    def note_written(self, record: Record) -> None:
+    def note_written(self, record: CoordinatorRecord) -> None:
         """Store the value that a decision wrote, or the previous one after a revert."""
         if record.value is None:
             self.written.pop(record.key, None)
@@ -372,7 +372,7 @@ class ConsumerGroup:
         """Return when the retention of an offset starts: at its commit, unless a member subscribes to its topic."""
         return commit_timestamp
 
-    def tombstones(self) -> list[Record]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Return the records that delete the group itself, in Kafka's order."""
         members = list(self.subscriptions)
         deleted = [(records.CURRENT, member_id) for member_id in members]
@@ -457,7 +457,7 @@ class ConsumerGroup:
         if session is not None and session.scheduled_ms <= deadline_ms:
             session.deadline_ms = deadline_ms
             return
-        self.sessions[member_id] = Session(deadline_ms, deadline_ms)
+        self.sessions[member_id] = MemberSession(deadline_ms, deadline_ms)
         timers.schedule(deadline_ms, SESSION_TIMER, self.group_id, member_id)
 
     def schedule(

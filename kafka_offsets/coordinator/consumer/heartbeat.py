@@ -50,12 +50,7 @@ _OWN_MEMBER_ID_SINCE = 1
 _MAX_STRING_BYTES = 32767
 """The maximum length of a string in a record's key."""
 
-_MESSAGES = {
-    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
-    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
-}
+_UNEXPECTED = "The server experienced an unexpected error when processing the request."
 
 
 def heartbeat(
@@ -78,8 +73,8 @@ def heartbeat(
 def fail_heartbeat(
     request: messages.ConsumerGroupHeartbeatRequest, error: ErrorCode, api_version: int
 ) -> messages.ConsumerGroupHeartbeatResponse:
-    """Refuse a heartbeat with `error`."""
-    return messages.ConsumerGroupHeartbeatResponse(error_code=error, error_message=_MESSAGES.get(error))
+    """Refuse a heartbeat with `error`, without a message as Kafka does."""
+    return messages.ConsumerGroupHeartbeatResponse(error_code=error, error_message=None)
 
 
 def _check_request(
@@ -114,7 +109,7 @@ def _check_request(
     keys = request.group_id, request.member_id, request.subscribed_topic_regex or ""
     if any(len(key) * 4 > _MAX_STRING_BYTES and len(key.encode()) > _MAX_STRING_BYTES for key in keys):
         # Real Kafka fails later, when it writes the key of the record.
-        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, _MESSAGES[ErrorCode.UNKNOWN_SERVER_ERROR])
+        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED)
 
 
 def _require(condition: object, message: str) -> None:

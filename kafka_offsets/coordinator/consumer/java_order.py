@@ -45,13 +45,16 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], *, at_once: bool
     return found
 
 
-def timeline_order(items: Collection[str], hash_of: Callable[[str], int] = string_hash) -> list[str]:
+def timeline_order(
+    items: Collection[str], hash_of: Callable[[str], int] = string_hash, *, updated: bool = False
+) -> list[str]:
     """Return items, given in insertion order, in the order of a TimelineHashMap, which holds a group's members.
 
+    updated  whether an item was replaced since the last one was added: the map makes room as for another one
     Its iterator returns items of the same slot from the last to the first.
     """
     bits = 1
-    while len(items) * _LOAD_FACTOR > 1 << bits:
+    while (len(items) + updated) * _LOAD_FACTOR > 1 << bits:
         bits += 1
 
     def slot(item: str) -> int:

@@ -80,7 +80,7 @@ def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[R
 
     others  collects replies to the parked requests of the classic group: they are sent even if the member is refused
     """
-    found = shard.groups.get(group_id)
+    found = shard.groups.keep(group_id)
     if isinstance(found, ConsumerGroup):
         return ConsumerDraft(shard, found, now)
     draft = ConsumerDraft(shard, ConsumerGroup(group_id), now)
@@ -100,6 +100,7 @@ def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[R
 def _upgrade(shard: ShardState, draft: ConsumerDraft, old: ClassicGroup) -> None:
     """Upgrade a classic group with members to a consumer group; all members keep their assignments."""
     group, generation = draft.group, old.generation
+    draft.is_upgrade = True
     # Kafka writes the records in the order of a group that it fills in the order of the old one.
     order = timeline_order(hash_order(old.members, string_hash))
     members = [(member, _to_consumer(shard, old, member)) for member in map(old.members.__getitem__, order)]
@@ -278,8 +279,10 @@ def downgrade(
     old, now = draft.group, draft.now
     group = ClassicGroup(old.group_id, now.wall_ms)
     gone = {member.member_id for member in leaving}
-    staying = {member.member_id: member.member_id for member in old.members() if member.member_id not in gone}
-    members = [member for member in old.members() if member.member_id not in gone]
+    # The first member that is added becomes the leader.
+    found = {member.member_id: member for member in old.members()}
+    members = [found[member_id] for member_id in timeline_order(found, updated=True) if member_id not in gone]
+    staying = {member.member_id: member.member_id for member in members}
     if joining is not None:
         members.append(joining)
         staying[joining.member_id] = next(iter(gone))
@@ -292,7 +295,7 @@ def downgrade(
     written = [*draft.records, *old.tombstones(), group.record()]
     group.is_recorded = True
     shard.retire(old)
-    shard.groups[old.group_id] = group
+    shard.groups.held[old.group_id] = group
     old.drop_timers(shard.timers)
     result = ClassicDraft(shard, now)
     result.replies += draft.replies
@@ -305,7 +308,7 @@ def downgrade(
     def undo() -> None:
         _give_up(shard, group)
         shard.retiring.pop(old.group_id, None)
-        shard.groups[old.group_id] = old
+        shard.groups.held[old.group_id] = old
         restore(shard, old, old, now)
 
     result.undo = undo

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
@@ -147,12 +147,12 @@ def key_bytes(key: ConsumerKey) -> bytes:
     )
 
 
-def record(type_: int, group: str, name: str, value: Any) -> Record:
+def record(type_: int, group: str, name: str, value: Any) -> CoordinatorRecord:
     """Return the record that gives `value` to a key; None deletes it."""
     key = key_bytes(ConsumerKey(type_, group, name))
     if value is None:
-        return Record(key, None)
-    return Record(key, _INT16.pack(_VERSION) + messages.encode(_ENCODERS[type_](value), _VERSION))
+        return CoordinatorRecord(key, None)
+    return CoordinatorRecord(key, _INT16.pack(_VERSION) + messages.encode(_ENCODERS[type_](value), _VERSION))
 
 
 def parse_key(type_: int, key: bytes) -> ConsumerKey:

@@ -29,7 +29,7 @@ _STRIPES_PER_BLOCK = (len(_SECRET) - _STRIPE) // _SECRET_STEP
 _LANES = struct.Struct("<8Q")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def topic_hash(name: str, topic_id: bytes, partition_count: int) -> int:
     """Return the hash of one topic, a signed int64; takes about a microsecond per partition."""
     units = name.encode("utf-16-le")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.requests import takes_unknown
-from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -32,7 +32,7 @@ def delete(
         return reply_with(context, refuse(request, error, context.api_version))
     merged: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
     rest: list[tuple[str, list[messages.OffsetDeleteResponse.Partition]]] = []
-    records: list[Record] = []
+    records: list[CoordinatorRecord] = []
     for topic in request.topics:
         _, count = shard.topics.id_and_partition_count(topic.name)
         known, unknown, missing = [], [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,7 +64,7 @@ def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
 
 
 def _delete(
-    shard: ShardState, group_id: str, topic: str, indexes: list[int], records: list[Record]
+    shard: ShardState, group_id: str, topic: str, indexes: list[int], records: list[CoordinatorRecord]
 ) -> list[messages.OffsetDeleteResponse.Partition]:
     """Delete offsets of one topic: add their tombstones to `records`, return the partition responses."""
     answered = messages.OffsetDeleteResponse.Partition

@@ -27,10 +27,11 @@ from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests, stored
+from kafka_offsets.coordinator.groups import Group
 from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import Record, Result
-from kafka_offsets.coordinator.state import Group, ShardState
+from kafka_offsets.coordinator.result import CoordinatorRecord, Result
+from kafka_offsets.coordinator.state import ShardState
 
 _STEP = 400
 """Cost limit of a step: an offset costs 1, a deleted one 3; a page is never split between two steps."""
@@ -68,7 +69,7 @@ class _ExpiryDraft:
 
     shard: ShardState
     under_way: UnderWay
-    records: list[Record] = field(default_factory=list)
+    records: list[CoordinatorRecord] = field(default_factory=list)
     undos: list[Callable[[], None]] = field(default_factory=list)
     gone: set[tuple[str, str, int]] = field(default_factory=set)
     cost: float = 0
@@ -80,6 +81,7 @@ class _ExpiryDraft:
         self.cost += _PER_TOMBSTONE
 
     def step(self) -> ExpiryStep:
+        """Return the collected tombstones, and how many offsets they delete."""
         undos = self.undos
 
         def undo() -> None:
@@ -130,7 +132,7 @@ def _expire_page(
     draft: _ExpiryDraft, group_id: str, topic: str, number: int, now: Now, retention_ms: int
 ) -> None:
     shard, under_way = draft.shard, draft.under_way
-    group = shard.groups.get(group_id)
+    group = shard.groups.peek(group_id)
     if group is None or group.retention_start_ms(0) is None or group.is_subscribed_to(topic):
         draft.cost += _PER_GROUP
         return
@@ -155,12 +157,13 @@ def _is_expired(group: Group, entry: OffsetAndMetadata, wall_ms: int, retention_
 def _expire_group(draft: _ExpiryDraft, group_id: str) -> None:
     """Delete a group that has no members, and no offsets after this step."""
     shard = draft.shard
-    group = shard.groups.get(group_id)
+    group = shard.groups.peek(group_id)
     if group is None or not group.is_empty or group_id in draft.under_way.groups:
         return
     left = ((group_id, topic, partition) for topic, partition, _ in shard.offsets.items(group_id))
     if any(offset not in draft.gone for offset in left) or shard.has_open_transaction(group_id):
         return
+    group = shard.groups[group_id]
     draft.undos.append(group_requests.take_out(shard, group))
     draft.records += group.tombstones()
     draft.cost += _PER_TOMBSTONE

@@ -29,7 +29,7 @@ _BLOCK_BYTES: Final = _PLACES * PACKED_BYTES
 Block = bytearray
 
 
-class Kind:
+class RowKind:
     """Topic, topic id and partition that `rows` packed rows have in common."""
 
     __slots__ = ("number", "partition", "rows", "topic", "topic_id")
@@ -59,7 +59,7 @@ class PackedRows:
         self._count = 0
         self._blocks = 0
         self._free: list[list[Block]] = []
-        self.kinds: list[Kind] = []
+        self.kinds: list[RowKind] = []
         """By number; for reading."""
 
         self._numbers: dict[tuple[str, bytes, int], int] = {}
@@ -68,7 +68,7 @@ class PackedRows:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, at: int, row: bytes, kind: Kind) -> Block:
+    def add(self, at: int, row: bytes, kind: RowKind) -> Block:
         """Store a new row at a place; return its block, which the caller keeps."""
         if not self._free:
             self._free = [[] for _ in range(_PLACES)]
@@ -86,7 +86,7 @@ class PackedRows:
         kind.rows += 1
         return block
 
-    def remove(self, block: Block, at: int) -> Kind | None:
+    def remove(self, block: Block, at: int) -> RowKind | None:
         """Remove a row; return its kind if this was the kind's last row, which removes the kind too."""
         kind = self.kind(block, at)
         self._count -= 1
@@ -105,18 +105,18 @@ class PackedRows:
 
     # ---- kinds -------------------------------------------------------------------------------------------------
 
-    def kind(self, block: Block, at: int) -> Kind:
+    def kind(self, block: Block, at: int) -> RowKind:
         """Return the kind of the row."""
         return self.kinds[block[at + KIND_AT] | block[at + KIND_AT + 1] << 8]
 
-    def change_kind(self, block: Block, at: int, kind: Kind) -> Kind | None:
+    def change_kind(self, block: Block, at: int, kind: RowKind) -> RowKind | None:
         """Change the kind of a row; return the old kind if this was its last row, which removes that kind."""
         old = self.kind(block, at)
         _KIND.pack_into(block, at + KIND_AT, kind.number)
         kind.rows += 1
         return self._release(old)
 
-    def find(self, topic: str, topic_id: bytes, partition: int) -> Kind | None:
+    def find(self, topic: str, topic_id: bytes, partition: int) -> RowKind | None:
         """Return the existing kind, or None."""
         number = self._numbers.get((topic, topic_id, partition))
         return None if number is None else self.kinds[number]
@@ -126,10 +126,10 @@ class PackedRows:
         """Whether all kind numbers are in use."""
         return len(self._numbers) == MOST_KINDS
 
-    def new_kind(self, topic: str, topic_id: bytes, partition: int) -> Kind:
+    def new_kind(self, topic: str, topic_id: bytes, partition: int) -> RowKind:
         """Create a kind without rows; it must not exist, and `has_all_kinds` must be false."""
         number = self._free_numbers.pop() if self._free_numbers else len(self.kinds)
-        kind = Kind(number, topic, topic_id, partition)
+        kind = RowKind(number, topic, topic_id, partition)
         if number == len(self.kinds):
             self.kinds.append(kind)
         else:
@@ -137,7 +137,7 @@ class PackedRows:
         self._numbers[topic, topic_id, partition] = number
         return kind
 
-    def _release(self, kind: Kind) -> Kind | None:
+    def _release(self, kind: RowKind) -> RowKind | None:
         kind.rows -= 1
         if kind.rows:
             return None

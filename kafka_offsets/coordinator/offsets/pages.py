@@ -2,7 +2,7 @@
 
 import struct
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, final
 
 ROW: Final = struct.Struct("=qiqq")
@@ -125,7 +125,7 @@ class Page:
             self.rare.expires = expires[:index] + array("q", [-1]) + expires[index:]
         return at
 
-    def put_run(self, slot: int, rows: bytes) -> int:
+    def put_run(self, slot: int, rows: bytes | bytearray) -> int:
         """Store consecutive rows from `slot` on; return how many are new. The page must have no expiries."""
         count, held = len(rows) // ROW_BYTES, len(self.rows) // ROW_BYTES
         present = BELOW[held] if self.present is None else self.present
@@ -164,6 +164,28 @@ class Page:
         if self.others is None:
             return [self]
         return sorted([self, *self.others.values()], key=lambda page: page.number)
+
+    def plain_rows(self, partitions: Sequence[int]) -> bytes | None:
+        """Only for a head: the rows of partitions of the topic; None if one has no entry, or has metadata."""
+        rows: list[bytearray] = []
+        begin, count = 0, len(partitions)
+        while begin < count:
+            first = partitions[begin]
+            number, slot = first >> PAGE_BITS, first & PAGE_MASK
+            page = self if self.number == number else (self.others or {}).get(number)
+            if page is None or (page.rare is not None and page.rare.metadata):
+                return None
+            end = min(count, begin + PAGE_PARTITIONS - slot)
+            run = range(first, first + end - begin)
+            at, size = slot * ROW_BYTES, len(run) * ROW_BYTES
+            is_whole = page.present is None and at + size <= len(page.rows)
+            if not is_whole or (partitions[begin:end] != run and [*partitions[begin:end]] != [*run]):
+                at, size, end = page.position(slot), ROW_BYTES, begin + 1
+                if at < 0:
+                    return None
+            rows.append(page.rows[at : at + size])
+            begin = end
+        return b"".join(rows)
 
 
 def sizeof_dict(value: object) -> int:

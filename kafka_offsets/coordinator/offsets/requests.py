@@ -1,23 +1,28 @@
 """Committed offsets: commit and fetch.
 
 The checks of a commit, in this order: the partition exists, group and member are valid, the metadata is not too long.
-An error concerns one partition; the others are committed. Reads see durable offsets only.
+An error concerns one partition; the others are committed, unless offsets.commit.all.or.none is set. Reads see durable
+offsets only.
 Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGroup.validateOffsetCommit of Kafka 4.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.groups import Group
+from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
+from kafka_offsets.coordinator.offsets.fetched_rows import FetchedRows
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
-from kafka_offsets.coordinator.result import Record, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import Group, ShardState
+from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
+from kafka_offsets.protocol.codecs.plain_rows import FEWEST
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 _MISSING_GROUP_SINCE = 9
@@ -29,7 +34,7 @@ _TOPIC_IDS_SINCE = 10
 _NO_RETENTION = -1
 
 _NONE = ErrorCode.NONE
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNKNOWN = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
 
 
 class FetchedPartition(NamedTuple):
@@ -41,11 +46,15 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchedTopic(NamedTuple):
-    """One topic of an OffsetFetch."""
+    """One topic of an OffsetFetch.
+
+    rows  in place of `partitions`: all of them, if each has an offset without metadata
+    """
 
     name: str
     topic_id: bytes
     partitions: list[FetchedPartition]
+    rows: FetchedRows | None = None
 
 
 def commit(
@@ -55,8 +64,11 @@ def commit(
     group_id, retention, wall_ms = request.group_id, request.retention_time_ms, now.wall_ms
     expires = _NO_RETENTION if retention == _NO_RETENTION else wall_ms + retention
     longest = shard.settings.offset_metadata_max_bytes
-    group_error: ErrorCode | None = None
-    records: list[Record] = []
+    group_error = _check_group(shard, request, context.api_version)
+    takes_columns = group_error is _NONE and expires == _NO_RETENTION
+    takes_columns = takes_columns and not shard.settings.offsets_commit_owner_check
+    alone: list[CoordinatorRecord] = []  # of the partitions after the last column
+    parts: list[TopicColumn | list[CoordinatorRecord]] = []
     refused: dict[int, ErrorCode] = {}  # by identity of the partition
     is_echo = True
     for topic in request.topics:
@@ -64,17 +76,19 @@ def commit(
             is_echo = False
             continue
         name, topic_id, count, unknown = _resolve(shard, topic, context.api_version)
+        partitions = topic.partitions
+        if takes_columns and type(partitions) is not list and (column := existing_column(partitions, count)):
+            parts += alone, TopicColumn(group_id, name, topic_id, *column, wall_ms)
+            alone = []
+            continue
         prefix = stored.offset_key_prefix(group_id, name)
-        for partition in topic.partitions:
+        for partition in partitions:
             if partition.unknown_tags is not None and conditions.EXPECTED_OFFSET in partition.unknown_tags:
                 return _commit_if(shard, request, context, now)
             index, metadata = partition.partition_index, partition.committed_metadata or ""
             if (index >= count or index < 0) and not takes_unknown(shard, index, unknown):
                 refused[id(partition)] = unknown
-                continue
-            if group_error is None:
-                group_error = _check_group(shard, request, context.api_version)
-            if group_error is not _NONE:
+            elif group_error is not _NONE:
                 refused[id(partition)] = group_error
             elif metadata and is_too_long(metadata, longest):
                 refused[id(partition)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -83,21 +97,35 @@ def commit(
                 if timestamp == -1:
                     timestamp = wall_ms
                 offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-                entry = tuple.__new__(  # takes half the time of calling the class
-                    OffsetAndMetadata, (offset, leader_epoch, metadata, timestamp, expires, topic_id, -1)
-                )
-                records.append(stored.offset_record(group_id, name, index, entry, prefix))
-    if request.member_id and group_error is _NONE:
-        group = shard.groups.get(group_id)
-        if group is not None:
-            group.on_commit(request.member_id, now, shard.timers)
-            if shard.settings.offsets_commit_owner_check:
-                records = _refuse_others(shard, group, request, records, refused)
-    shard.meters.offset_commits += len(records)
+                values = offset, leader_epoch, metadata, timestamp, expires, topic_id, -1
+                entry = tuple.__new__(OffsetAndMetadata, values)  # half the time of calling the class
+                alone.append(stored.offset_record(group_id, name, index, entry, prefix))
+    records: Sequence[CoordinatorRecord] = CommitColumns([*parts, alone]) if parts else alone
+    if request.member_id and group_error is _NONE and (records or not _UNKNOWN.issuperset(refused.values())):
+        records = _note_member(shard, request, records, refused, now)
     response: messages.MessageValue = request
     if refused or not is_echo:
+        records = _all_or_none(shard, request, records, refused)
         response = _commit_response(shard, request, refused, context.api_version)
+    shard.meters.offset_commits += len(records)
     return reply_with(context, response, records)
+
+
+def _note_member(
+    shard: ShardState,
+    request: messages.OffsetCommitRequest,
+    records: Sequence[CoordinatorRecord],
+    refused: dict[int, ErrorCode],
+    now: Now,
+) -> Sequence[CoordinatorRecord]:
+    """Note that a member is alive. Return the records that it may write."""
+    group = shard.groups.held.get(request.group_id)
+    if group is None:
+        return records
+    group.on_commit(request.member_id, now, shard.timers)
+    if not shard.settings.offsets_commit_owner_check:
+        return records
+    return _refuse_others(shard, group, request, records, refused)
 
 
 def takes_unknown(shard: ShardState, index: int, error: ErrorCode) -> bool:
@@ -110,9 +138,9 @@ def _refuse_others(
     shard: ShardState,
     group: Group,
     request: messages.OffsetCommitRequest,
-    records: list[Record],
+    records: Sequence[CoordinatorRecord],
     refused: dict[int, ErrorCode],
-) -> list[Record]:
+) -> list[CoordinatorRecord]:
     """Add the partitions that the member does not own to `refused`; return the records of those that it does.
 
     They get TOPIC_AUTHORIZATION_FAILED: the one code that clients know as final, that applies to a single partition
@@ -123,7 +151,7 @@ def _refuse_others(
     else:
         owned = group.owned_partitions(request.member_id)
     if owned is None:
-        return records
+        return [*records]
     kept = []
     accepted = [p for topic in request.topics for p in topic.partitions if id(p) not in refused]
     for partition, record in zip(accepted, records, strict=True):
@@ -134,6 +162,24 @@ def _refuse_others(
         else:
             refused[id(partition)] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return kept
+
+
+def _all_or_none(
+    shard: ShardState,
+    request: messages.OffsetCommitRequest,
+    records: Sequence[CoordinatorRecord],
+    refused: dict[int, ErrorCode],
+) -> Sequence[CoordinatorRecord]:
+    """Return the records; none, and all other partitions are added to `refused`, if that is configured.
+
+    Source: the offset API proposal, transactionality across updates.
+    """
+    if not refused or not shard.settings.offsets_commit_all_or_none:
+        return records
+    for topic in request.topics:
+        for partition in topic.partitions:
+            refused.setdefault(id(partition), ErrorCode.OPERATION_NOT_ATTEMPTED)
+    return []
 
 
 def _commit_if(
@@ -234,7 +280,7 @@ def _resolve(
 
 def _check_group(shard: ShardState, request: messages.OffsetCommitRequest, api_version: int) -> ErrorCode:
     """Decide whether the sender may commit for the group at all."""
-    group = shard.groups.get(request.group_id)
+    group = shard.groups.held.get(request.group_id)
     generation = request.generation_id_or_member_epoch
     if group is not None:
         verdict = group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
@@ -245,6 +291,8 @@ def _check_group(shard: ShardState, request: messages.OffsetCommitRequest, api_v
         # The first offset creates a simple group, even if the request names a member. While a group is loading its
         # members are unknown; a commit that gets here then is accepted in any case.
         return _NONE
+    if shard.groups.is_simple(request.group_id):
+        return ErrorCode.UNKNOWN_MEMBER_ID
     if api_version >= _MISSING_GROUP_SINCE:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
@@ -282,11 +330,13 @@ def fetch(
     api_version: int,
     *,
     require_stable: bool,
+    in_rows: bool = False,
 ) -> list[FetchedTopic]:
     """Return committed offsets of one group. An unknown group has none, which is no error.
 
     topics          (name, id, partitions): from version 10 on only the id is used; None returns all offsets
     require_stable  answer UNSTABLE_OFFSET_COMMIT where an open transaction has committed an offset (KIP-447)
+    in_rows         return the partitions of a topic as rows where that is possible
     """
     if topics is None:
         topics = all_topics(shard, group_id, api_version)
@@ -297,6 +347,11 @@ def fetch(
             answers = [FetchedPartition(p, None, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
             unknown.append(FetchedTopic(name, topic_id, answers))
         else:
+            is_plain = in_rows and len(partitions) >= FEWEST and not (require_stable and shard.pending)
+            rows = shard.offsets.plain_rows(group_id, found, partitions) if is_plain else None
+            if rows is not None:
+                fetched.append(FetchedTopic(name, topic_id, [], FetchedRows(partitions, rows)))
+                continue
             answers = [_look_up(shard, group_id, found, p, require_stable) for p in partitions]
             fetched.append(FetchedTopic(name, topic_id, answers))
     return fetched + unknown

@@ -15,7 +15,7 @@ from kafka_offsets.coordinator.classic.group import ClassicGroupState
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.offsets.requests import is_too_long
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
-from kafka_offsets.coordinator.result import Record, Reply, RequestContext, TransactionalResult
+from kafka_offsets.coordinator.result import CoordinatorRecord, Reply, RequestContext, TransactionalResult
 from kafka_offsets.coordinator.state import ShardState, TopicView
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -54,7 +54,7 @@ def commit(
     if error:
         return TransactionalResult(*producer, replies=(Reply(context, answer(request, known, error)),))
     longest = shard.settings.offset_metadata_max_bytes
-    records: list[Record] = []
+    records: list[CoordinatorRecord] = []
     refused: dict[_Partition, ErrorCode] = {}
     for topic in request.topics:
         for partition in topic.partitions:

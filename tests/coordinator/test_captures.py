@@ -1,4 +1,7 @@
-"""What a real broker answered consumer groups is what we answer: recorded sessions replayed against a shard."""
+"""What a real broker answered is what we answer: recorded sessions replayed against a shard, frame by frame.
+
+The clock stands at the time of each frame, so that timers fire between frames as they did.
+"""
 
 import gzip
 import json
@@ -6,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_offsets.clock import ManualClock
+from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.coordinator import group_requests, stored
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
@@ -15,33 +18,23 @@ from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.coordinator.result import Reply, RequestContext, Result
-from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings
-from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.mirroring.refusals import refuse
+from tests.drivers.shard import ShardDriver, Topics
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 NAMES = {
-    3: "Metadata",
-    8: "OffsetCommit",
-    9: "OffsetFetch",
-    11: "JoinGroup",
-    12: "Heartbeat",
-    13: "LeaveGroup",
-    14: "SyncGroup",
-    15: "DescribeGroups",
-    16: "ListGroups",
-    19: "CreateTopics",
-    20: "DeleteTopics",
-    37: "CreatePartitions",
-    42: "DeleteGroups",
-    47: "OffsetDelete",
-    68: "ConsumerGroupHeartbeat",
-    69: "ConsumerGroupDescribe",
+    key: SERVED.by_key[key].name for key in (3, 8, 9, 11, 12, 13, 14, 15, 16, 19, 20, 37, 42, 47, 68, 69)
 }
 ABOUT_TOPICS = (3, 19, 20, 37)
+HANDLERS = {
+    8: offsets.commit,
+    11: group_requests.join,
+    12: group_requests.heartbeat,
+    13: group_requests.leave,
+    14: group_requests.sync,
+    47: deletion.delete,
+    68: consumer_heartbeat.heartbeat,
+}
 
 
 class Frame(NamedTuple):
@@ -61,9 +54,13 @@ class Frame(NamedTuple):
         return self.conn, self.correlation_id
 
 
-def frames(path: Path) -> Iterator[Frame]:
-    for line in gzip.decompress(path.read_bytes()).splitlines():
-        entry = json.loads(line)
+def lines(name: str) -> list[Any]:
+    path = CAPTURES / f"{name}.jsonl.gz"
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def frames(name: str) -> Iterator[Frame]:
+    for entry in lines(name):
         if entry.get("apiKey") not in NAMES or (entry["apiKey"] == 9 and entry["apiVersion"] < 8):
             continue
         is_request = entry["dir"] == "request"
@@ -81,21 +78,12 @@ def frames(path: Path) -> Iterator[Frame]:
         yield Frame(*head, message, client_id)
 
 
-class Topics:
+class RecordedTopics(Topics):
     """The topics that there were at each time of the recording."""
 
     def __init__(self) -> None:
-        self.found: dict[str, tuple[bytes, int]] = {"out": (bytes(range(16)), 1)}
-        self.version = self.created_version = 0
-
-    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
-        return self.found.get(topic, (bytes(16), 0))
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return next((name for name, (id_, _) in self.found.items() if id_ == topic_id), None)
-
-    def names(self) -> list[str]:
-        return list(self.found)
+        super().__init__({})
+        self.found["out"] = bytes(range(16)), 1
 
     def follow(self, frame: Frame, request: Any) -> None:
         """Do what a request for topics did, now that it is answered."""
@@ -117,58 +105,28 @@ class Topics:
                 del self.found[topic.name]
 
 
-class Broker:
-    """A shard whose records take effect at once."""
+class Replay(ShardDriver):
+    """A shard that is sent recorded requests; it makes the member ids of the recording."""
 
-    def __init__(self, settings: GroupSettings) -> None:
-        self.clock = ManualClock()
+    host = "/127.0.0.1"
+
+    def __init__(self, **settings: Any) -> None:
         self.next_member_id = ""
-        self.topics = Topics()
-        self.shard = Shard(0, settings, lambda prefix: self.next_member_id, self.topics)
-        self.shard.finish_loading(self.clock.now())
-        self.answers: dict[tuple[int, int], Any] = {}
-        self.records: list[tuple[bytes, bytes | None]] = []
+        super().__init__(topics={}, **settings)
+        self.topics = self.shard.topics = RecordedTopics()
+        self.answers: dict[tuple[int, int], Callable[[], Any]] = {}
 
-    def advance_to(self, ms: int) -> None:
-        ms = max(ms, self.clock.now().mono_ms)
-        while True:
-            due_ms = self.shard.next_deadline_ms
-            to_ms = ms if due_ms is None else min(ms, due_ms)
-            self.clock.advance(max(to_ms - self.clock.now().mono_ms, 0))
-            if due_ms is None or due_ms > ms:
-                return
-            for result in self.shard.tick(self.clock.now()):
-                self.take(result)
-
-    def take(self, result: Result) -> None:
-        for record in result.records:
-            self.shard.replay_written(record, len(self.records))
-            self.records.append((record.key, record.value))
-        for reply in result.replies:
-            key = (reply.context.connection, reply.context.correlation_id)
-            assert key not in self.answers
-            response = reply.response
-            if isinstance(response, messages.OffsetCommitRequest):
-                response = refuse(response, ErrorCode.NONE, reply.context.api_version)
-            self.answers[key] = response
+    def make_member_id(self, prefix: str) -> str:
+        return self.next_member_id
 
     def request(self, frame: Frame) -> None:
-        head = frame.conn, frame.api_key, frame.version, frame.correlation_id, frame.client_id, "/127.0.0.1"
-        context = RequestContext(*head)
-        shard, request, now = self.shard, frame.message, self.clock.now()
-        handlers: dict[int, Callable[..., Result]] = {
-            8: offsets.commit,
-            11: group_requests.join,
-            12: group_requests.heartbeat,
-            13: group_requests.leave,
-            14: group_requests.sync,
-            47: deletion.delete,
-            68: consumer_heartbeat.heartbeat,
-        }
-        if frame.api_key in handlers:
-            self.take(handlers[frame.api_key](shard, request, context, now))
+        if frame.api_key in HANDLERS:
+            head = frame.api_key, HANDLERS[frame.api_key], frame.message, frame.version, frame.client_id
+            asked = self.ask(*head)
+            self.answers[frame.key] = lambda: asked.answers and asked.answer
         else:
-            self.take(Result(replies=(Reply(context, self.look(frame)),)))
+            answer = self.look(frame)
+            self.answers[frame.key] = lambda: answer
 
     def look(self, frame: Frame) -> Any:
         shard, request = self.shard, frame.message
@@ -182,15 +140,11 @@ class Broker:
                 listed = group_requests.list_groups(shard, request.states_filter, request.types_filter)
                 return messages.ListGroupsResponse(groups=listed)
             case 42:
-                results = []
-                for group in request.groups_names:
-                    context = RequestContext(0, 42, 2, 0, "", "")
-                    deleted = group_requests.delete_group(shard, group, context, self.clock.now())
-                    self.take(Result(deleted.records))
-                    results.append(deleted.replies[0].response)
-                return messages.DeleteGroupsResponse(results=results)
+                return messages.DeleteGroupsResponse(
+                    results=[self.delete(group).answer for group in request.groups_names]
+                )
             case _:
-                described = [consumer_heartbeat.describe(shard, group) for group in request.group_ids]
+                described = [self.described(group) for group in request.group_ids]
                 if request.include_authorized_operations:
                     for each in described:
                         each.authorized_operations = -(2**31) if each.error_code else 3400
@@ -267,65 +221,98 @@ def made_member_ids(recorded: list[Frame]) -> dict[tuple[int, int], str]:
     return {f.key: f.message.member_id for f in recorded if f.api_key in (11, 68) and not f.is_request}
 
 
-def replayed(path: Path, settings: GroupSettings) -> Broker:
-    """Replay a session; fails when an answer is not the recorded one."""
-    broker = Broker(settings)
-    recorded = list(frames(path))
+def replayed(name: str, **settings: Any) -> Replay:
+    """Replay a session; fails when an answer is not the recorded one, or when one is missing."""
+    replay = Replay(**settings)
+    recorded = list(frames(name))
     made = made_member_ids(recorded)
     requests = {frame.key: frame for frame in recorded if frame.is_request}
     different = []
     for at, frame in enumerate(recorded):
-        broker.advance_to(frame.ms)
+        replay.advance(max(frame.ms - replay.clock.now().mono_ms, 0))
         if frame.is_request:
-            broker.next_member_id = made.get(frame.key) or f"unseen-{at}"
+            replay.next_member_id = made.get(frame.key) or f"unseen-{at}"
             if frame.api_key not in ABOUT_TOPICS:
-                broker.request(frame)
+                replay.request(frame)
             continue
         if frame.api_key in ABOUT_TOPICS:
-            broker.topics.follow(frame, requests[frame.key].message)
+            replay.topics.follow(frame, requests[frame.key].message)
             continue
         theirs = comparable(frame.api_key, frame.message, frame.version)
-        ours = broker.answers.pop(frame.key, None)
+        ours = replay.answers.pop(frame.key)()
         ours = ours and comparable(frame.api_key, ours, frame.version)
         if ours != theirs:
             asked = requests[frame.key].message
             different.append(f"{frame.ms} {frame.key} {asked}\n  Kafka {theirs}\n  we    {ours}")
     assert not different, f"{len(different)} of {len(requests)}:\n" + "\n".join(different)
-    return broker
+    assert not any(answer() for answer in replay.answers.values())
+    return replay
 
 
-RECORDING = GroupSettings(
-    group_min_session_timeout_ms=100,
-    group_initial_rebalance_delay_ms=0,
-    group_max_size=3,
-    consumer_max_size=6,
-    consumer_session_timeout_ms=1500,
-    consumer_heartbeat_interval_ms=700,
-    consumer_assignment_interval_ms=0,
-)
+CLASSIC: dict[str, Any] = {"group_max_size": 1000}
+KAFKAS_DELAYS = {"group_initial_rebalance_delay_ms": 3000, "consumer_assignment_interval_ms": 1000}
+RECORDING: dict[str, Any] = {
+    "group_min_session_timeout_ms": 100,
+    "group_max_size": 3,
+    "consumer_max_size": 6,
+    "consumer_session_timeout_ms": 1500,
+    "consumer_heartbeat_interval_ms": 700,
+}
+
+
+def test_every_version_of_every_group_api_is_answered_as_by_kafka() -> None:
+    replayed("raw-classic", **CLASSIC)
 
 
 def test_every_version_of_the_consumer_group_apis_is_answered_as_by_kafka() -> None:
-    settings = GroupSettings(consumer_session_timeout_ms=6000, consumer_heartbeat_interval_ms=1000)
-    assert not replayed(CAPTURES / "raw-consumer.jsonl.gz", settings).answers
+    settings = {"consumer_session_timeout_ms": 6000, "consumer_heartbeat_interval_ms": 1000}
+    replayed("raw-consumer", **KAFKAS_DELAYS, **settings)
 
 
 def test_sessions_of_consumer_groups_are_answered_as_by_kafka() -> None:
-    assert not replayed(CAPTURES / "consumer-sessions.jsonl.gz", RECORDING).answers
+    replayed("consumer-sessions", **RECORDING)
+
+
+def test_the_records_of_classic_groups_are_those_that_kafka_wrote() -> None:
+    theirs: dict[str, list[Any]] = {}
+    for record in lines("raw-classic-records"):
+        theirs.setdefault(record["group"], []).append(written(*key_and_value(record)))
+    ours: dict[str, list[Any]] = {}
+    for key, value, *_ in replayed("raw-classic", **CLASSIC).durable:
+        parsed = stored.parse_key(key)
+        assert not isinstance(parsed, stored.UnknownKey)
+        ours.setdefault(parsed.group, []).append(written(key, value))
+    assert {group: ours[group] for group in theirs} == theirs
+
+
+def key_and_value(record: Any) -> tuple[bytes, bytes | None]:
+    return bytes.fromhex(record["key"]), record["value"] and bytes.fromhex(record["value"])
+
+
+def written(key: bytes, value: bytes | None) -> Any:
+    """What a record of a classic group says, less the time of writing."""
+    parsed = stored.parse_key(key)
+    if value is None:
+        return parsed, None
+    if isinstance(parsed, stored.GroupKey):
+        group = stored.parse_group_value(value)
+        group.current_state_timestamp = 0
+        return parsed, value[:2], group
+    entry = stored.parse_offset_value(value, 0)
+    return parsed, value[:2], entry.offset, entry.metadata
 
 
 def test_each_key_has_the_values_that_kafka_gave_it() -> None:
     theirs: dict[bytes, list[Any]] = {}
-    for line in gzip.decompress((CAPTURES / "consumer-sessions-records.jsonl.gz").read_bytes()).splitlines():
-        record = json.loads(line)
-        key, value = bytes.fromhex(record["key"]), record["value"] and bytes.fromhex(record["value"])
+    for record in lines("consumer-sessions-records"):
+        key, value = key_and_value(record)
         theirs.setdefault(key, []).append(said(key, value))
     # Kafka forgets an empty group when somebody joins with a member id, and lets go of partitions above 15 in an order
     # that depends on what the member had before.
     for group in ("empty", "full"):
         theirs = {key: values for key, values in theirs.items() if stored.parse_key(key).group != group}
     ours: dict[bytes, list[Any]] = {}
-    for key, value in replayed(CAPTURES / "consumer-sessions.jsonl.gz", RECORDING).records:
+    for key, value, *_ in replayed("consumer-sessions", **RECORDING).durable:
         parsed = stored.parse_key(key)
         if not isinstance(parsed, stored.OffsetKey) and parsed.group not in ("empty", "full"):
             ours.setdefault(key, []).append(said(key, value))

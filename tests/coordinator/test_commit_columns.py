@@ -1,0 +1,250 @@
+"""Commits and fetches in columns have the outcome of one partition after the other: answers, log, table, replay."""
+
+import itertools
+from contextlib import closing
+from dataclasses import replace
+from unittest.mock import patch
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_offsets.broker.api.row import Apis
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
+from kafka_offsets.coordinator.offsets.pages import ROW
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.plain_rows import FEWEST
+from kafka_offsets.protocol.records import encode_keyed
+from kafka_offsets.storage.files import MemoryFiles
+from tests.drivers.core import CoreClient, make_core
+from tests.storage.faults import FaultyFiles
+
+COMMIT = 8
+TOPICS = {"t": 40, "a-longer-name": 20, "few": 3}
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
+
+Asked = list[tuple[str, list[tuple[int, int, int, str | None]]]]
+
+
+def one_by_one(core):
+    """Let a broker decide OffsetCommits as if no array had plain rows."""
+    rows = list(core.context.apis)
+    (commit,) = [row for row in rows if row.key == COMMIT]
+
+    def handle(shard, request, context, now):
+        for topic in request.topics:
+            topic.partitions = list(topic.partitions)
+        return commit.handle(shard, request, context, now)
+
+    core.context.apis = Apis(replace(row, handle=handle) if row is commit else row for row in rows)
+    return core
+
+
+def counted_columns(core, counts):
+    """Count the records that a broker decides in columns."""
+    rows = list(core.context.apis)
+    (commit,) = [row for row in rows if row.key == COMMIT]
+
+    def handle(shard, request, context, now):
+        result = commit.handle(shard, request, context, now)
+        if type(result.records) is CommitColumns:
+            counts.append(len(result.records))
+        return result
+
+    core.context.apis = Apis(replace(row, handle=handle) if row is commit else row for row in rows)
+    return core
+
+
+class Played:
+    """A broker, its files, and what it has answered."""
+
+    def __init__(self, prepare) -> None:
+        self.files = MemoryFiles()
+        self.core = prepare(make_core(self.files, clock=ManualClock(), offsets_topic_num_partitions=1))
+        self.client = CoreClient(self.core)
+        made = messages.CreateTopicsRequest
+        topics = [made.CreatableTopic(name, count, 1) for name, count in TOPICS.items()]
+        ids = map(UUID, (str(UUID(int=number)) for number in itertools.count(1)))
+        with patch("kafka_offsets.storage.data_directory.uuid.uuid4", lambda: next(ids)):
+            self.client.call(made(topics, 30_000), 7)
+            self.client.commit("g", {("few", 0): 1})  # creates the offsets topic
+
+    def commit(self, *requests: tuple[Asked, int]) -> list[object]:
+        """Send several commits of group g in one turn; return their answers."""
+        self.client.send(*((self.request(asked, version), version) for asked, version in requests))
+        self.client.turn()
+        return self.client.take()
+
+    def request(self, asked: Asked, version: int) -> messages.OffsetCommitRequest:
+        made = messages.OffsetCommitRequest
+        topics = []
+        for name, partitions in asked:
+            topic_id = self.core.topics.id_and_partition_count(name)[0] if version >= 10 else bytes(16)
+            topic = made.Topic("" if version >= 10 else name, topic_id)
+            for index, offset, epoch, metadata in partitions:
+                topic.partitions.append(
+                    made.Partition(
+                        index,
+                        offset,
+                        committed_leader_epoch=epoch if version >= 6 else -1,
+                        committed_metadata=metadata,
+                    )
+                )
+            topics.append(topic)
+        return made("g", topics=topics)
+
+    def fetch(self, wanted: dict[str, list[int]] | None, version: int) -> bytes | None:
+        """Fetch offsets of group g, of all topics for None; return the answer as it is sent."""
+        made = messages.OffsetFetchRequest
+        if version < 2 and wanted is None:
+            wanted = {}
+        if version < 8:
+            topics = None if wanted is None else [made.Topic(*each) for each in wanted.items()]
+            request = made("g", topics)
+        else:
+            ids = {name: self.core.topics.id_and_partition_count(name)[0] for name in TOPICS}
+            named = [
+                made.Topics("" if version > 9 else name, ids[name] if version > 9 else bytes(16), indexes)
+                for name, indexes in (wanted or {}).items()
+            ]
+            request = made(groups=[made.Group("g", topics=None if wanted is None else named)])
+        self.client.send((request, version))
+        self.client.turn()
+        del self.client.expected[0]
+        return self.client.take_frame()
+
+    @property
+    def shard(self):
+        (hosted,) = self.core.runtime.shards.values()
+        return hosted.shard
+
+    @property
+    def table(self):
+        return list(self.shard.offsets.items("g"))
+
+    @property
+    def log(self) -> bytes:
+        (hosted,) = self.core.runtime.shards.values()
+        return bytes(hosted.log.read(0, hosted.log.size))
+
+
+def partitions_of(name: str, metadata) -> st.SearchStrategy:
+    """The partitions of a topic in a request: neighbours in order, any order, repeats, some that do not exist."""
+    count = TOPICS[name]
+    neighbours = st.tuples(st.integers(0, count - 1), st.integers(1, count)).map(
+        lambda pair: list(range(pair[0], min(pair[0] + pair[1], count)))
+    )
+    indexes = neighbours | st.lists(st.integers(0, count - 1), min_size=1, max_size=30)
+    if name == "few":
+        indexes = indexes | st.lists(st.integers(-1, count), min_size=FEWEST, max_size=FEWEST)
+    row = st.tuples(INT64, INT32, metadata)
+    return indexes.flatmap(
+        lambda chosen: st.lists(row, min_size=len(chosen), max_size=len(chosen)).map(
+            lambda rows: [(index, *rest) for index, rest in zip(chosen, rows, strict=True)]
+        )
+    )
+
+
+NO_TEXT = st.sampled_from([None, ""])
+SOME_TEXT = st.sampled_from([None, "", "", "", "m", "x" * 200])
+REQUEST = st.lists(
+    st.sampled_from(list(TOPICS)).flatmap(
+        lambda name: st.tuples(st.just(name), partitions_of(name, NO_TEXT) | partitions_of(name, SOME_TEXT))
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+WANTED = st.none() | st.dictionaries(
+    st.sampled_from(list(TOPICS)),
+    st.lists(st.integers(-1, 45), max_size=40)
+    | st.tuples(st.integers(0, 30), st.integers(0, 45)).map(lambda ends: [*range(*ends)]),
+)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.tuples(REQUEST, st.integers(0, 10)), min_size=1, max_size=4),
+    st.lists(st.tuples(WANTED, st.integers(1, 10)), max_size=3),
+)
+def test_commits_and_fetches_in_columns_have_the_outcome_of_those_without(requests, fetches):
+    with closing((columns := Played(lambda core: core)).core), closing((single := Played(one_by_one)).core):
+        for asked in (requests[:1], requests[1:]):
+            assert columns.commit(*asked) == single.commit(*asked)
+        assert columns.log == single.log
+        assert columns.table == single.table
+        single.shard.offsets.plain_rows = lambda *asked: None
+        for wanted, version in fetches:
+            assert columns.fetch(wanted, version) == single.fetch(wanted, version)
+        columns.core.close()
+        with closing(make_core(columns.files, clock=ManualClock())) as again:
+            (hosted,) = again.runtime.shards.values()
+            assert list(hosted.shard.offsets.items("g")) == columns.table
+
+
+def test_neighbours_and_any_order_are_decided_in_columns():
+    counts = []
+    with closing(Played(lambda core: counted_columns(core, counts)).core) as core:
+        client = CoreClient(core)
+        for indexes in (range(40), [*range(39, -1, -1)], range(FEWEST), range(FEWEST - 1)):
+            answers = client.commit("h", {("t", index): index for index in indexes})
+            assert set(answers.values()) == {0}
+        client.commit("h", {("t", index): 7 for index in range(30)} | {("few", 0): 8})
+        assert client.committed("h")["t", 29] == 7 and client.committed("h")["few", 0] == 8
+    assert counts == [40, 40, FEWEST, 31]
+
+
+def column(count: int) -> TopicColumn:
+    made = messages.OffsetCommitRequest
+    partitions = [made.Partition(index, index << 30, committed_leader_epoch=index) for index in range(count)]
+    data = messages.encode(made("g", topics=[made.Topic("t", partitions=partitions)]), 8)
+    request, _ = messages.decode(made, data, 8)
+    return TopicColumn("g", "t", bytes(16), *existing_column(request.topics[0].partitions, count), 1234)
+
+
+@pytest.mark.parametrize("first_delta", [0, 1, 50, 63, 64, 2040, 8180, (1 << 20) - 10])
+def test_records_of_a_column_are_encoded_as_single_ones_at_any_place_of_a_batch(first_delta):
+    wanted = encode_keyed(list(column(30).records()), None, first_delta)
+    assert column(30).encode(first_delta) == wanted
+
+
+@pytest.mark.parametrize("log_offset", [0, 250, 65_530, (1 << 32) - 4, (1 << 40) - 1])
+def test_rows_of_a_column_are_those_that_single_records_leave(log_offset):
+    rows = column(30).table_rows(log_offset)
+    assert [*ROW.iter_unpack(rows)] == [
+        (record.entry.offset, record.entry.leader_epoch, 1234, log_offset + number)
+        for number, record in enumerate(column(30).records())
+    ]
+
+
+def test_a_commit_in_columns_that_the_log_refuses_is_answered_for_each_partition():
+    files = FaultyFiles()
+    with closing(make_core(files, clock=ManualClock(), offsets_topic_num_partitions=1)) as core:
+        client = CoreClient(core)
+        made = messages.CreateTopicsRequest
+        client.call(made([made.CreatableTopic("t", 40, 1)], 30_000), 7)
+        offsets = {("t", index): index for index in range(40)}
+        client.commit("g", offsets)
+        files.fail_at = len(files.calls) + 1
+        refused = client.commit("g", dict.fromkeys(offsets, 9))
+        assert refused == dict.fromkeys(offsets, ErrorCode.NOT_COORDINATOR)
+        assert client.committed("g") == offsets
+
+
+@pytest.mark.parametrize(
+    "wanted", [range(1, 21), range(5, 25), [*range(20, 0, -1)], [1, 1, 2], range(120, 140), [140, 3]]
+)
+def test_rows_of_partitions_are_found_after_a_gap_too(wanted):
+    table = OffsetTable()
+    for partition in [*range(1, 40), *range(120, 141)]:
+        table.put("g", "t", partition, OffsetAndMetadata(partition * 3, commit_timestamp=9))
+    rows = table.plain_rows("g", "t", wanted)
+    assert [row[0] for row in ROW.iter_unpack(rows)] == [partition * 3 for partition in wanted]
+    assert table.plain_rows("g", "t", [1, 2, 0]) is None
+    assert table.plain_rows("g", "t", range(39, 45)) is None

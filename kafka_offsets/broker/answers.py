@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_offsets.broker.api.row import Api
-from kafka_offsets.broker.connection import Connection
+from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.reply_aggregator import Part
 from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.coordinator.result import Closing, Held, RequestContext
@@ -32,16 +32,16 @@ class Answers:
     def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api]) -> None:
         self.responses = responses
         self._row_of = row_of
-        self.answered: dict[Connection, None] = {}
-        self.resumable: dict[Connection, None] = {}
-        self.writable: dict[Connection, None] = {}
+        self.answered: dict[ClientConnection, None] = {}
+        self.resumable: dict[ClientConnection, None] = {}
+        self.writable: dict[ClientConnection, None] = {}
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Queue a response. It is sent at the end of the turn, in request order for its connection."""
         if type(context) is not RequestContext:
             self._reply_otherwise(context, response)
             return
-        connection: Connection = context.connection
+        connection: ClientConnection = context.connection
         if connection.closing:
             return
         codecs = context.codecs
@@ -99,22 +99,22 @@ class Answers:
             if isinstance(answer, Parts) and not isinstance(context, Held):
                 self.responses.hold(connection, connection.held_bytes + len(answer))
 
-    def close_connection(self, connection: Connection) -> None:
+    def close_connection(self, connection: ClientConnection) -> None:
         """Close a connection after its `output` is sent; answers that are not ready are not sent."""
         connection.closing = True
         self.writable[connection] = None
 
-    def refuse(self, connection: Connection, error: ProtocolError) -> None:
+    def refuse(self, connection: ClientConnection, error: ProtocolError) -> None:
         """Close a connection whose peer broke the protocol, with one log line."""
         logger.warning("%s: connection closed: %s", connection.peer, error)
         self.close_connection(connection)
 
-    def take_output(self) -> Iterable[Connection]:
+    def take_output(self) -> Iterable[ClientConnection]:
         """Return the connections with data in `output`, and clear the set."""
         writable, self.writable = self.writable, {}
         return writable
 
-    def unblock(self, connection: Connection) -> None:
+    def unblock(self, connection: ClientConnection) -> None:
         """Decide a connection's waiting requests in the next turn, unless its peer does not read."""
         if connection.reader.buffered_bytes and not connection.is_blocked and not connection.closing:
             self.resumable[connection] = None
@@ -136,7 +136,7 @@ class Answers:
             if connection.reader.buffered_bytes:
                 self.resumable[connection] = None
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ClientConnection) -> None:
         """Forget a closed connection; its remaining answers are dropped."""
         self.responses.hold(connection, 0)
         for waiting in (self.answered, self.writable, self.resumable):

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.api.row import Api, Codecs
+from kafka_offsets.broker.api.row import Api, Apis, Codecs
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 
@@ -23,7 +23,7 @@ class KnownHeader(NamedTuple):
     client_id: str
 
 
-class Connection:
+class ClientConnection:
     """One client's connection: bytes not yet decoded, requests not yet answered, answers not yet sent.
 
     peer           for log lines; host: the address shown for group members
@@ -32,10 +32,12 @@ class Connection:
     decided_bytes  size of the requests in `unanswered`
     pipelined_key  API key of the last of them, if further requests of this API need not wait for it
     known_header   header of its last request
+    apis           its own table of APIs; None for the broker's
     is_blocked     the peer does not read: its further requests are not decided for now
     """
 
     __slots__ = (
+        "apis",
         "closing",
         "decided_bytes",
         "held_bytes",
@@ -63,6 +65,7 @@ class Connection:
         self.decided_bytes = 0
         self.pipelined_key: int | None = None
         self.known_header: KnownHeader | None = None
+        self.apis: Apis | None = None
         self.is_blocked = False
         self.closing = False
         self.last_used_ms = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafka_offsets.broker.answers import Answers
@@ -10,13 +9,17 @@ from kafka_offsets.broker.api.fetch_sessions import FetchSessions
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.settings import SharedSettings
+from kafka_offsets.broker.coordination.expiry import Expiry
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
 from kafka_offsets.broker.coordination.shard_loader import ShardLoader
 from kafka_offsets.broker.coordination.shards import Shards
 from kafka_offsets.broker.coordination.transactions import TransactionCoordinator
 from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.growth import Growth
+from kafka_offsets.broker.offset_manager.interface import OffsetManager
 from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.broker.replicas.interfaces import Replicas
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Clock
 from kafka_offsets.storage.data_directory import DataDirectory
@@ -26,11 +29,12 @@ from kafka_offsets.storage.data_directory import DataDirectory
 class Context:
     """The parts of one broker.
 
-    apis              the table of APIs
-    on_topic_deleted  called with the name of a deleted topic
-    host, port        the address for clients
-    broker_ids        ids of all brokers of its cluster
-    untold_topics     topics that Metadata created -> when it begins to describe them, monotonic ms
+    apis                the table of APIs
+    host, port          the address for clients
+    settings            changes what all brokers of a cluster have in common
+    broker_ids          ids of all brokers of its cluster
+    replicas            leads and follows partitions; None for a broker that is alone
+    undescribed_topics  topics that Metadata created -> when it begins to describe them, monotonic ms
     """
 
     config: Config
@@ -43,15 +47,18 @@ class Context:
     growth: Growth
     durability: Durability
     group_configs: GroupConfigs
+    settings: SharedSettings
     fetch_sessions: FetchSessions
     runtime: CoordinatorRuntime
     shards: Shards
     loader: ShardLoader
+    offset_manager: OffsetManager
     transactions: TransactionCoordinator
-    on_topic_deleted: Callable[[str], None]
+    expiry: Expiry
     node_id: int
     cluster_id: str
     broker_ids: tuple[int, ...]
     host: str = "127.0.0.1"
     port: int = 0
-    untold_topics: dict[str, int] = field(default_factory=dict)
+    replicas: Replicas | None = None
+    undescribed_topics: dict[str, int] = field(default_factory=dict)

@@ -7,22 +7,22 @@ nothing blocks.
 """
 
 import uuid
-from concurrent.futures import Future
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_offsets.broker.answers import Answers
-from kafka_offsets.broker.api import fetch, topic_admin
+from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.api.fetch_sessions import FetchSessions
 from kafka_offsets.broker.api.table import row_of, served_apis
 from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.connection import Connection
+from kafka_offsets.broker.config.settings import SharedSettings
+from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.coordination.expiry import Expiry, Services
 from kafka_offsets.broker.coordination.runtime import (
     CoordinatorRuntime,
-    HostedShard,
     group_settings,
 )
 from kafka_offsets.broker.coordination.shard_loader import ShardLoader
@@ -33,30 +33,40 @@ from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.growth import Growth
 from kafka_offsets.broker.idle_connections import IdleConnections
 from kafka_offsets.broker.metrics import Metrics
-from kafka_offsets.broker.partition.forced_compaction import Answer as CompactedLogs
-from kafka_offsets.broker.partition.forced_compaction import force_compaction
+from kafka_offsets.broker.offset_manager.interface import OffsetManager
+from kafka_offsets.broker.offset_manager.log_manager import LogOffsetManager
 from kafka_offsets.broker.partition.log_cleaner import LogCleaner, adopted_configs
 from kafka_offsets.broker.partition.log_opener import LogOpener
-from kafka_offsets.broker.partition.partitions import Partition, Topics
+from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.recovery_points import RecoveryPoints
-from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.requests import Requests
+from kafka_offsets.broker.replicas.channel import Channel
+from kafka_offsets.broker.replicas.manager import ReplicaManager
+from kafka_offsets.broker.requests import RequestDispatcher
 from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
-from kafka_offsets.clock import Clock, Now, SystemClock
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import Files, MemoryFiles
-from kafka_offsets.storage.log.log import Log
+from kafka_offsets.zookeeper.requests import ZooKeeper
 
 _ROUNDS = 8
 """How often one turn repeats for requests that its own answers unblock, before other connections are served."""
 
 logger = new_logger(__name__)
+
+
+class ClusterPart(NamedTuple):
+    """What connects a broker with the others of its cluster.
+
+    cluster_id  of all of them
+    channel_to  opens a connection to another broker
+    """
+
+    cluster_id: str
+    channel_to: Callable[[int], Channel]
 
 
 class BrokerCore:
@@ -67,6 +77,9 @@ class BrokerCore:
     clock   the only source of time
     sync    makes logs durable when the `fsync` policy requires it
     background  writes files for which no request waits
+    zookeeper   makes the client for offset.storage=zookeeper
+    cluster     the cluster that it is a part of; None for a broker that is alone
+    loads       replays logs of the offsets topic, several side by side; default: `background`
     Raises StorageError when the data cannot be read or another broker uses it.
     """
 
@@ -77,21 +90,26 @@ class BrokerCore:
         clock: Clock | None = None,
         sync: Sync = sync_inline,
         background: Background = run_inline,
+        zookeeper: Callable[[Config], ZooKeeper] | None = None,
+        cluster: ClusterPart | None = None,
+        loads: Background | None = None,
     ) -> None:
         self.config = config
+        self._new_zookeeper = zookeeper
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self.workers = Workers(sync, background)
+        self.workers = Workers(sync, background, loads)
         self.scheduler = Scheduler(self.clock)
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self.responses = ResponseBudget(config.queued_max_response_bytes)
         self.answers = Answers(self.responses, lambda key: row_of(self.context.apis, key))
         self.directory = DataDirectory(
             files if files is not None else MemoryFiles(),
             node_id=config.node_id if "node.id" in config.given else None,
+            cluster_id=None if cluster is None else cluster.cluster_id,
             adopted_configs=partial(adopted_configs, config),
             keep_valid=config.recovery == "keep-valid",
         )
-        self.topics = Topics(self.directory, config)
+        self.topics = Topics(self.directory, config, is_replicated=cluster is not None)
         self.growth = Growth()
         self.durability = Durability(
             config,
@@ -103,28 +121,40 @@ class BrokerCore:
         )
         self._compose_coordination()
         self.context = self._new_context()
-        self.requests = Requests(self.context)
+        self.replicas = None if cluster is None else self._new_replicas(cluster)
+        self.requests = RequestDispatcher(self.context)
         self._compose_services()
         try:
-            left = self._load_groups()
+            now = self.clock.now()
+            self.snapshots.start(now)
+            self.loader.load_short(now)
             self.transactions.start()
         except BaseException:
             self.directory.close(sync=False)
             raise
         self.opener = self.topics.opener = LogOpener(self.topics, self.scheduler, self.workers)
         self.recovery_points.start(self.clock.now())
-        self.expiry = Expiry(Services(config, self.scheduler, self.runtime, self.shards, self.end_turn))
+        self.loader.on_loaded += (self.log_cleaner.start, self.opener.start)
         self.expiry.start()
         self.metrics = Metrics(self.runtime, self.scheduler)
         self.metrics.start()
-        self.loader.load(left)
+        self.offset_manager.trigger_load_offsets()
+        self.offset_manager.startup()
         self.transactions.carry_on()
         self.end_turn()
+
+    def _new_replicas(self, cluster: ClusterPart) -> ReplicaManager:
+        """Make what leads and follows partitions, and let answers wait for it."""
+        replicas = ReplicaManager(self.context, cluster.channel_to, self.workers)
+        self.context.replicas = replicas
+        self.durability.replicate = replicas.replicate
+        return replicas
 
     def _compose_coordination(self) -> None:
         """Make what coordinates groups and transactions."""
         config = self.config
         self.group_configs = GroupConfigs(self.directory, config)
+        self.settings = SharedSettings(self.directory, self.group_configs)
         self.runtime = self._new_runtime()
         self.snapshots = Snapshots(
             config.offsets_snapshot_interval_bytes,
@@ -135,11 +165,34 @@ class BrokerCore:
         )
         self.shards = Shards(config, self.topics, self.scheduler, self.runtime, self.growth)
         self.loader = ShardLoader(
-            self.topics, self.scheduler, self.workers, self.runtime, self.shards, self.on_loaded
+            config, self.topics, self.scheduler, self.workers, self.runtime, self.shards
         )
+        self.offset_manager = self._new_offset_manager()
         self.transactions = TransactionCoordinator(
             config, self.topics, self.scheduler, self.growth, self.durability, self.shards
         )
+        cleanup = self.offset_manager.cleanup
+        services = Services(config, self.scheduler, self.runtime, self.shards, self.end_turn, cleanup)
+        self.expiry = Expiry(services)
+
+    def _new_offset_manager(self) -> OffsetManager:
+        if self.config.offset_storage == "log":
+            return LogOffsetManager(self.shards, self.loader)
+        from kafka_offsets.broker.offset_manager.zookeeper_manager import ZooKeeperOffsetManager
+
+        assert self._new_zookeeper is not None, "a broker with offset.storage=zookeeper has a client for it"
+        manager = ZooKeeperOffsetManager(
+            self.config,
+            self._new_zookeeper(self.config),
+            self.scheduler,
+            self.answers,
+            self.topics,
+            self.runtime,
+            self.shards,
+            self.loader,
+        )
+        self.runtime.new_host = manager.new_shard
+        return manager
 
     def _compose_services(self) -> None:
         """Make what works in the background."""
@@ -158,7 +211,8 @@ class BrokerCore:
             self.snapshots.large_logs,
             self.runtime.give_up_failed,
         )
-        self.log_cleaner.on_cleaned.append(self._on_cleaned)
+        self.log_cleaner.on_cleaned.append(self.snapshots.log_cleaned)
+        self.log_cleaner.on_deleted.append(self.growth.note_deletion)
 
     def _new_runtime(self) -> CoordinatorRuntime:
         config = self.config
@@ -167,7 +221,7 @@ class BrokerCore:
             self.group_configs.settings,
             self.topics,
             self.answers,
-            self._open_offsets_log,
+            self.topics.offsets_log,
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
             Compression(config.offsets_topic_compression_codec),
             config.message_max_bytes,
@@ -189,57 +243,41 @@ class BrokerCore:
             growth=self.growth,
             durability=self.durability,
             group_configs=self.group_configs,
+            settings=self.settings,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
             runtime=self.runtime,
             shards=self.shards,
             loader=self.loader,
+            offset_manager=self.offset_manager,
             transactions=self.transactions,
-            on_topic_deleted=self.on_topic_deleted,
+            expiry=self.expiry,
             node_id=directory.node_id,
             cluster_id=directory.cluster_id,
             broker_ids=(directory.node_id,),
         )
 
-    def _load_groups(self) -> list[HostedShard]:
-        """Replay the offsets topic, if it exists; return the shards that are still to be loaded."""
-        now = self.clock.now()
-        self.snapshots.start(now)
-        topic = self.topics.get(OFFSETS_TOPIC)
-        if topic is None:
-            return []
-        at_once_bytes = self.config.offsets_load_before_listening_bytes
-        logged = [index for name, index in self.directory.unopened() if name == OFFSETS_TOPIC]
-        left = self.runtime.start(topic.partition_count, now, logged, at_once_bytes)
-        self.shards.dirty |= dict.fromkeys(self.runtime.all_shards())
-        return left
-
-    def on_loaded(self) -> None:
-        """Start the log cleaner after all shards are loaded: a log must not be cleaned while it is being loaded."""
-        self.log_cleaner.start()
-        self.opener.start(self.clock.now())
-
     # -- for the owner of the sockets ---------------------------------------------------------------------------
 
-    def connect(self, peer: str, host: str, owner: Any = None) -> Connection:
+    def connect(self, peer: str, host: str, owner: Any = None) -> ClientConnection:
         """Register a new connection.
 
         owner  kept on the connection for the caller
         """
-        connection = Connection(peer, host, self.config.socket_request_max_bytes, owner)
+        connection = ClientConnection(peer, host, self.config.socket_request_max_bytes, owner)
         now = self.clock.now()
         connection.last_used_ms = now.mono_ms
         self.connections.add(connection)
         self._idle_connections.watch(now)
         return connection
 
-    def disconnect(self, connection: Connection) -> None:
+    def disconnect(self, connection: ClientConnection) -> None:
         """Forget a connection; its remaining answers are dropped."""
         connection.release()
         self.answers.forget(connection)
         self.connections.discard(connection)
         fetch.cancel(self.context, connection)
 
-    def receive(self, connection: Connection, data: bytes) -> None:
+    def receive(self, connection: ClientConnection, data: bytes) -> None:
         """Receive bytes from a peer and decide the requests that are complete.
 
         Raises ProtocolError, with API and position, if they are not a valid request: the connection must be closed.
@@ -252,8 +290,10 @@ class BrokerCore:
         now = self.clock.now()
         for _ in range(_ROUNDS):
             self.shards.append(now)
+            if self.replicas is not None:
+                self.replicas.end_turn(now)
             self.durability.start_sync()
-            self._wake_fetches(now)
+            fetch.wake(self.context, now)
             self.answers.release()
             if not self.answers.resumable and not self.durability.is_awaited:
                 break
@@ -279,11 +319,11 @@ class BrokerCore:
             or self.durability.is_awaited
         )
 
-    def drain(self, connection: Connection) -> bytes:
+    def drain(self, connection: ClientConnection) -> bytes:
         """Return and clear a connection's output; requests that its answers blocked are decided in the next turn."""
         return b"".join(self.drain_pieces(connection))
 
-    def drain_pieces(self, connection: Connection) -> list[bytes | bytearray]:
+    def drain_pieces(self, connection: ClientConnection) -> list[bytes | bytearray]:
         """As `drain`, in pieces: records separately, as they were read, everything else joined.
 
         A caller that cannot send them yet must report that to `responses`.
@@ -303,33 +343,6 @@ class BrokerCore:
         """Run everything that is due; call `end_turn` afterwards."""
         self.scheduler.run_due(self.clock.now())
 
-    def create_topic(self, name: str, partition_count: int, configs: dict[str, str]) -> None:
-        """Create a topic; ValueError when it exists already or when name, count or configuration is not allowed."""
-        error, message = topic_admin.check_new_topic(self.context, name, partition_count, configs)
-        if error is not ErrorCode.NONE:
-            raise ValueError(f"topic {name!r}: {message or error.name}")
-        self.topics.create(name, partition_count, configs)
-        if name == OFFSETS_TOPIC:
-            self.runtime.start(partition_count, self.clock.now())
-        elif name == TRANSACTIONS_TOPIC:
-            self.transactions.topic_created()
-
-    def committed(self, group_id: str) -> dict[tuple[str, int], OffsetAndMetadata]:
-        """Return the committed offsets of a group by (topic, partition); empty for an unknown group."""
-        if not self.shards.topic_exists:
-            return {}
-        hosted = self.runtime.shard_of(group_id, self.clock.now())
-        if hosted.is_loading:
-            raise RuntimeError(f"the offsets of group {group_id} are being loaded")
-        shard = hosted.shard
-        return {(topic, partition): entry for topic, partition, entry in shard.offsets.items(group_id)}
-
-    def compact(self, topic: str | None, *, include_active: bool) -> Future[CompactedLogs]:
-        """Begin to compact the logs of a topic, or all that have the policy: see `force_compaction`."""
-        return force_compaction(
-            self.log_cleaner, topic, lambda: self.loader.is_loading, include_active=include_active
-        )
-
     def close(self) -> None:
         """Write all decisions, close all files and release the data directory; all deadlines are cancelled."""
         self.workers.sync, self.workers.background = sync_inline, run_inline
@@ -342,37 +355,9 @@ class BrokerCore:
             self.snapshots.stop()
             self.topics.leave_producers()
         finally:
+            self.offset_manager.shutdown()
             self.scheduler.cancel_all()
+            if self.replicas is not None:
+                self.replicas.stop()
             self.topics.close()
             self.directory.close()
-
-    # -- for handlers -------------------------------------------------------------------------------------------
-
-    def on_topic_deleted(self, name: str) -> None:
-        """Handle a deleted topic: answer its fetches and delete its offsets; with the offsets topic drop all groups."""
-        fetch.answer_waiting(self.context, lambda topic, _: topic == name, self.clock.now())
-        if name == OFFSETS_TOPIC:
-            self.shards.dirty.clear()
-            self.runtime.stop()
-        elif name == TRANSACTIONS_TOPIC:
-            self.transactions.topic_deleted()
-        else:
-            self.expiry.topic_deleted(name)
-
-    def _on_cleaned(self, partition: Partition) -> None:
-        partition.note_cleaned()
-        hosted = self.runtime.shards.get(partition.index) if partition.topic == OFFSETS_TOPIC else None
-        if hosted is not None and not hosted.failed:
-            self.snapshots.want(hosted)
-
-    # -- inside ---------------------------------------------------------------------------------------------------
-
-    def _open_offsets_log(self, partition: int) -> Log:
-        opened = self.topics.partition(OFFSETS_TOPIC, partition)
-        assert opened is not None
-        return opened.log
-
-    def _wake_fetches(self, now: Now) -> None:
-        if self.growth.partitions:
-            appended, self.growth.partitions = self.growth.partitions, {}
-            fetch.wake(self.context, appended, now)

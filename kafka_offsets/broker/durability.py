@@ -30,6 +30,7 @@ class Durability:
     """The syncs of one broker.
 
     sync_ended  called with the logs that have grown, if the policy does not sync them
+    replicate   calls back when the in-sync replicas have what these logs have now; None for a broker that is alone
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Durability:
         self._answers = answers
         self._unsynced = growth.unsynced
         self._sync_ended = sync_ended
+        self.replicate: Callable[[Iterable[Log], Callable[[ErrorCode], None]], None] | None = None
         self._syncing = False
         self._sync_deadline: Deadline | None = None
         self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
@@ -58,14 +60,48 @@ class Durability:
         return bool(self._durable_replies or self._durable_calls) and not self._syncing
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
-        """Answer once `logs` are as durable as the `fsync` policy says."""
+        """Answer once `logs` are replicated and as durable as the `fsync` policy says, or with an error."""
+        if self.replicate is None:
+            self.reply_when_on_disk(context, response, logs)
+            return
+        kept = tuple(logs)
+
+        def replicated(error: ErrorCode) -> None:
+            """Answer with the error, or wait for the disk."""
+            if error:
+                self._answers.fail(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                self.reply_when_on_disk(context, response, kept)
+
+        self.replicate(kept, replicated)
+
+    def reply_when_on_disk(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+        """Answer once `logs` are as durable as the `fsync` policy says, whatever other replicas have."""
         if self._config.fsync == "commit":
             self._durable_replies.append((context, response, tuple(logs)))
         else:
             self._answers.reply(context, response)
 
     def when_durable(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
-        """Call back once the current content of `logs` is as durable as the `fsync` policy says, or with an error."""
+        """Call back once the current content of `logs` is replicated, and as durable as the `fsync` policy says.
+
+        Or with an error.
+        """
+        if self.replicate is None:
+            self._when_on_disk(logs, callback)
+            return
+        kept = tuple(logs)
+
+        def replicated(error: ErrorCode) -> None:
+            """Pass the error on, or wait for the disk."""
+            if error:
+                callback(error)
+            else:
+                self._when_on_disk(kept, callback)
+
+        self.replicate(kept, replicated)
+
+    def _when_on_disk(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
         if self._config.fsync == "commit":
             self._durable_calls.append((callback, tuple(logs)))
         else:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Growth:
     """The partitions and logs that have grown.
 
-    partitions  that have grown since fetches were last woken
+    partitions  that have grown, or whose log start has moved, since fetches were last woken
     unsynced    logs that have grown since their last sync, each with its shard, if any
     """
 
@@ -26,3 +26,8 @@ class Growth:
         """Note that a partition has grown: the fetches that wait for it are woken when the turn ends."""
         self.partitions[partition] = None
         self.unsynced.setdefault(partition.log, None)
+
+    def note_deletion(self, partition: Partition) -> None:
+        """Note that a log start has moved: followers whose fetches wait get it when the turn ends."""
+        if partition.parked:
+            self.partitions[partition] = None

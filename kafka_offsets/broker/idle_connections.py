@@ -9,7 +9,7 @@ from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.answers import Answers
-    from kafka_offsets.broker.connection import Connection
+    from kafka_offsets.broker.connection import ClientConnection
     from kafka_offsets.broker.scheduler import Deadline, Scheduler
 
 _CHECK_MS = 1000
@@ -22,7 +22,7 @@ class IdleConnections:
     """Closes the idle connections of one broker."""
 
     def __init__(
-        self, limit_ms: int, scheduler: Scheduler, answers: Answers, connections: set[Connection]
+        self, limit_ms: int, scheduler: Scheduler, answers: Answers, connections: set[ClientConnection]
     ) -> None:
         self._limit_ms = limit_ms
         self._scheduler = scheduler
@@ -34,7 +34,10 @@ class IdleConnections:
         """Set the deadline at which the first connection may be idle for too long."""
         if self._limit_ms < 0 or self._deadline is not None or not self._connections:
             return
-        earliest = min(connection.last_used_ms for connection in self._connections) + self._limit_ms
+        earliest = self._limit_ms + min(
+            now.mono_ms if connection.unanswered else connection.last_used_ms
+            for connection in self._connections
+        )
         self._deadline = self._scheduler.at(max(earliest, now.mono_ms + _CHECK_MS), self._close)
 
     def _close(self, now: Now) -> None:

@@ -41,6 +41,7 @@ def run_incrementally(
         return response
 
     def ended(error: Exception | None) -> None:
+        """Send the response, or the error that the exception becomes."""
         if isinstance(error, StorageError):
             logger.error("%s: %s", task.name, error)
             broker.answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
@@ -28,6 +29,10 @@ _COUNTED_AT_ONCE = 10_000
 """Up to this many groups are counted at each read; more groups are counted once a minute, and reads get that count."""
 
 _GROUPS_PER_STEP = 5_000
+
+_SIMPLE = ClassicGroup.type_name, ClassicGroupState.EMPTY.value
+"""Type and state of a group that only has offsets."""
+
 _STEP_MS = 5
 _COUNT_MS = 60_000
 
@@ -66,7 +71,7 @@ class Metric(NamedTuple):
 _METERS = {
     "offset-commit": "offsets that were committed, each partition of a request counts",
     "offset-expiration": "offsets deleted because they were past their retention",
-    "offset-deletion": "offsets that OffsetDelete has deleted",
+    "offset-deletion": "offsets deleted by a request, not with their group or topic",
     "group-completed-rebalance": "rebalances of classic groups that ended with an assignment",
     "consumer-group-rebalance": "rebalances of consumer groups, except those caused by a leaving member",
 }
@@ -188,11 +193,13 @@ class Metrics:
 
     def _groups(self) -> Counter[tuple[str, str]]:
         shards = self._shards()
-        if sum(len(shard.groups) for shard in shards) > _COUNTED_AT_ONCE:
+        if sum(shard.groups.most for shard in shards) > _COUNTED_AT_ONCE:
             return self._last_count
-        return Counter(
-            (group.type_name, group.state.value) for shard in shards for group in shard.groups.values()
+        found = Counter({_SIMPLE: sum(len(shard.groups.simple()) for shard in shards)})
+        found.update(
+            (group.type_name, group.state.value) for shard in shards for group in shard.groups.held.values()
         )
+        return +found
 
     def _count_many(self, now: Now) -> None:
         """Count the groups in small steps if there are many, and repeat that later."""
@@ -200,6 +207,7 @@ class Metrics:
         steps = self._steps(found)
 
         def step(now: Now) -> None:
+            """Count a part of the groups; the next part follows after a pause, the next count after an interval."""
             if next(steps, None) is None:
                 self._last_count = found
                 self._scheduler.after_interval(_COUNT_MS, self._count_many)
@@ -210,10 +218,11 @@ class Metrics:
 
     def _steps(self, found: Counter[tuple[str, str]]) -> Iterator[bool]:
         shards = self._shards()
-        if sum(len(shard.groups) for shard in shards) <= _COUNTED_AT_ONCE:
+        if sum(shard.groups.most for shard in shards) <= _COUNTED_AT_ONCE:
             return
         for shard in shards:
-            groups = iter(list(shard.groups.values()))
+            found[_SIMPLE] += len(shard.groups.simple())
+            groups = iter(list(shard.groups.held.values()))
             while some := list(islice(groups, _GROUPS_PER_STEP)):
                 found.update((group.type_name, group.state.value) for group in some)
                 yield True

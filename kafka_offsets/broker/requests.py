@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
-from kafka_offsets.broker.connection import Connection, KnownHeader
+from kafka_offsets.broker.connection import ClientConnection, KnownHeader
 from kafka_offsets.broker.context import Context
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -35,14 +35,14 @@ _REMEMBERED_HEADER_BYTES = 256
 logger = new_logger(__name__)
 
 
-class Requests:
+class RequestDispatcher:
     """Decides the requests of one broker's connections."""
 
     def __init__(self, broker: Context) -> None:
         self._broker = broker
         self._answers = broker.answers
 
-    def serve(self, connection: Connection, now: Now) -> None:
+    def serve(self, connection: ClientConnection, now: Now) -> None:
         """Decide the complete requests, as far as earlier ones allow; release their answers."""
         try:
             self._decide_frames(connection, now)
@@ -50,7 +50,7 @@ class Requests:
             if self._answers.answered:
                 self._answers.release()
 
-    def _decide_frames(self, connection: Connection, now: Now) -> None:
+    def _decide_frames(self, connection: ClientConnection, now: Now) -> None:
         unanswered, next_frame = connection.unanswered, connection.reader.next_frame
         while not connection.closing:
             if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked:
@@ -75,14 +75,14 @@ class Requests:
             if len(unanswered) >= _ANSWERED_TOGETHER and self._answers.answered:
                 self._answers.release()
 
-    def serve_resumed(self, connection: Connection, now: Now) -> None:
+    def serve_resumed(self, connection: ClientConnection, now: Now) -> None:
         """As `serve`, but close the connection here if its peer broke the protocol."""
         try:
             self.serve(connection, now)
         except ProtocolError as error:
             self._answers.refuse(connection, error)
 
-    def _decide(self, connection: Connection, frame: bytes, now: Now) -> None:
+    def _decide(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
         """Decode one request and decide it."""
         known = connection.known_header
         if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
@@ -117,13 +117,13 @@ class Requests:
             logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
             self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _read_header(self, connection: Connection, frame: bytes) -> KnownHeader | None:
+    def _read_header(self, connection: ClientConnection, frame: bytes) -> KnownHeader | None:
         """Parse a request's header, and remember it; None if the request is not served and was answered.
 
         Raises ProtocolError if it must not be answered.
         """
         key, version = read_api_key_and_version(frame)
-        api = self._broker.apis.by_key.get(key)
+        api = (connection.apis or self._broker.apis).by_key.get(key)
         if api is None:
             raise ProtocolError(f"API key {key} is not served", 0)
         try:
@@ -148,7 +148,7 @@ class Requests:
         else:
             self._answers.reply(context, api.fail(context.request, error, context.api_version))
 
-    def _decide_unserved(self, connection: Connection, api: Api, version: int, frame: bytes) -> None:
+    def _decide_unserved(self, connection: ClientConnection, api: Api, version: int, frame: bytes) -> None:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse other requests."""
         if api.key != API_VERSIONS:
             raise ProtocolError(f"{api.name} v{version} is not served", 2)
@@ -175,6 +175,7 @@ def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestCon
             ):
                 broker.answers.reply(context, api.fail(request, found, context.api_version))
             return
-        hosted = found
+        broker.offset_manager.put_offset(found, api, request, context, now)
+        return
     hosted.decide(api.handle(hosted.shard, request, context, now))
     broker.shards.dirty[hosted] = None

@@ -4,7 +4,7 @@ Kafka sends records directly from its files; here a Fetch reads them into memory
 its responses holds at most one of them, but many such clients would fill the memory.
 """
 
-from kafka_offsets.broker.connection import Connection
+from kafka_offsets.broker.connection import ClientConnection
 
 _SHARES = 4
 """One Fetch gets at most this fraction of the free budget, so that the first few do not use it up."""
@@ -24,7 +24,7 @@ class ResponseBudget:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
 
-    def hold(self, connection: Connection, size: int) -> None:
+    def hold(self, connection: ClientConnection, size: int) -> None:
         """Set how many bytes of responses a connection holds now."""
         self.held_bytes += size - connection.held_bytes
         connection.held_bytes = size

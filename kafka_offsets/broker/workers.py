@@ -45,12 +45,16 @@ def run_inline(work: Work, done: Done) -> None:
 
 
 class Workers:
-    """The two kinds of workers of one broker.
+    """The kinds of workers of one broker.
 
     sync        makes logs durable
     background  writes files for which no request waits
+    loads       replays logs into shards; default: `background`
     """
 
-    def __init__(self, sync: Sync = sync_inline, background: Background = run_inline) -> None:
+    def __init__(
+        self, sync: Sync = sync_inline, background: Background = run_inline, loads: Background | None = None
+    ) -> None:
         self.sync = sync
         self.background = background
+        self.loads = loads or background

@@ -8,6 +8,7 @@ from tests.broker.admin_situations import Situation
 from tests.differential.brokers import Broker
 from tests.differential.play import Event
 from tests.differential.stories import STORIES, Stories
+from tests.drivers.core import read_response, request_frame
 
 SETTLE_MS = 250
 """Time for what a controller has decided to reach the broker that is asked next."""
@@ -112,29 +113,6 @@ def _scalar(value: Any, field: Field, version: int, ids: TopicIds) -> Any:
     return ids.text(value) if field.type == "uuid" else value
 
 
-def request_frame(version: int, request: Any) -> bytes:
-    """Return the frame of a request, its size in front; a version that does not exist has no body worth reading."""
-    schema = request.SCHEMA
-    known = version in schema.versions
-    flexible = not known or version in schema.flexible
-    header = messages.RequestHeader(schema.number, version, 1, "test")
-    body = messages.encode(header, 2 if flexible else 1) + (
-        messages.encode(request, version) if known else b"?"
-    )
-    return len(body).to_bytes(4, "big") + body
-
-
-def read_response(api: str, version: int, frame: bytes) -> tuple[Any, int]:
-    """Return the message of a response frame without its size, and the version it was written in."""
-    cls = messages.find(f"{api}Response")
-    if version not in cls.SCHEMA.versions:
-        version = 0
-    flexible = version in cls.SCHEMA.flexible and api != "ApiVersions"
-    response, end = messages.decode(cls, frame, version, 5 if flexible else 4)
-    assert end == len(frame), f"{api} v{version}: {len(frame) - end} bytes too many"
-    return response, version
-
-
 def name_of(situation: Situation, version: int) -> str:
     """Return the name of an exchange in tests/stories."""
     return f"{situation.api}: {situation.sentence} (v{version})"
@@ -152,9 +130,10 @@ def exchanged(broker: Broker, situations: list[Situation]) -> dict[str, list[Eve
         for version in situation.versions:
             broker.pause(SETTLE_MS)
             line = broker.connect()
-            line.send(request_frame(version, build(f"{situation.api}Request", situation.request, ids)))
+            line.send(request_frame(build(f"{situation.api}Request", situation.request, ids), version))
             frame = line.receive()
-            answer = shown(*read_response(situation.api, version, frame), ids) if frame else "closed"
+            written = version if version in messages.find(f"{situation.api}Response").SCHEMA.versions else 0
+            answer = shown(read_response(situation.api, written, frame), written, ids) if frame else "closed"
             asked = ["admin", f"{situation.api} v{version}", situation.request]
             found[name_of(situation, version)] = [asked, ["admin", answer]]
     return found

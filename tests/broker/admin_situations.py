@@ -35,7 +35,7 @@ class Situation(NamedTuple):
 
 
 def new(name: str, partitions: int = 1, replicas: int = 1, **configs: str | None) -> dict[str, Any]:
-    """A topic to create; `min_insync_replicas` stands for the key with dots."""
+    """A topic to create; `min_insync_replicas` is `min.insync.replicas`."""
     named = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
     return {
         "name": name,

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from kafka_offsets.errors import error_code_of
 from kafka_offsets.protocol import messages
-from tests.broker.admin_exchange import read_response, request_frame
 from tests.differential.brokers import Broker
+from tests.differential.play import subscription
 from tests.differential.stories import STORIES
+from tests.drivers.core import read_response, request_frame
 
 KAFKAS = STORIES / "expiry_by_time.txt"
 SETTINGS: dict[str, object] = {
@@ -23,12 +24,6 @@ SETTINGS: dict[str, object] = {
 }
 LONG_MS = 1_000_000
 LOOKS_MS = (4_000, 75_000, 115_000)
-
-
-def subscription(*topics: str) -> bytes:
-    """A consumer's metadata in version 0."""
-    names = b"".join(len(topic).to_bytes(2) + topic.encode() for topic in topics)
-    return b"\0\0" + len(topics).to_bytes(4) + names + b"\xff\xff\xff\xff"
 
 
 class Client(Protocol):
@@ -51,13 +46,13 @@ class LineClient:
 
     def send(self, *requests: tuple[Any, int]) -> None:
         for request, version in requests:
-            self.line.send(request_frame(version, request))
+            self.line.send(request_frame(request, version))
 
     def call(self, request: Any, version: int) -> Any:
         self.send((request, version))
         frame = self.line.receive(60_000)
         assert frame, "the broker closed the connection"
-        return read_response(request.SCHEMA.name.removesuffix("Request"), version, frame)[0]
+        return read_response(request.SCHEMA.name.removesuffix("Request"), version, frame)
 
 
 def text_of(told: dict[str, Any]) -> str:

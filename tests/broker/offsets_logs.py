@@ -48,6 +48,21 @@ def offset_values(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
+def changed(draw: st.DrawFn, values: st.SearchStrategy[bytes]) -> bytes:
+    """Bytes cut, with more after them, or with one of them changed; mostly as they are."""
+    value = draw(values)
+    at = draw(st.integers(0, max(len(value) - 1, 0)))
+    match draw(st.integers(0, 9)):
+        case 0:
+            return value[:at]
+        case 1:
+            return value + draw(st.one_of(st.binary(min_size=1, max_size=3), st.just(bytes(8))))
+        case 2:
+            return value[:at] + draw(st.binary(min_size=1, max_size=1)) + value[at + 1 :]
+    return value
+
+
+@st.composite
 def group_values(draw: st.DrawFn) -> bytes:
     """The metadata of a group, in any version."""
     version = draw(st.integers(0, 4))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.broker.admin_exchange import exchanged, name_of, stored
 from tests.broker.admin_situations import DIFFERENT, SCENARIOS, SETTINGS, Situation
+from tests.cases import each_case
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Event
 from tests.differential.stories import STORIES, file_of
@@ -52,7 +53,7 @@ def ours() -> dict[str, dict[str, list[Event]]]:
     return found
 
 
-@pytest.mark.parametrize("key", ASKED)
+@each_case("key", ASKED)
 def test_the_answer_is_kafkas(key: str, ours: dict[str, dict[str, list[Event]]]) -> None:
     scenario, situation, version = ASKED[key]
     name = name_of(situation, version)

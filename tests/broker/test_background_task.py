@@ -81,7 +81,7 @@ def test_an_idle_broker_takes_several_steps_together(world: World) -> None:
 @pytest.mark.parametrize(
     ("pacing", "pause_ms"), [(Pacing(), 60), (Pacing(longest_ms=20), 20), (Pacing(fixed_ms=3), 3)]
 )
-def test_while_requests_come_a_long_step_is_followed_by_a_longer_pause(
+def test_while_requests_arrive_a_long_step_is_followed_by_a_longer_pause(
     world: World, pacing: Pacing, pause_ms: int
 ) -> None:
     def steps() -> Steps:
@@ -184,9 +184,7 @@ def test_a_failure_is_logged_and_ends_the_task(world: World, caplog: pytest.LogC
     assert "a task failed" in caplog.text
 
 
-def test_a_storage_error_is_logged_when_nobody_is_called_at_the_end(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_storage_error_without_a_callback_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     def steps() -> Steps:
         raise StorageError("no space left", "orders-0")
         yield None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.protocol import messages
@@ -42,7 +43,7 @@ def core_like_theirs(monkeypatch: pytest.MonkeyPatch) -> BrokerCore:
     with monkeypatch.context() as patch:
         patch.setattr(core.directory, "_new_id", lambda: ORDERS)
         core.topics.create("orders", 4)
-    core.create_topic(OFFSETS_TOPIC, 4, {})
+    topic_admin.create_topic(core.context, OFFSETS_TOPIC, 4, {})
     CoreClient(core).commit("setup", {("orders", 0): 1})
     return core
 

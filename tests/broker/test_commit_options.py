@@ -1,7 +1,5 @@
 """What the design documents ask for and Kafka does not: options for commits and for how a rebalance is told."""
 
-import struct
-
 import pytest
 
 from kafka_offsets.broker.core import BrokerCore
@@ -9,104 +7,17 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.drivers.core import CoreClient, commit_request, make_core
-from tests.drivers.shard import subscription
+from tests.drivers.members import Consumer, GroupMember, assignment, stable, turn
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+NOT_DONE = ErrorCode.OPERATION_NOT_ATTEMPTED
 NOT_YOURS = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-
-def assignment(partitions: dict[str, list[int]]) -> bytes:
-    value = messages.ConsumerProtocolAssignment(
-        [
-            messages.ConsumerProtocolAssignment.TopicPartition(topic, indexes)
-            for topic, indexes in partitions.items()
-        ],
-        None,
-    )
-    return struct.pack(">h", 1) + messages.encode(value, 1)
-
-
-class GroupMember:
-    """One member on a connection of its own."""
-
-    def __init__(self, core: BrokerCore, instance: str | None = None) -> None:
-        self.client = CoreClient(core)
-        self.instance = instance
-        self.member_id = ""
-        self.generation = -1
-
-    def send_join(self, protocol_type: str = "consumer") -> None:
-        offered = [messages.JoinGroupRequest.Protocol("range", subscription("t"))]
-        request = messages.JoinGroupRequest(
-            "g", 10_000, 60_000, self.member_id, self.instance, protocol_type, offered
-        )
-        self.client.send((request, 3))
-
-    def take_join(self) -> None:
-        (answer,) = self.client.take()
-        assert answer.error_code == 0
-        self.member_id, self.generation = answer.member_id, answer.generation_id
-
-    def send_sync(self, given: dict[str, bytes] | None = None) -> None:
-        assignments = [messages.SyncGroupRequest.Assignment(m, a) for m, a in (given or {}).items()]
-        self.client.send(
-            (
-                messages.SyncGroupRequest(
-                    "g", self.generation, self.member_id, None, None, None, assignments
-                ),
-                3,
-            )
-        )
-
-    def heartbeat(self) -> int:
-        request = messages.HeartbeatRequest("g", self.generation, self.member_id)
-        return int(self.client.call(request, 3).error_code)
-
-    def commit(self, offsets: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        return self.client.commit(
-            "g", offsets, generation_id_or_member_epoch=self.generation, member_id=self.member_id
-        )
-
-    @property
-    def is_closed(self) -> bool:
-        return self.client.connection.closing
 
 
 def new_core(**config: object) -> BrokerCore:
     core = make_core(clock=ManualClock(), **config)
     core.topics.create("t", 4)
     return core
-
-
-def turn(core: BrokerCore) -> None:
-    for _ in range(3):
-        core.end_turn()
-        core.run_due()
-    core.end_turn()
-
-
-def stable(core: BrokerCore, given: list[bytes], protocol_type: str = "consumer") -> list[GroupMember]:
-    """Return members of a stable group, with these assignments."""
-    members = [GroupMember(core) for _ in given]
-    members[0].send_join(protocol_type)
-    turn(core)
-    members[0].take_join()
-    for member in members[1:]:
-        member.send_join(protocol_type)
-    if len(members) > 1:
-        members[0].client = CoreClient(core)
-        members[0].send_join(protocol_type)
-        turn(core)
-        for member in members:
-            member.take_join()
-    for member in members[1:]:
-        member.send_sync()
-    members[0].send_sync(dict(zip((m.member_id for m in members), given, strict=True)))
-    turn(core)
-    for member in members:
-        (answer,) = member.client.take()
-        assert answer.error_code == 0
-    return members
 
 
 # offsets.commit.unknown.topics
@@ -183,16 +94,111 @@ def test_partitions_to_be_revoked_are_still_the_members_own() -> None:
 @pytest.mark.parametrize(
     ("given", "protocol_type"), [(b"\0", "consumer"), (assignment({"t": [0]}), "connect")]
 )
-def test_where_the_owner_is_not_known_nobody_is_refused(given: bytes, protocol_type: str) -> None:
+def test_where_the_owner_is_not_known_no_commit_is_refused(given: bytes, protocol_type: str) -> None:
     core = new_core(offsets_commit_owner_check=True)
     (member,) = stable(core, [given], protocol_type)
     assert member.commit({("t", 3): 1}) == {("t", 3): 0}
 
 
-def test_a_group_without_members_is_reset_by_anybody() -> None:
+def test_a_group_without_members_is_reset_by_any_client() -> None:
     client = CoreClient(new_core(offsets_commit_owner_check=True))
     assert client.commit("g", {("t", 3): 1}) == {("t", 3): 0}
     assert client.commit("g", {("t", 3): 1}, member_id="somebody") == {("t", 3): 0}
+
+
+# offsets.commit.all.or.none
+
+
+@pytest.mark.parametrize("version", [2, 8, 9])
+def test_a_commit_with_a_refused_partition_commits_none_where_configured(version: int) -> None:
+    core = new_core(offsets_commit_all_or_none=True)
+    client = CoreClient(core)
+    refused = {("t", 0): NOT_DONE, ("t", 4): UNKNOWN, ("t", 1): NOT_DONE, ("u", 0): UNKNOWN}
+    assert client.commit("g", dict.fromkeys(refused, 1), version) == refused
+    assert client.committed("g") == {}
+    assert core.runtime.meters.offset_commits == 0
+    assert client.commit("g", {("t", 0): 1, ("t", 1): 1}, version) == {("t", 0): 0, ("t", 1): 0}
+    assert client.committed("g") == {("t", 0): 1, ("t", 1): 1}
+    assert core.runtime.meters.offset_commits == 2
+
+
+def test_a_partition_of_another_member_refuses_the_whole_commit_where_configured() -> None:
+    core = new_core(offsets_commit_all_or_none=True, offsets_commit_owner_check=True)
+    first, _ = stable(core, [assignment({"t": [0, 1]}), assignment({"t": [2]})])
+    assert first.commit({("t", 0): 5, ("t", 2): 5}) == {("t", 0): NOT_DONE, ("t", 2): NOT_YOURS}
+    assert first.client.committed("g") == {}
+
+
+def test_metadata_that_is_too_long_refuses_the_whole_commit_where_configured() -> None:
+    core = new_core(offsets_commit_all_or_none=True, offset_metadata_max_bytes=3)
+    request = commit_request(core, "g", {("t", 0): 1, ("t", 1): 1}, 8)
+    request.topics[0].partitions[1].committed_metadata = "long"
+    (topic,) = CoreClient(core).call(request, 8).topics
+    assert [p.error_code for p in topic.partitions] == [NOT_DONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert CoreClient(core).committed("g") == {}
+
+
+# offsets.fetch.members.only
+
+
+def fetch_error(client: CoreClient, version: int, member_id: str | None = None, epoch: int = -1) -> int:
+    request = messages.OffsetFetchRequest
+    if version < 8:
+        return int(client.call(request("g", None), version).error_code)
+    asked = request(groups=[request.Group("g", member_id, epoch, None)])
+    return int(client.call(asked, version).groups[0].error_code)
+
+
+@pytest.mark.parametrize("version", [2, 7, 8, 9])
+def test_a_classic_group_with_members_is_fetched_on_their_connections_alone_where_configured(
+    version: int,
+) -> None:
+    core = new_core(offsets_fetch_members_only=True)
+    first, second = stable(core, [assignment({"t": [0]}), b""])
+    stranger = CoreClient(core)
+    assert [fetch_error(client, version) for client in (first.client, second.client)] == [0, 0]
+    assert fetch_error(stranger, version) == ErrorCode.UNKNOWN_MEMBER_ID
+    for member in (first, second):
+        leaving = messages.LeaveGroupRequest("g", member.member_id)
+        assert member.client.call(leaving, 2).error_code == 0
+    assert fetch_error(stranger, version) == 0
+
+
+def test_a_member_that_connects_again_is_known_from_its_heartbeat_on() -> None:
+    core = new_core(offsets_fetch_members_only=True)
+    (member,) = stable(core, [b""])
+    member.client = CoreClient(core)
+    assert fetch_error(member.client, 8) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert fetch_error(member.client, 9, member.member_id) == 0
+    assert member.heartbeat() == 0
+    assert fetch_error(member.client, 8) == 0
+
+
+def test_a_consumer_group_is_fetched_by_the_members_that_a_request_names_where_configured() -> None:
+    core = new_core(offsets_fetch_members_only=True)
+    member = Consumer(core)
+    epoch = member.join().member_epoch
+    client = CoreClient(core)
+    assert fetch_error(client, 9, "a", epoch) == 0
+    assert fetch_error(client, 9, "a", epoch + 1) == ErrorCode.STALE_MEMBER_EPOCH
+    assert {fetch_error(client, version) for version in (2, 7, 8, 9)} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    member.leave()
+    assert {fetch_error(client, version) for version in (2, 7, 8, 9)} == {0}
+
+
+def test_a_consumer_group_with_classic_members_is_fetched_without_naming_one() -> None:
+    core = new_core(offsets_fetch_members_only=True)
+    stable(core, [assignment({"t": [0, 1, 2, 3]})])
+    assert Consumer(core).join().error_code == 0
+    client = CoreClient(core)
+    assert {fetch_error(client, version) for version in (2, 7, 8, 9)} == {0}
+    assert fetch_error(client, 9, "stranger") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_any_client_fetches_the_offsets_of_a_group_as_in_kafka() -> None:
+    core = new_core()
+    stable(core, [b""])
+    assert {fetch_error(CoreClient(core), version) for version in (2, 7, 8, 9)} == {0}
 
 
 # group.rebalance.signal
@@ -260,7 +266,7 @@ def test_a_connection_that_waits_for_its_assignment_is_answered_and_not_closed()
     assert [m.is_closed for m in members] == [True, False]
 
 
-def test_a_heartbeat_tells_members_that_were_not_heard_of_since_the_start() -> None:
+def test_a_heartbeat_after_a_start_signals_the_rebalance_of_other_members() -> None:
     core = new_core(group_rebalance_signal="close")
     (member,) = stable(core, [b""])
     core.close()

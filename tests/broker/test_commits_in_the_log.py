@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import set_base_offset
 from kafka_offsets.storage.checkpoints import encode_partition_metadata
 from kafka_offsets.storage.files import MemoryFiles

@@ -50,7 +50,7 @@ def test_the_offset_is_replaced_if_it_is_the_expected_one(client: CoreClient, ve
     assert client.committed("g") == {("t", 0): 7}
 
 
-def test_any_other_offset_stays_and_is_told(client: CoreClient, version: int) -> None:
+def test_any_other_offset_remains_and_is_reported(client: CoreClient, version: int) -> None:
     client.commit("g", {("t", 0): 5})
     assert commit_if(client, {("t", 0): 7}, {("t", 0): 4}, version) == [(MISMATCH, 5)]
     assert commit_if(client, {("t", 0): 7}, {("t", 0): -1}, version) == [(MISMATCH, 5)]
@@ -77,7 +77,7 @@ def test_a_partition_that_cannot_be_committed_keeps_the_others_from_it(
     assert client.committed("g") == {}
 
 
-def test_a_generation_that_is_not_the_groups_is_told_before_any_condition(client: CoreClient) -> None:
+def test_a_generation_that_is_not_the_groups_is_reported_before_any_condition(client: CoreClient) -> None:
     request = conditional(client.core, {("t", 0): 1}, {("t", 0): -1}, generation_id_or_member_epoch=3)
     (topic,) = client.call(request, 9).topics
     assert topic.partitions[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -109,7 +109,7 @@ def test_a_commit_that_is_not_on_the_disk_yet_counts() -> None:
     sync.finish(core)
     codes = [answer.topics[0].partitions[0].error_code for answer in other.take()]
     assert codes == [MISMATCH, 0]
-    assert other.core.committed("g")["t", 0].offset == 3
+    assert other.core.shards.committed("g")["t", 0].offset == 3
 
 
 def test_a_deletion_that_was_just_decided_counts(client: CoreClient) -> None:
@@ -146,7 +146,7 @@ def test_a_deletion_that_is_not_on_the_disk_yet_counts() -> None:
     assert client.committed("g") == {("t", 0): 7}
 
 
-def test_when_the_log_fails_nobody_is_told_of_what_it_would_have_held() -> None:
+def test_when_the_log_fails_no_member_receives_what_it_would_have_held() -> None:
     sync = LateSync()
     core = make_core(sync=sync, fsync="commit")
     core.topics.create("t", 1)

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.config.keys import KEYS, Config, Listener, config_table, parse_listener
+from kafka_offsets.broker.config.checks import Listener, parse_listener
+from kafka_offsets.broker.config.given_values import _ALIASES
+from kafka_offsets.broker.config.keys import KEYS, Config, config_table
 from kafka_offsets.broker.config.properties import read_properties
-from kafka_offsets.broker.config.types import Key, Kind, Source, Synonym, text_of
-from kafka_offsets.broker.config.unfollowed_keys import UNFOLLOWED
+from kafka_offsets.broker.config.types import ConfigSource, Key, Synonym, Type, text_of
+from kafka_offsets.broker.config.unfollowed_keys import _NAMES, UNFOLLOWED
 from kafka_offsets.errors import ConfigError
+from tests.cases import each_case
 from tests.conftest import DATA, REPOSITORY, GeneratedPart
 
 RECORDED = [json.loads(line) for line in (DATA / "config" / "kafka_keys.jsonl").read_text().splitlines()]
@@ -71,7 +74,7 @@ def test_the_table_lists_every_attribute_by_kafkas_name() -> None:
         assert Config().value(key.name) == getattr(Config(), key.attribute) == key.default
 
 
-@pytest.mark.parametrize("key", [key for key in config_table() if not key.is_ours], ids=lambda key: key.name)
+@each_case("key", [key for key in config_table() if not key.is_ours], ids=lambda key: key.name)
 def test_a_key_of_kafkas_has_kafkas_type_default_and_range(key: Key) -> None:
     recorded = KAFKA[key.name]
     assert key.kind.name == recorded["type"]
@@ -81,12 +84,12 @@ def test_a_key_of_kafkas_has_kafkas_type_default_and_range(key: Key) -> None:
         assert java_range(key) == recorded["range"]
 
 
-@pytest.mark.parametrize("key", [key for key in config_table() if key.is_ours], ids=lambda key: key.name)
+@each_case("key", [key for key in config_table() if key.is_ours], ids=lambda key: key.name)
 def test_a_key_of_ours_is_none_of_kafkas(key: Key) -> None:
     assert key.name not in KAFKA
 
 
-@pytest.mark.parametrize("key", config_table(), ids=lambda key: key.name)
+@each_case("key", config_table(), ids=lambda key: key.name)
 def test_every_default_is_allowed_also_as_text(key: Key) -> None:
     for default in (key.default, key.kafka_default):
         if default is not None:
@@ -116,20 +119,20 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         assert restored.value(name) == restored.default_of(name) == kafkas
 
 
-def test_the_profile_gives_way_to_what_is_set() -> None:
+def test_set_keys_override_the_profile() -> None:
     loaded = Config.load({"profile": "kafka", "group.min.session.timeout.ms": "10"})
     assert loaded.group_min_session_timeout_ms == 10
     assert loaded.group_initial_rebalance_delay_ms == 3000
 
 
-def test_the_profile_may_stand_in_the_file_and_the_argument_wins_over_it(tmp_path: Path) -> None:
+def test_the_profile_may_be_in_the_file_and_the_argument_overrides_it(tmp_path: Path) -> None:
     path = written(tmp_path, "profile = kafka\n")
     assert Config.load(properties_file=path).group_initial_rebalance_delay_ms == 3000
     assert Config.load(properties_file=path, profile="test").group_initial_rebalance_delay_ms == 0
     assert Config.load({"profile": "kafka"}, path, "test").group_initial_rebalance_delay_ms == 3000
 
 
-def test_overrides_win_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
+def test_overrides_override_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
     path = written(tmp_path, "num.partitions=3\ngroup.max.size=7\n")
     loaded = Config.load({"num.partitions": 5}, path)
     assert (loaded.num_partitions, loaded.group_max_size, loaded.message_max_bytes) == (5, 7, 1_048_588)
@@ -156,7 +159,7 @@ def test_a_value_is_given_as_text_or_as_what_it_is(name: str, value: object, par
     assert Config.load({name: value}).value(name) == parsed
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value", "message"),
     [
         ("num.partitions", "0", "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
@@ -255,9 +258,13 @@ def test_an_unknown_key_is_refused_with_the_nearest_name(name: str, nearest: str
     assert refusal({name: "1"}) == f"unknown configuration key {name}{nearest}"
 
 
-def test_every_key_of_kafka_is_followed_or_known_as_one_that_is_not() -> None:
-    assert set(KAFKA) - set(KEYS) - {"broker.id", "log.dir"} == UNFOLLOWED
-    assert len(UNFOLLOWED) == 289
+def test_every_key_of_kafka_is_either_followed_or_known_as_one_that_is_not() -> None:
+    followed = {name for name in KAFKA if name in KEYS or name in _ALIASES}
+    assert KAFKA.keys() - UNFOLLOWED == followed, "keys in neither list, or in both"
+    assert KAFKA.keys() >= UNFOLLOWED, "not keys of Kafka"
+    assert set(_ALIASES.values()) <= KEYS.keys()
+    names = _NAMES.split()
+    assert names == sorted(set(names)), "a key is listed twice, or not in order"
 
 
 def test_a_key_of_kafka_that_is_not_followed_gets_a_warning_that_says_so(
@@ -273,7 +280,7 @@ def test_a_key_of_kafka_that_is_not_followed_gets_a_warning_that_says_so(
     assert (loaded.num_partitions, loaded.given) == (3, {"num.partitions"})
 
 
-def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
     path = written(tmp_path, "# a comment\n\nnum.partition=3\n")
     assert refusal(path=path) == (
         f"{path} line 3: unknown configuration key num.partition; did you mean num.partitions?"
@@ -284,7 +291,7 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_cannot_be_read_is_told_by_name(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_by_name(tmp_path: Path) -> None:
     assert refusal(path=tmp_path / "absent") == f"{tmp_path / 'absent'}: No such file or directory"
     assert refusal(path=tmp_path) == f"{tmp_path}: Is a directory"
     path = tmp_path / "binary"
@@ -341,21 +348,21 @@ def test_a_configuration_does_not_change() -> None:
         Config().no_such_key = 2  # type: ignore[attr-defined]
 
 
-def test_a_broker_describes_a_key_with_where_its_value_comes_from() -> None:
+def test_a_broker_describes_a_key_with_the_source_of_its_value() -> None:
     described = {each.name: each for each in Config.load({"num.partitions": "4"}).describe()}
     assert list(described) == list(KEYS)
     given, default, absent = (described[name] for name in ("num.partitions", "group.max.size", "log.dirs"))
     assert (given.value, given.kind, given.source, given.read_only) == (
         "4",
-        Kind.INT,
-        Source.STATIC_BROKER,
+        Type.INT,
+        ConfigSource.STATIC_BROKER,
         True,
     )
     assert given.synonyms == (
-        Synonym("num.partitions", "4", Source.STATIC_BROKER),
-        Synonym("num.partitions", "1", Source.DEFAULT),
+        Synonym("num.partitions", "4", ConfigSource.STATIC_BROKER),
+        Synonym("num.partitions", "1", ConfigSource.DEFAULT),
     )
-    assert (default.value, default.source) == ("2147483647", Source.DEFAULT)
+    assert (default.value, default.source) == ("2147483647", ConfigSource.DEFAULT)
     assert (absent.value, absent.synonyms) == (None, ())
     assert described["auto.create.topics.enable"].value == "true"
     assert described["listeners"].value == "PLAINTEXT://127.0.0.1:9092"
@@ -397,7 +404,7 @@ def test_a_properties_file_is_read_as_java_reads_it(
     assert [(key, value) for _, key, value in read_properties(path)] == read
 
 
-def test_a_malformed_escape_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_malformed_escape_is_reported_with_its_line(tmp_path: Path) -> None:
     path = written(tmp_path, "a=b\nc=\\u12\n")
     with pytest.raises(ConfigError) as caught:
         read_properties(path)

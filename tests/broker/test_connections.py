@@ -15,6 +15,7 @@ from kafka_offsets.broker.network.server import Peer, Server
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.members import join_request
 
 
 @pytest.fixture
@@ -65,15 +66,7 @@ def test_a_closed_connection_is_freed_without_the_garbage_collector(without_gc: 
 def joining() -> CoreClient:
     """Return a client whose JoinGroup is parked."""
     client = CoreClient(make_core(group_initial_rebalance_delay_ms=60_000))
-    protocol = messages.JoinGroupRequest.Protocol("range", b"")
-    join = messages.JoinGroupRequest(
-        "g",
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=30_000,
-        protocol_type="consumer",
-        protocols=[protocol],
-    )
-    client.send((join, 3))
+    client.send((join_request(), 3))
     client.turn()
     assert client.connection.unanswered
     return client

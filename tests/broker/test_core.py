@@ -5,16 +5,18 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.api.row import Apis
-from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.core import CoreClient, commit_request, make_core
+from tests.drivers.members import join_request
 from tests.storage.faults import FaultyFiles
 
 Done = Callable[[dict[Log, StorageError]], None]
@@ -72,7 +74,7 @@ def test_answers_leave_in_the_order_of_their_requests(core: BrokerCore) -> None:
     client.turn()
     *commits, fetched, beat, last = client.take()
     assert all(answer.topics[0].partitions[0].error_code == 0 for answer in [*commits, last])
-    # a read behind a commit sees it, though both came in one piece
+    # a read after a commit sees it, though both came in one piece
     assert {p.partition_index: p.committed_offset for p in fetched.topics[0].partitions} == {0: 3, 1: 2}
     assert beat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert client.committed("g") == {("t", 0): 4, ("t", 1): 2}
@@ -91,34 +93,19 @@ def test_commits_of_one_turn_share_a_batch(core: BrokerCore) -> None:
     assert batch.header.record_count == 30
 
 
-def test_a_request_that_waits_holds_back_those_behind_it(core: BrokerCore) -> None:
+def test_a_request_that_waits_holds_back_those_after_it(core: BrokerCore) -> None:
     client = CoreClient(core)
-    join = messages.JoinGroupRequest(
-        "g", 30_000, 30_000, "", None, "consumer", [messages.JoinGroupRequest.Protocol("range", b"")]
-    )
     other = CoreClient(core)
-    first = other.call(join, 3)
+    first = other.call(join_request(), 3)
     other.call(messages.SyncGroupRequest("g", first.generation_id, first.member_id), 2)
-    client.send((join, 3), (messages.OffsetFetchRequest("g", None), 5))
+    client.send((join_request(), 3), (messages.OffsetFetchRequest("g", None), 5))
     client.turn()
     assert client.take() == []  # the other member has to join again first
-    other.send((join_as(join, first.member_id), 3))
+    other.send((join_request(member_id=first.member_id), 3))
     other.turn()
     joined, fetched = client.take()
     assert joined.error_code == 0
     assert fetched.error_code == 0
-
-
-def join_as(join: messages.JoinGroupRequest, member_id: str) -> messages.JoinGroupRequest:
-    return messages.JoinGroupRequest(
-        join.group_id,
-        join.session_timeout_ms,
-        join.rebalance_timeout_ms,
-        member_id,
-        None,
-        "consumer",
-        join.protocols,
-    )
 
 
 def test_no_more_than_a_hundred_requests_of_a_connection_are_decided_and_unanswered(core: BrokerCore) -> None:
@@ -169,7 +156,7 @@ def test_an_answer_without_records_waits_for_the_records_before_it() -> None:
     assert len(one.take()) == len(two.take()) == 1
 
 
-def test_a_failed_fsync_is_final_and_the_shard_answers_nobody_any_more() -> None:
+def test_a_failed_fsync_is_final_and_the_shard_serves_no_more_requests() -> None:
     disk = LateSync()
     core = make_core(sync=disk, fsync="commit")
     core.topics.create("t", 4)
@@ -180,7 +167,7 @@ def test_a_failed_fsync_is_final_and_the_shard_answers_nobody_any_more() -> None
     (answer,) = client.take()
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
     assert client.commit("g", {("t", 0): 2}) == {("t", 0): ErrorCode.NOT_COORDINATOR}
-    assert core.committed("g") == {}
+    assert core.shards.committed("g") == {}
 
 
 def test_with_fsync_interval_answers_leave_at_once_and_the_disk_follows() -> None:
@@ -229,7 +216,7 @@ def test_a_disk_that_is_full_refuses_a_commit_and_takes_the_next_once_there_is_s
     assert client.commit("g", {("t", 0): 3}) == {("t", 0): 0}
     assert client.committed("g") == {("t", 0): 3}
     again = make_core(files.survivors())
-    assert {key: entry.offset for key, entry in again.committed("g").items()} == {("t", 0): 3}
+    assert {key: entry.offset for key, entry in again.shards.committed("g").items()} == {("t", 0): 3}
 
 
 def test_a_request_whose_api_is_withheld_while_it_waits_is_answered_all_the_same() -> None:
@@ -362,7 +349,7 @@ def test_describe_groups_names_the_operations_only_when_asked(core: BrokerCore) 
     assert asked == [3400, -(2**31)]
 
 
-def test_when_one_batch_of_a_turn_is_refused_so_are_the_decisions_behind_it() -> None:
+def test_when_one_batch_of_a_turn_is_refused_so_are_the_decisions_after_it() -> None:
     files = FaultyFiles()
     core = make_core(files)
     core.topics.create("t", 2000)
@@ -403,7 +390,7 @@ def test_the_refused_decisions_of_a_turn_are_undone_from_the_last_to_the_first()
     assert (after.error_code, after.member_epoch, after.assignment) == (0, epoch, None), "nothing has changed"
 
 
-def test_a_log_that_grew_before_a_crash_and_slept_through_the_next_run_is_still_whole() -> None:
+def test_a_log_that_grew_before_a_crash_and_was_unused_in_the_next_run_has_all_records() -> None:
     # Found by restarting twice: the recovery point of a log that the second run never opened was from before the
     # crash, and its clean stop made that point look like the end of the log, which then seemed too long.
     files = FaultyFiles()
@@ -456,11 +443,9 @@ def test_what_closes_a_connection_takes_no_answer_along(core: BrokerCore, closes
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_a_peer_whose_records_are_refused_at_length_and_who_reads_nothing_is_not_answered_without_end() -> (
-    None
-):
+def test_responses_to_a_peer_whose_records_are_refused_and_that_reads_nothing_are_bounded() -> None:
     core = make_core(fsync="never")
-    core.create_topic("c" * 200, 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.context, "c" * 200, 1, {"cleanup.policy": "compact"})
     client, keyless = CoreClient(core), bytes(encode_batch([(None, b"", (), 0)] * 100))
     client.send(*((produce_request("c" * 200, keyless), 9) for _ in range(300)))
     while core.end_turn():
@@ -515,7 +500,7 @@ def test_decided_requests_are_bounded_in_bytes() -> None:
     assert CoreClient(core).committed("g") == large
 
 
-def test_nobody_waits_for_a_shard_whose_log_has_failed() -> None:
+def test_no_request_waits_for_a_shard_whose_log_has_failed() -> None:
     disk = LateSync()
     core = make_core(sync=disk, fsync="commit")
     core.topics.create("t", 4)
@@ -574,20 +559,20 @@ def test_a_decision_that_fits_no_batch_is_refused_and_others_of_its_turn_are_not
     assert client.committed("g") == small
 
 
-def test_deleting_the_offsets_topic_does_not_make_it_anew(core: BrokerCore) -> None:
+def test_deleting_the_offsets_topic_does_not_create_it_again(core: BrokerCore) -> None:
     client = CoreClient(core)
     client.commit("g", {("t", 0): 1})
     topics = [messages.DeleteTopicsRequest.DeleteTopicState(OFFSETS_TOPIC)]
     client.call(messages.DeleteTopicsRequest(topics, timeout_ms=1000), 6)
     assert core.topics.get(OFFSETS_TOPIC) is None
-    assert core.committed("g") == {}
+    assert core.shards.committed("g") == {}
     assert client.commit("g", {("t", 0): 2}) == {("t", 0): 0}
 
 
-def test_a_header_that_does_not_parse_is_told_with_its_api(
+def test_a_header_that_does_not_parse_is_reported_with_its_api(
     core: BrokerCore, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = CoreClient(core)
     body = struct.pack(">hhih", 8, 8, 7, 100) + b"short"
     client.send_bytes(struct.pack(">i", len(body)) + body)
-    assert "OffsetCommit v8, header: the client id ends behind the frame at byte 8" in caplog.text
+    assert "OffsetCommit v8, header: the client id extends past the end of the frame at byte 8" in caplog.text

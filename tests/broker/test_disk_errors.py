@@ -139,8 +139,8 @@ class Run:
         """After a restart all partitions have the same offset: the last that was acknowledged, or a later one sent."""
         for again in range(2):
             core = self.start()
-            found = {entry.offset for entry in core.committed("g").values()}
-            count = len(core.committed("g"))
+            found = {entry.offset for entry in core.shards.committed("g").values()}
+            count = len(core.shards.committed("g"))
             allowed = {self.acknowledged} | self.uncertain
             assert found <= allowed, (found, allowed)
             assert count in ((0, 3) if self.acknowledged < 0 else (3,)), count

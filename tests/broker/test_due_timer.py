@@ -17,6 +17,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from tests.drivers.core import CoreClient
+from tests.drivers.members import join_request
 
 SESSION_MS = 10_000
 
@@ -79,11 +80,7 @@ class Member:
 
     async def join(self) -> None:
         self.connect()
-        protocol = messages.JoinGroupRequest.Protocol("range", b"")
-        join = messages.JoinGroupRequest(
-            self.group, SESSION_MS, SESSION_MS, protocol_type="consumer", protocols=[protocol]
-        )
-        self.send(join, 3)
+        self.send(join_request(self.group, session_ms=SESSION_MS, rebalance_ms=SESSION_MS), 3)
         joined = await self.receive()
         assert joined.error_code == 0
         self.generation, self.member_id = joined.generation_id, joined.member_id

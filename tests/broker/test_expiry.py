@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.offsets import expiry
@@ -62,7 +63,7 @@ def expired(core: BrokerCore) -> int:
     return seen[0]
 
 
-def test_offsets_and_groups_go_when_they_go_in_kafka() -> None:
+def test_offsets_and_groups_expire_when_they_expire_in_kafka() -> None:
     broker = OwnBroker({key: str(value) for key, value in SETTINGS.items()})
     began = broker.clock.now().mono_ms
     story = Story(
@@ -72,10 +73,10 @@ def test_offsets_and_groups_go_when_they_go_in_kafka() -> None:
     broker.close()
 
 
-def test_what_has_expired_is_gone_after_a_restart() -> None:
+def test_what_has_expired_is_removed_after_a_restart() -> None:
     files = MemoryFiles()
     core = make_core(files, **QUICK)
-    core.create_topic("t", 200, {})
+    topic_admin.create_topic(core.context, "t", 200, {})
     client = CoreClient(core)
     client.commit("g", {("t", index): index for index in range(200)})
     after(core, 30_000)
@@ -91,7 +92,7 @@ def test_what_has_expired_is_gone_after_a_restart() -> None:
 
 def test_an_offset_is_kept_to_the_millisecond() -> None:
     core = make_core(**QUICK)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     client = CoreClient(core)
     client.commit("g", {("t", 0): 1})
     after(core, MINUTE_MS - 1)
@@ -121,7 +122,7 @@ def test_a_commit_that_waits_for_the_disk_is_not_followed_by_a_tombstone() -> No
     sync = SlowSync()
     files = MemoryFiles()
     core = make_core(files, sync, fsync="commit", **(QUICK | {"offsets_retention_check_interval_ms": 10**9}))
-    core.create_topic("t", 2, {})
+    topic_admin.create_topic(core.context, "t", 2, {})
     client = CoreClient(core)
     client.send((commit("g", 0, 1), 8), (commit("g", 1, 1), 8), (commit("h", 0, 1), 8))
     core.end_turn()
@@ -136,8 +137,8 @@ def test_a_commit_that_waits_for_the_disk_is_not_followed_by_a_tombstone() -> No
     core.end_turn()
     sync.end(core)
     client.take()
-    assert core.committed("g").keys() == {("t", 0)}
-    assert core.committed("h").keys() == {("t", 0)}
+    assert core.shards.committed("g").keys() == {("t", 0)}
+    assert core.shards.committed("h").keys() == {("t", 0)}
     core.close()
     again = make_core(files, clock=manual_clock(core))
     assert CoreClient(again).committed("g") == {("t", 0): 2}
@@ -152,13 +153,14 @@ def commit(group: str, partition: int, offset: int) -> messages.OffsetCommitRequ
 
 def fill(core: BrokerCore, groups: int, partitions: int, topic: str = "t") -> CoreClient:
     """Groups with offsets of all partitions of a topic."""
-    core.create_topic(topic, partitions, {})
+    topic_admin.create_topic(core.context, topic, partitions, {})
     client = CoreClient(core)
     for group in range(groups):
         client.commit(f"g-{group}", {(topic, index): 1 for index in range(partitions)})
     return client
 
 
+@pytest.mark.slow
 def test_a_round_is_many_small_steps() -> None:
     core = make_core(**QUICK)
     client = fill(core, 20, 300)
@@ -192,7 +194,7 @@ def test_commits_between_two_steps_stay() -> None:
     assert client.committed("g-2") == {("t", 5): 2}
 
 
-def test_a_crash_in_the_middle_of_a_round_loses_nothing_and_the_next_start_goes_on() -> None:
+def test_a_crash_in_the_middle_of_a_round_loses_nothing_and_the_next_start_continues() -> None:
     files = FaultyFiles()
     core = make_core(files, **QUICK)
     client = fill(core, 3, 1000)
@@ -213,9 +215,9 @@ def test_a_crash_in_the_middle_of_a_round_loses_nothing_and_the_next_start_goes_
 # -- deleted topics
 
 
-def test_offsets_of_a_deleted_topic_go_and_the_others_stay() -> None:
+def test_offsets_of_a_deleted_topic_are_deleted_and_the_others_remain() -> None:
     core = make_core()
-    core.create_topic("kept", 2, {})
+    topic_admin.create_topic(core.context, "kept", 2, {})
     client = fill(core, 3, 2)
     client.commit("g-1", {("kept", 1): 5})
     delete_topic(client, "t")
@@ -235,7 +237,7 @@ def test_offsets_of_a_topic_that_is_merely_unknown_stay() -> None:
     assert client.committed("g-0") == {("t", 0): 1}
 
 
-def test_of_many_groups_the_offsets_of_a_deleted_topic_go_by_and_by() -> None:
+def test_offsets_of_a_deleted_topic_are_deleted_from_many_groups_in_steps() -> None:
     core = make_core(offsets_topic_num_partitions=2)
     client = fill(core, 60, 100)
     delete_topic(client, "t")
@@ -245,11 +247,11 @@ def test_of_many_groups_the_offsets_of_a_deleted_topic_go_by_and_by() -> None:
     assert not any(client.committed(f"g-{group}") for group in range(60))
 
 
-def test_commits_for_a_topic_made_anew_stay_while_those_of_the_old_one_go() -> None:
+def test_commits_for_a_topic_created_again_stay_while_those_of_the_old_one_go() -> None:
     core = make_core(offsets_topic_num_partitions=1)
     client = fill(core, 60, 100)
     delete_topic(client, "t")
-    core.create_topic("t", 100, {})
+    topic_admin.create_topic(core.context, "t", 100, {})
     client.commit("g-59", {("t", 3): 4})
     client.commit("new", {("t", 5): 6})
     after(core, 10_000)
@@ -258,7 +260,7 @@ def test_commits_for_a_topic_made_anew_stay_while_those_of_the_old_one_go() -> N
     assert client.committed("g-58") == {}
 
 
-def test_a_deletion_and_a_new_topic_in_one_turn_keep_what_was_committed_behind_them() -> None:
+def test_a_deletion_and_a_new_topic_in_one_turn_keep_what_was_committed_after_them() -> None:
     core = make_core(offsets_topic_num_partitions=1)
     client = fill(core, 2, 2)
     others = [CoreClient(core) for _ in range(4)]
@@ -273,22 +275,23 @@ def test_a_deletion_and_a_new_topic_in_one_turn_keep_what_was_committed_behind_t
     assert client.committed("g-1") == {}
 
 
-def test_a_commit_that_waits_for_the_disk_goes_with_its_topic() -> None:
+def test_a_commit_that_waits_for_the_disk_is_deleted_with_its_topic() -> None:
     sync = SlowSync()
     core = make_core(None, sync, fsync="commit", offsets_topic_num_partitions=1)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     client, admin = CoreClient(core), CoreClient(core)
     client.send((commit("g", 0, 1), 8))
     core.end_turn()
     admin.send((messages.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5))
     core.end_turn()
     sync.end(core)
-    assert core.committed("g") != {}
+    assert core.shards.committed("g") != {}
     after(core, 1000)
     sync.end(core)
-    assert core.committed("g") == {}
+    assert core.shards.committed("g") == {}
 
 
+@pytest.mark.slow
 def test_what_a_crash_leaves_of_a_deleted_topics_offsets_expires() -> None:
     files = FaultyFiles()
     core = make_core(files, **QUICK)
@@ -327,7 +330,7 @@ def test_the_offsets_topic_may_be_deleted_during_a_round() -> None:
     core.close()
 
 
-def test_a_round_that_the_broker_gives_up_says_how_far_it_came() -> None:
+def test_an_abandoned_round_reports_its_progress() -> None:
     core = make_core(**QUICK)
     fill(core, 3, 1000)
     after(core, MINUTE_MS - 1)
@@ -348,11 +351,11 @@ def test_the_keys_are_described_with_kafkas_defaults(key: str) -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_an_offset_of_a_deleted_topic_does_not_come_back_with_a_transaction_on_the_topic_made_anew(
+def test_an_offset_of_a_deleted_topic_does_not_come_back_with_a_transaction_on_the_topic_created_again(
     commits: bool,
 ) -> None:
     core = make_core(**QUICK)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     client, producer = CoreClient(core), Producer(core)
     producer.init()
     groups = [f"g{number}" for number in range(400)] + ["z"]
@@ -360,7 +363,7 @@ def test_an_offset_of_a_deleted_topic_does_not_come_back_with_a_transaction_on_t
         client.commit(group, {("t", 0): 1})
     delete_topic(client, "t")
     assert client.committed("z") == {("t", 0): 1}, "the steps have not come so far"
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     assert producer.commit_offset("z", "t", 2) == 0
     after(core, 1000)
     shard = core.runtime.shard_of("z", core.clock.now()).shard

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ import pytest
 
 from kafka_offsets import Broker, ErrorCode, testing
 from kafka_offsets.broker.api.table import SERVED
-from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ConnectionLostError, StorageError
 from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing import releases
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.faults.control import Faults
+from tests.broker.fault_requests import commit, connect, fetch, fetched, produce, produced
 
 NOT_COORDINATOR, NOT_LEADER = ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_LEADER_OR_FOLLOWER
 LOADING, NONE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE
@@ -41,56 +41,6 @@ def client(broker: Broker) -> Iterator[Connection]:
         yield client
 
 
-def connect(broker: Broker, timeout_s: float = 10.0) -> Connection:
-    return Connection(*parse_address(broker.bootstrap_servers), timeout_s)
-
-
-Place = tuple[str, int]
-
-
-def commit(client: Connection, group: str = "g", offset: int = 5, *places: Place) -> dict[Place, int]:
-    request = messages.OffsetCommitRequest
-    topics = {topic: request.Topic(topic) for topic, _ in places or [("t", 0)]}
-    for topic, partition in places or [("t", 0)]:
-        topics[topic].partitions.append(request.Partition(partition, offset))
-    answer = client.call(request(group, topics=list(topics.values())), 8)
-    return {
-        (topic.name, each.partition_index): each.error_code
-        for topic in answer.topics
-        for each in topic.partitions
-    }
-
-
-def produce(client: Connection, *partitions: int, acks: int = -1, value: bytes = b"v" * 100) -> Any:
-    request = messages.ProduceRequest
-    batch = bytes(records.encode_batch([(b"k", value, (), 1_700_000_000_000)]))
-    data = [request.PartitionProduceData(each, batch) for each in partitions or [0]]
-    topic = request.TopicProduceData("t", partition_data=data)
-    return client.call(request(acks=acks, timeout_ms=1000, topic_data=[topic]), 7)
-
-
-def produced(answer: Any) -> list[tuple[int, int]]:
-    return [(each.index, each.error_code) for topic in answer.responses for each in topic.partition_responses]
-
-
-def fetch(client: Connection, *partitions: int, session: tuple[int, int] = (0, -1), wait_ms: int = 0) -> Any:
-    request = messages.FetchRequest
-    named = [request.FetchPartition(each, fetch_offset=0, partition_max_bytes=1 << 20) for each in partitions]
-    asked = request(
-        max_wait_ms=wait_ms,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        session_id=session[0],
-        session_epoch=session[1],
-        topics=[request.FetchTopic("t", partitions=named)] if named else [],
-    )
-    return client.call(asked, 7)
-
-
-def fetched(answer: Any) -> dict[int, int]:
-    return {each.partition_index: each.error_code for topic in answer.responses for each in topic.partitions}
-
-
 # -- errors ------------------------------------------------------------------------------------------------------
 
 
@@ -106,7 +56,9 @@ def test_an_error_strikes_the_next_n_requests_and_nothing_is_done(
     assert broker.committed("g")["t", 0].offset == 5
 
 
-def test_errors_come_in_their_order_and_none_lets_one_through(faults: Faults, client: Connection) -> None:
+def test_errors_are_given_in_their_order_and_none_passes_one_request(
+    faults: Faults, client: Connection
+) -> None:
     fault = faults.error("OffsetCommit", [LOADING, NONE, NOT_COORDINATOR])
     assert [commit(client)["t", 0] for _ in range(4)] == [14, 0, 16, 0]
     assert fault.hits == 2
@@ -257,7 +209,7 @@ def test_a_fetch_is_refused_by_partition_also_in_a_session_that_does_not_name_it
         assert fetch(client, session=(session, 3)).error_code == 70
 
 
-def test_a_fetch_that_waits_comes_again_when_its_leader_moves(broker: Broker, faults: Faults) -> None:
+def test_a_parked_fetch_is_sent_again_when_its_leader_moves(broker: Broker, faults: Faults) -> None:
     answers: list[dict[int, int]] = []
 
     def read() -> None:
@@ -388,7 +340,7 @@ def first_coordinator(call: Any) -> Any:
         (lambda call: "nonsense", -1),
     ],
 )
-def test_a_function_sees_each_request_and_says_what_becomes_of_it(
+def test_a_function_receives_each_request_and_decides_its_outcome(
     faults: Faults, client: Connection, verdict: Callable[[Any], Any], expected: int
 ) -> None:
     with faults.control("OffsetCommit", verdict) as fault:
@@ -551,56 +503,6 @@ def test_what_a_test_asks_of_its_own_broker_is_done_whatever_clients_meet(
         broker.commit("g", {("t", 0): 1})
         broker.assert_committed("g", {("t", 0): 1})
         assert fault.hits == 0
-
-
-# -- the disk ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_a_full_disk_refuses_writes_and_nothing_is_lost_by_it(tmp_path: Path, on_disk: bool) -> None:
-    with Broker(data_directory=tmp_path if on_disk else None) as broker, connect(broker) as client:
-        broker.create_topic("t", 3)
-        faults = Faults(broker)
-        assert produced(produce(client)) == [(0, 0)]
-        with faults.disk_full(free_bytes=50, path="t-0") as fault:
-            assert produced(produce(client, 0, 1)) == [(0, 56), (1, 0)]
-            assert fault.hits == 1
-            assert faults.active == [fault]
-        answer = produce(client)
-        assert (produced(answer), answer.responses[0].partition_responses[0].base_offset) == ([(0, 0)], 1)
-        assert commit(client)["t", 0] == 0
-        with faults.disk_full(path="__consumer_offsets"):
-            assert commit(client)["t", 0] == 16  # as Kafka tells a group of its disk
-        assert commit(client)["t", 0] == 0
-
-
-def test_a_disk_that_has_refused_a_large_write_is_full_for_small_ones(
-    client: Connection, faults: Faults
-) -> None:
-    with faults.disk_full(free_bytes=500, path="t-0") as fault:
-        assert produced(produce(client, 0, value=b"." * 1000)) == [(0, 56)]
-        assert produced(produce(client, 0)) == [(0, 56)]
-        assert fault.hits == 2
-    assert produced(produce(client, 0)) == [(0, 0)]
-
-
-def test_a_disk_is_slow_or_fails_to_sync(tmp_path: Path) -> None:
-    broker = Broker({"fsync": "commit"}, data_directory=tmp_path)
-    broker.start()
-    with connect(broker) as client:
-        broker.create_topic("t", 3)
-        faults = Faults(broker)
-        assert commit(client)["t", 0] == 0
-        with faults.slow_disk(30, n=1) as slow:
-            assert commit(client)["t", 0] == 0
-            assert slow.hits == 1
-        with faults.disk_error("sync", path="t-0", n=1) as broken:
-            assert produced(produce(client, 0)) == [(0, 56)]
-            assert produced(produce(client, 1)) == [(1, 0)]
-            assert broken.hits == 1
-        assert produced(produce(client, 0)) == [(0, 56)]  # what was not synced is never taken for durable
-    with suppress(StorageError):
-        broker.stop()
 
 
 # -- nothing stays ---------------------------------------------------------------------------------------------------

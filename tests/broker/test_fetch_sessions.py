@@ -57,7 +57,7 @@ def test_the_session_unused_for_longest_gives_way_when_that_is_two_minutes(core:
     assert used(core, first, 2) is used(core, third, 1) is ErrorCode.NONE
 
 
-def test_an_old_session_gives_way_to_a_larger_one(core: PartitionCore) -> None:
+def test_an_old_session_is_replaced_by_a_larger_one(core: PartitionCore) -> None:
     small, large = opened(core, 0), opened(core, 0, 1, 2)
     core.advance(EVICTION_MS + 1)
     assert used(core, small, 1) is used(core, large, 1) is ErrorCode.NONE
@@ -67,7 +67,7 @@ def test_an_old_session_gives_way_to_a_larger_one(core: PartitionCore) -> None:
     assert used(core, large, 2) is ErrorCode.NONE
 
 
-def test_after_the_greatest_epoch_comes_one(core: PartitionCore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_follows_the_greatest_epoch(core: PartitionCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_sessions, "_MAX_INT", 2)
     monkeypatch.setattr(fetch_sessions.random, "randrange", lambda low, high: 77)
     session_id = opened(core, 0)
@@ -80,7 +80,7 @@ def test_no_id_is_given_twice(core: PartitionCore, monkeypatch: pytest.MonkeyPat
     assert (opened(core, 0), opened(core, 0)) == (5, 6)
 
 
-def test_each_answer_begins_with_the_partitions_that_the_last_ones_left_out(core: PartitionCore) -> None:
+def test_each_answer_begins_with_the_partitions_that_the_last_ones_excluded(core: PartitionCore) -> None:
     for index in range(4):
         core.produce("t", batch(b"x" * 100), index=index)
     asked = [("t", index, 0) for index in range(4)]

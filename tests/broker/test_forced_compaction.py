@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, Compacted
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition import log_opener
+from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.broker.workers import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
@@ -31,7 +33,7 @@ QUIET = SMALL | {"log_cleaner_enable": False}
 @pytest.fixture
 def core() -> Iterator[BrokerCore]:
     made = make_core(**QUIET)
-    made.create_topic("orders", 10, {})
+    topic_admin.create_topic(made.context, "orders", 10, {})
     yield made
     made.close()
 
@@ -46,7 +48,7 @@ def result_of(core: BrokerCore, future: "Future[dict[tuple[str, int], Compacted]
     return done
 
 
-def test_an_embedded_broker_compacts_when_it_is_told_to(tmp_path: Path) -> None:
+def test_an_embedded_broker_compacts_on_request(tmp_path: Path) -> None:
     with Broker(CONFIG, data_directory=tmp_path) as broker:
         broker.create_topic("orders", 2)
         broker.create_topic("untouched")
@@ -74,7 +76,7 @@ def test_a_long_log_is_compacted_when_it_has_been_opened(
 ) -> None:
     monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
     before = make_core(DiskFiles(tmp_path), **QUIET)
-    before.create_topic("keyed", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(before.context, "keyed", 1, {"cleanup.policy": "compact"})
     partition = before.topics.partition("keyed", 0)
     assert partition is not None
     partition.log.append(encode_batch([(b"k", b"v", (), 0)]))
@@ -82,7 +84,7 @@ def test_a_long_log_is_compacted_when_it_has_been_opened(
     made = make_core(DiskFiles(tmp_path), **QUIET)
     late = LateBackground()
     made.workers.background = late
-    done = made.compact("keyed", include_active=False)
+    done = force_compaction(made.log_cleaner, "keyed", include_active=False)
     assert late.waiting and not done.done()
     advance(made, 50, 5)
     assert len(late.waiting) == 1 and not done.done()
@@ -92,9 +94,9 @@ def test_a_long_log_is_compacted_when_it_has_been_opened(
     made.close()
 
 
-def test_a_topic_that_is_deleted_before_its_turn_is_told(core: BrokerCore) -> None:
-    core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
-    future = core.compact("keyed", include_active=False)
+def test_a_topic_that_is_deleted_before_its_turn_is_reported(core: BrokerCore) -> None:
+    topic_admin.create_topic(core.context, "keyed", 2, {"cleanup.policy": "compact"})
+    future = force_compaction(core.log_cleaner, "keyed", include_active=False)
     core.topics.delete("keyed")
     advance(core, 2000, 5)
     assert "deleted in the meantime" in (future.result(timeout=0)["keyed", 1].error or "")
@@ -124,20 +126,21 @@ def test_a_broker_in_the_callers_loop_is_asked_from_another_thread() -> None:
 
 
 def test_the_active_segment_is_spared_unless_it_is_asked_for(core: BrokerCore) -> None:
-    core.create_topic("keyed", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.context, "keyed", 1, {"cleanup.policy": "compact"})
     partition = core.topics.partition("keyed", 0)
     assert partition is not None
     for number in range(9):
         partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
-    assert result_of(core, core.compact("keyed", include_active=False)).records == 0
+    assert result_of(core, force_compaction(core.log_cleaner, "keyed", include_active=False)).records == 0
     assert len(partition.log.segments) == 1
-    done = result_of(core, core.compact("keyed", include_active=True))
+    done = result_of(core, force_compaction(core.log_cleaner, "keyed", include_active=True))
     assert (done.records, done.records_gone, done.segments, done.segments_left) == (9, 8, 2, 2)
     assert [offset for offset, _, _ in records(partition.log)] == [8]
 
 
 def test_what_the_least_lag_protects_stays(core: BrokerCore) -> None:
-    core.create_topic(
+    topic_admin.create_topic(
+        core.context,
         "keyed",
         1,
         {"cleanup.policy": "compact", "min.compaction.lag.ms": "60000", "internal.segment.bytes": "200"},
@@ -146,18 +149,20 @@ def test_what_the_least_lag_protects_stays(core: BrokerCore) -> None:
     assert partition is not None
     for number in range(9):
         partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
-    assert result_of(core, core.compact("keyed", include_active=False)).records_gone == 0
+    assert (
+        result_of(core, force_compaction(core.log_cleaner, "keyed", include_active=False)).records_gone == 0
+    )
     advance(core, 61_000, 1000)
-    assert result_of(core, core.compact("keyed", include_active=False)).records_gone > 0
+    assert result_of(core, force_compaction(core.log_cleaner, "keyed", include_active=False)).records_gone > 0
 
 
-def test_rounds_of_one_log_are_told_as_one() -> None:
+def test_rounds_of_one_log_are_reported_as_one() -> None:
     core = make_core(**(QUIET | {"log_cleaner_dedupe_buffer_size": 600}))
-    core.create_topic("orders", 10, {})
+    topic_admin.create_topic(core.context, "orders", 10, {})
     last = commit_many(CoreClient(core), 20)
     log = offsets_log(core).log
     count, size = sum(1 for _ in records(log)), log.size
-    done = result_of(core, core.compact(None, include_active=True))
+    done = result_of(core, force_compaction(core.log_cleaner, None, include_active=True))
     assert done.records == count == 200
     left = list(records(log))
     assert len(left) == len(last) and done.records_gone == count - len(left)
@@ -172,34 +177,34 @@ def test_a_cleaning_that_is_under_way_is_waited_for(core: BrokerCore) -> None:
     assert core.log_cleaner.compact(
         offsets_log(core), core.clock.now(), ended=lambda *told: ended.append(told)
     )
-    future = core.compact(None, include_active=False)
+    future = force_compaction(core.log_cleaner, None, include_active=False)
     done = result_of(core, future)
     assert len(ended) == 1 and done.error is None and done.records_gone == 0
 
 
-def test_a_broker_that_stops_says_so_to_whoever_waits() -> None:
+def test_a_broker_that_stops_ends_a_waiting_compaction_with_an_error() -> None:
     core = make_core(MemoryFiles(), **QUIET)
-    core.create_topic("orders", 10, {})
+    topic_admin.create_topic(core.context, "orders", 10, {})
     commit_many(CoreClient(core), 20)
-    future = core.compact(None, include_active=False)
+    future = force_compaction(core.log_cleaner, None, include_active=False)
     advance(core, 2, 1)
     core.close()
     with pytest.raises(RuntimeError, match="stopped before all was compacted"):
         future.result(timeout=0)
 
 
-def test_what_the_disk_refuses_is_told_of_that_partition() -> None:
+def test_what_the_disk_refuses_is_reported_for_that_partition() -> None:
     files = FaultyFiles()
     core = make_core(files, **QUIET)
-    core.create_topic("orders", 10, {})
+    topic_admin.create_topic(core.context, "orders", 10, {})
     last = commit_many(CoreClient(core), 20)
     files.only = lambda called, path: called == "append" and path.endswith(".cleaned")
     files.fail_at, files.stuck = 1, True
     files.calls.clear()
-    done = result_of(core, core.compact(None, include_active=False))
+    done = result_of(core, force_compaction(core.log_cleaner, None, include_active=False))
     assert done.error is not None and ".cleaned" in done.error and done.records_gone == 0
     files.fail_at, files.stuck, files.failed = 0, False, False
-    assert result_of(core, core.compact(None, include_active=False)).records_gone > 0
+    assert result_of(core, force_compaction(core.log_cleaner, None, include_active=False)).records_gone > 0
     assert CoreClient(core).committed("g") == last
     core.close()
 
@@ -208,7 +213,7 @@ def test_what_the_disk_refuses_is_told_of_that_partition() -> None:
 def root(tmp_path: Path) -> Path:
     """A directory with a topic of three partitions to be compacted, two of which hold the same key nine times."""
     core = make_core(DiskFiles(tmp_path / "data"), **QUIET)
-    core.create_topic("keyed", 3, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.context, "keyed", 3, {"cleanup.policy": "compact"})
     for index in (0, 1):
         partition = core.topics.partition("keyed", index)
         assert partition is not None
@@ -223,7 +228,7 @@ def begun_late(root: Path) -> tuple[BrokerCore, LateBackground, "Future[dict[tup
     core = make_core(DiskFiles(root), clock=ManualClock(), **QUIET)
     late = LateBackground()
     core.workers.background = late
-    return core, late, core.compact("keyed", include_active=True)
+    return core, late, force_compaction(core.log_cleaner, "keyed", include_active=True)
 
 
 def let_work(core: BrokerCore, late: LateBackground, times: int = 200) -> None:
@@ -244,7 +249,7 @@ def test_a_log_that_is_not_open_yet_is_waited_for(root: Path, monkeypatch: pytes
     core.close()
 
 
-def test_a_log_that_the_system_refuses_to_open_is_told_of(
+def test_a_log_that_the_system_refuses_to_open_is_reported(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
@@ -266,7 +271,7 @@ def test_a_topic_that_is_deleted_before_its_turn_is_named(root: Path, created_ag
     core, late, future = begun_late(root)
     core.topics.delete("keyed")
     if created_again:
-        core.create_topic("keyed", 1, {"cleanup.policy": "compact"})
+        topic_admin.create_topic(core.context, "keyed", 1, {"cleanup.policy": "compact"})
     let_work(core, late)
     done = future.result(timeout=0)
     assert {each.error for each in done.values()} <= {
@@ -277,12 +282,14 @@ def test_a_topic_that_is_deleted_before_its_turn_is_named(root: Path, created_ag
 
 
 def test_a_topic_that_is_deleted_during_its_round_is_named(core: BrokerCore) -> None:
-    core.create_topic("keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"})
+    topic_admin.create_topic(
+        core.context, "keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+    )
     partition = core.topics.partition("keyed", 0)
     assert partition is not None
     for number in range(9):
         partition.log.append(encode_batch([(b"k", b"%d" % number, (), core.clock.now().wall_ms)]))
-    future = core.compact("keyed", include_active=False)
+    future = force_compaction(core.log_cleaner, "keyed", include_active=False)
     assert not future.done()
     core.topics.delete("keyed")
     assert result_of(core, future).error == "keyed-0: its topic was deleted in the meantime"
@@ -298,14 +305,17 @@ def test_a_round_that_fails_unexpectedly_is_no_success(
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(Compaction, "steps", failing)
-    assert result_of(core, core.compact(None, include_active=False)).error == "RuntimeError: a mistake"
+    assert (
+        result_of(core, force_compaction(core.log_cleaner, None, include_active=False)).error
+        == "RuntimeError: a mistake"
+    )
 
 
 def test_whatever_fails_between_two_logs_ends_the_wait(
     core: BrokerCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
-    future = core.compact("keyed", include_active=False)
+    topic_admin.create_topic(core.context, "keyed", 2, {"cleanup.policy": "compact"})
+    future = force_compaction(core.log_cleaner, "keyed", include_active=False)
     assert not future.done()
 
     def failing(*_: object) -> bool:
@@ -317,14 +327,25 @@ def test_whatever_fails_between_two_logs_ends_the_wait(
         future.result(timeout=0)
 
 
-def test_partitions_that_nobody_has_used_get_no_folder(tmp_path: Path) -> None:
+def test_unused_partitions_get_no_folder(tmp_path: Path) -> None:
     core = make_core(DiskFiles(tmp_path), clock=ManualClock(), offsets_topic_num_partitions=50)
     core.shards.create_topic(core.clock.now())
     before = sorted(tmp_path.iterdir())
-    future = core.compact(None, include_active=True)
+    future = force_compaction(core.log_cleaner, None, include_active=True)
     advance(core, 500, 5)
     assert future.result(timeout=0) == {
         ("__consumer_offsets", index): Compacted(f"__consumer_offsets-{index}") for index in range(50)
     }
     assert sorted(tmp_path.iterdir()) == before
     core.close()
+
+
+def test_a_compaction_begins_after_the_coordinator_has_loaded_its_logs(core: BrokerCore) -> None:
+    topic_admin.create_topic(core.context, "keyed", 1, {"cleanup.policy": "compact"})
+    core.log_cleaner.is_started = False  # as while a shard is being loaded
+    future = force_compaction(core.log_cleaner, "keyed", include_active=False)
+    advance(core, 50, 5)
+    assert not future.done()
+    core.log_cleaner.start()
+    advance(core, 50, 5)
+    assert future.done()

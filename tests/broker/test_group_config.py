@@ -10,7 +10,9 @@ from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files, MemoryFiles
 from tests.broker.test_expiry import after
+from tests.cases import each_case
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.members import Consumer
 
 GROUP, SET, DELETE, APPEND, SUBTRACT = 32, 0, 1, 2, 3
 SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
@@ -66,7 +68,7 @@ def test_a_group_has_the_brokers_values_and_over_them_its_own() -> None:
     assert described(core) == ours
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "message"),
     [
         ([(SESSION, SET, "x")], f"Invalid value x for configuration {SESSION}: Not a number of type INT"),
@@ -122,9 +124,8 @@ def test_what_is_only_validated_does_not_count() -> None:
 
 
 def beat(core: BrokerCore, member: str, epoch: int = 0) -> Any:
-    first = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": 5000, "topic_partitions": []}
-    request = messages.ConsumerGroupHeartbeatRequest("g", member, epoch, **({} if epoch else first))
-    return CoreClient(core).call(request, 1)
+    consumer = Consumer(core, member)
+    return consumer.ask(member_epoch=epoch) if epoch else consumer.join()
 
 
 def test_it_counts_from_the_next_heartbeat_on() -> None:
@@ -173,3 +174,12 @@ def test_so_many_groups_have_a_configuration(monkeypatch: pytest.MonkeyPatch) ->
     groups.check("a", {INTERVAL: "1600"})
     with pytest.raises(ConfigError, match="2 groups have a configuration"):
         groups.check("c", {INTERVAL: "1500"})
+
+
+def test_alter_configs_does_not_know_loggers() -> None:
+    """IncrementalAlterConfigs does."""
+    request = messages.AlterConfigsRequest
+    resources = [request.AlterConfigsResource(8, name, []) for name in ("1", "x")]
+    answered = CoreClient(make_core()).call(request(resources), 2).responses
+    unknown = ErrorCode.INVALID_REQUEST, "Unknown resource type 8"
+    assert [(each.error_code, each.error_message) for each in answered] == [unknown] * 2

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker import incremental
-from kafka_offsets.broker.api import groups, metadata
+from kafka_offsets.broker.api import groups, metadata, topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.classic import membership
@@ -28,7 +28,7 @@ def _steps_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def core() -> BrokerCore:
     made = make_core()
-    made.create_topic("t", PARTITIONS, {})
+    topic_admin.create_topic(made.context, "t", PARTITIONS, {})
     client = CoreClient(made)
     for group in GROUPS:
         client.commit(group, {("t", 0): 1})
@@ -44,7 +44,7 @@ def step(core: BrokerCore) -> None:
 
 
 def answer_of(client: CoreClient) -> tuple[Any, int]:
-    """Return the answer and how many steps it has taken behind the first one."""
+    """Return the answer and how many steps it has taken after the first one."""
     for steps in range(1000):
         for answer in client.take():
             return answer, steps
@@ -82,7 +82,7 @@ def test_others_are_served_between_the_steps_of_a_deletion(core: BrokerCore) -> 
     assert other.committed("new") == {("t", 0): 7}
 
 
-def test_a_deletion_goes_on_when_whoever_asked_for_it_is_gone(core: BrokerCore) -> None:
+def test_a_deletion_continues_when_its_client_has_disconnected(core: BrokerCore) -> None:
     client = CoreClient(core)
     client.send((messages.DeleteGroupsRequest(GROUPS), 2))
     core.end_turn()
@@ -92,9 +92,7 @@ def test_a_deletion_goes_on_when_whoever_asked_for_it_is_gone(core: BrokerCore) 
     assert ask(core, messages.ListGroupsRequest(), 5)[0].groups == []
 
 
-def test_nobody_goes_on_to_look_for_what_nobody_waits_for(
-    core: BrokerCore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_without_a_waiting_request_ends(core: BrokerCore, monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
     describe = membership.describe
 
@@ -211,7 +209,7 @@ def test_a_step_that_fails_fails_the_request(
     assert "DescribeGroups" in caplog.text or "API 15" in caplog.text
 
 
-def test_a_budget_is_spent_when_nothing_is_left_and_then_is_whole_again() -> None:
+def test_a_budget_that_is_spent_begins_again() -> None:
     budget = incremental.Budget(10)
     assert [budget.spend(cost) for cost in (4, 5, 1, 9, 1, 50, 9)] == [
         False, False, True, False, True, True, False,
@@ -232,8 +230,8 @@ def test_topics_of_one_request_are_created_and_described_in_steps(
     assert client.take() == []
     assert [name for name in names if core.topics.get(name)] == names[:10]
     assert other.commit("g0", {("t", 0): 7}) == {("t", 0): 0}
-    core.create_topic("new20", 3, {})  # others may create them as well
-    core.create_topic("new_34", 1, {})
+    topic_admin.create_topic(core.context, "new20", 3, {})  # others may create them as well
+    topic_admin.create_topic(core.context, "new_34", 1, {})
     answer, steps = answer_of(client)
     assert steps > 5
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 0) for name in names]

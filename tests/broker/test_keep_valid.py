@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.coordination.repair import readable_keys
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
@@ -27,7 +28,7 @@ def committed_store(count: int = 6, **config: object) -> FaultyFiles:
     """
     files = FaultyFiles()
     core = make_core(files, clock=ManualClock(), **SETTINGS, **config)
-    core.create_topic("t", 3, {})
+    topic_admin.create_topic(core.context, "t", 3, {})
     client = CoreClient(core)
     for number in range(count):
         assert set(client.commit("g", {("t", 0): number, ("t", 1): number}).values()) == {0}
@@ -64,7 +65,7 @@ def in_log(log: Log) -> dict[bytes | None, bytes | None]:
 
 
 @pytest.mark.parametrize("codec", [0, 2], ids=["plain", "snappy"])
-def test_a_damaged_last_commit_gives_way_to_the_one_before_it(
+def test_a_damaged_last_commit_is_replaced_by_the_one_before_it(
     codec: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = committed_store(offsets_topic_compression_codec=codec)
@@ -85,7 +86,7 @@ def test_a_damaged_last_commit_gives_way_to_the_one_before_it(
         for n in (0, 1)
     ]
     log = offsets_log(core)
-    assert log.log_end_offset == 15, "the values in force stand behind all others"
+    assert log.log_end_offset == 15, "the values in force stand after all others"
     last = list(log.batches())[-1]
     assert [stored.parse_key(record.key or b"") for record in read_records(last.data)] == [
         stored.OffsetKey("g", "t", n) for n in (0, 1)
@@ -113,7 +114,7 @@ def test_a_damaged_commit_that_was_overtaken_changes_nothing() -> None:
 def test_a_deletion_that_was_damaged_leaves_the_offset_in_force() -> None:
     files = FaultyFiles()
     core = make_core(files, **SETTINGS)
-    core.create_topic("t", 3, {})
+    topic_admin.create_topic(core.context, "t", 3, {})
     client = CoreClient(core)
     client.commit("g", {("t", 0): 5, ("t", 1): 6})
     request = messages.OffsetDeleteRequest
@@ -144,6 +145,7 @@ def test_values_are_appended_again_although_the_first_start_dies_before_it_can()
     assert offsets_log(core).log_end_offset == 15
 
 
+@pytest.mark.slow
 def test_whatever_bit_of_a_commit_is_flipped_no_other_value_appears() -> None:
     """Each flip is refused with its place, or with keep-valid the value is the last or the one before it."""
     store = committed_store()

@@ -118,7 +118,9 @@ def test_an_empty_log_begins_and_ends_at_zero(
         ({"replica_id": 1}, ErrorCode.NONE),
     ],
 )
-def test_who_may_list_what(core: PartitionCore, fields: dict[str, Any], code: ErrorCode) -> None:
+def test_listing_offsets_is_allowed_to_some_replica_ids(
+    core: PartitionCore, fields: dict[str, Any], code: ErrorCode
+) -> None:
     assert listed(core, -1, 7, **fields) == ((code, -1, -1, -1) if code else (0, -1, 15, 0))
 
 
@@ -129,7 +131,7 @@ def test_a_partition_named_twice_is_refused_once(core: PartitionCore) -> None:
     assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [(0, 42), (1, 0)]
 
 
-def test_later_epochs_are_told_from_earlier_ones(core: PartitionCore) -> None:
+def test_later_epochs_are_distinguished_from_earlier_ones(core: PartitionCore) -> None:
     partition = core.topics.partition("t", 0)
     assert partition is not None
     partition.log.start_epoch(4)
@@ -195,7 +197,7 @@ def delete(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_deleted_records_are_gone_for_every_reader(core: PartitionCore, version: int) -> None:
+def test_no_reader_gets_deleted_records(core: PartitionCore, version: int) -> None:
     assert delete(core, 4, version=version) == (0, 4)
     assert listed(core, -2) == (0, -1, 4, 0)
     assert listed(core, 0) == (0, LATER + 150, 4, 0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading
 from kafka_offsets.broker.core import BrokerCore
@@ -73,7 +74,7 @@ def replayed(core: BrokerCore) -> Committed:
 @pytest.fixture
 def core() -> Iterator[BrokerCore]:
     made = make_core(**SMALL)
-    made.create_topic("orders", 10, {})
+    topic_admin.create_topic(made.context, "orders", 10, {})
     yield made
     made.close()
 
@@ -96,10 +97,10 @@ def test_the_offsets_topic_is_compacted_while_it_is_used(core: BrokerCore) -> No
     assert client.committed("g") == last
 
 
-def test_a_restart_goes_on_from_the_checkpoint() -> None:
+def test_a_restart_continues_from_the_checkpoint() -> None:
     files = MemoryFiles()
     core = make_core(files, **SMALL)
-    core.create_topic("orders", 10, {})
+    topic_admin.create_topic(core.context, "orders", 10, {})
     last = commit_many(CoreClient(core), 30)
     advance(core, 2000)
     cleaned_to = core.directory.cleaned_to("__consumer_offsets", 0)
@@ -115,19 +116,19 @@ def test_a_restart_goes_on_from_the_checkpoint() -> None:
 def test_a_deleted_topic_leaves_no_checkpoint_to_the_next_one_of_its_name() -> None:
     files = MemoryFiles()
     core = make_core(files, **SMALL)
-    core.create_topic("t", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.context, "t", 1, {"cleanup.policy": "compact"})
     core.directory.set_cleaned_to("t", 0, 17)
     core.topics.delete("t")
-    core.create_topic("t", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.context, "t", 1, {"cleanup.policy": "compact"})
     assert core.directory.cleaned_to("t", 0) is None
     core.close()
     assert b"t 0 17" not in files.read_all("cleaner-offset-checkpoint")
 
 
-def test_a_checkpoint_that_a_power_failure_has_torn_is_as_good_as_absent() -> None:
+def test_a_checkpoint_torn_by_a_power_failure_counts_as_absent() -> None:
     files = MemoryFiles()
     core = make_core(files, **SMALL)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     core.directory.set_cleaned_to("t", 0, 17)
     core.close()
     file = files.open("cleaner-offset-checkpoint")
@@ -140,7 +141,7 @@ def test_a_checkpoint_that_a_power_failure_has_torn_is_as_good_as_absent() -> No
 def test_nothing_is_compacted_when_the_cleaner_is_off_or_the_log_clean_enough() -> None:
     for config in ({"log_cleaner_enable": False}, {"log_cleaner_min_cleanable_ratio": 1.0}):
         core = make_core(**(SMALL | config))
-        core.create_topic("orders", 10, {})
+        topic_admin.create_topic(core.context, "orders", 10, {})
         commit_many(CoreClient(core), 10)
         count = len(offsets_log(core).log.segments)
         advance(core, 5000)
@@ -148,6 +149,7 @@ def test_nothing_is_compacted_when_the_cleaner_is_off_or_the_log_clean_enough() 
         core.close()
 
 
+@pytest.mark.slow
 def test_between_two_steps_every_request_is_served(core: BrokerCore) -> None:
     # F9: live table, replay before and replay after are the same at all times.
     client = CoreClient(core)
@@ -175,7 +177,9 @@ def test_between_two_steps_every_request_is_served(core: BrokerCore) -> None:
 
 
 def test_a_topic_of_a_client_is_compacted_and_read_from_its_start(core: BrokerCore) -> None:
-    core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"})
+    topic_admin.create_topic(
+        core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"}
+    )
     partition = core.topics.partition("t", 0)
     assert partition is not None
     for number in range(50):
@@ -219,7 +223,7 @@ def test_a_damaged_log_is_reported_once_and_left_alone(
 def test_a_disk_that_refuses_stops_no_request(operation: str, suffix: str) -> None:
     files = FaultyFiles()
     core = make_core(files, **SMALL)
-    core.create_topic("orders", 10, {})
+    topic_admin.create_topic(core.context, "orders", 10, {})
     client = CoreClient(core)
     last = commit_many(client, 20)
     files.only = lambda called, path: called == operation and path.endswith(suffix)
@@ -244,7 +248,7 @@ def test_a_broker_stops_in_the_midst_of_a_compaction(tmp_path: Path) -> None:
     for steps in range(0, 400, 57):
         files = DiskFiles(tmp_path / str(steps))
         core = make_core(files, **SMALL)
-        core.create_topic("orders", 10, {})
+        topic_admin.create_topic(core.context, "orders", 10, {})
         last = commit_many(CoreClient(core), 20)
         core.log_cleaner.compact(offsets_log(core), core.clock.now(), ended=lambda *_: None)
         advance(core, steps // 10, 1)
@@ -274,7 +278,9 @@ def test_the_world_may_change_while_a_worker_waits_for_the_disk(change: str) -> 
         work = SlowWork()
         files: Files = MemoryFiles()
         core = BrokerCore(Config.load({"log.cleaner.backoff.ms": 10}), files, ManualClock(), background=work)
-        core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "300"})
+        topic_admin.create_topic(
+            core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "300"}
+        )
         partition = core.topics.partition("t", 0)
         assert partition is not None
         for number in range(20):
@@ -288,7 +294,7 @@ def test_the_world_may_change_while_a_worker_waits_for_the_disk(change: str) -> 
         advance(core, 300)
         if change == "topic deleted":
             core.topics.delete("t")
-            core.create_topic("t", 1, {})
+            topic_admin.create_topic(core.context, "t", 1, {})
         elif change == "records deleted":
             partition.delete_records_before(partition.log.segments[-1].base_offset)
             expected = table(partition.log)
@@ -318,7 +324,7 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
         "kept": {"retention.ms": "-1"},
         "compacted": {"cleanup.policy": "compact", "retention.ms": "5000"},
     }.items():
-        core.create_topic(name, 1, config | {"internal.segment.bytes": "200"})
+        topic_admin.create_topic(core.context, name, 1, config | {"internal.segment.bytes": "200"})
         log = core.topics.partition(name, 0).log  # type: ignore[union-attr]
         for number in range(10):
             log.append(encode_batch([(b"k", b"v" * 30, (), clock.now().wall_ms + 1000 * number)]))
@@ -340,7 +346,9 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
 
 def test_segments_of_deleted_records_go_with_the_next_check_whatever_the_policy() -> None:
     core = make_core(log_retention_check_interval_ms=1000, log_cleaner_enable=False)
-    core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"})
+    topic_admin.create_topic(
+        core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+    )
     partition = core.topics.partition("t", 0)
     assert partition is not None
     for _ in range(10):
@@ -360,9 +368,9 @@ def test_segments_of_deleted_records_go_with_the_next_check_whatever_the_policy(
         ("__share_group_state", {"max.compaction.lag.ms": "5000"}),  # compacted whatever the broker's default
     ],
 )
-def test_an_old_active_segment_gives_way_to_a_new_one(topic: str, configs: dict[str, str]) -> None:
+def test_an_old_active_segment_is_replaced_by_a_new_one(topic: str, configs: dict[str, str]) -> None:
     core = make_core(log_retention_check_interval_ms=1000, log_cleaner_enable=False)
-    core.create_topic(topic, 1, configs)
+    topic_admin.create_topic(core.context, topic, 1, configs)
     log = core.topics.partition(topic, 0).log  # type: ignore[union-attr]
     log.append(encode_batch([(b"k", b"v", (), core.clock.now().wall_ms)]))
     advance(core, 5000, 100)
@@ -377,7 +385,7 @@ def test_an_old_active_segment_gives_way_to_a_new_one(topic: str, configs: dict[
 def test_a_topic_that_is_found_without_its_configs_keeps_its_records() -> None:
     files = MemoryFiles()
     core = make_core(files, log_retention_check_interval_ms=1000, **SMALL)
-    core.create_topic("orders", 10, {})
+    topic_admin.create_topic(core.context, "orders", 10, {})
     last = commit_many(CoreClient(core), 20)
     partition = core.topics.partition("orders", 0)
     assert partition is not None
@@ -400,7 +408,9 @@ def test_a_topic_that_is_found_without_its_configs_keeps_its_records() -> None:
 
 
 def test_a_parked_fetch_waits_for_as_much_as_before_a_compaction(core: BrokerCore) -> None:
-    core.create_topic("t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"})
+    topic_admin.create_topic(
+        core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"}
+    )
     partition = core.topics.partition("t", 0)
     assert partition is not None
     log = partition.log
@@ -444,7 +454,7 @@ class _RefusedOnce:
 
 
 @pytest.mark.parametrize("error", [StorageError("too many open files", "x"), RuntimeError("a mistake")])
-def test_the_cleaner_goes_on_when_a_round_cannot_even_begin(
+def test_the_cleaner_continues_when_a_round_cannot_even_begin(
     core: BrokerCore, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     last = commit_many(CoreClient(core), 30)
@@ -457,7 +467,7 @@ def test_the_cleaner_goes_on_when_a_round_cannot_even_begin(
     assert CoreClient(core).committed("g") == last
 
 
-def test_a_step_that_fails_unexpectedly_is_told_and_the_cleaner_goes_on(
+def test_a_step_that_fails_unexpectedly_is_reported_and_the_cleaner_continues(
     core: BrokerCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = commit_many(CoreClient(core), 30)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition import log_opener
 from kafka_offsets.clock import ManualClock
@@ -65,7 +66,7 @@ ASK = (produced, fetched, listed, ended)
 def root(tmp_path: Path) -> Path:
     """A directory with two partitions that hold a record each, and a third one that does not."""
     core = make_core(DiskFiles(tmp_path / "data"))
-    core.create_topic("t", 3, {})
+    topic_admin.create_topic(core.context, "t", 3, {})
     client = CoreClient(core)
     assert [produced(client, index) for index in (0, 1)] == [0, 0]
     core.close()
@@ -87,7 +88,7 @@ def is_open(core: BrokerCore, index: int) -> bool:
     return ("t", index) in core.directory.logs
 
 
-def test_a_long_log_is_opened_elsewhere_and_clients_are_told_to_try_again(
+def test_a_long_log_is_opened_by_a_thread_and_clients_get_a_retriable_error(
     root: Path, late: LateBackground
 ) -> None:
     client = started(root, late)
@@ -104,7 +105,7 @@ def test_a_long_log_is_opened_elsewhere_and_clients_are_told_to_try_again(
     client.core.close()
 
 
-def test_logs_that_nobody_asks_for_are_opened_when_the_system_allows_it_again(
+def test_logs_without_requests_are_opened_when_the_system_allows_it_again(
     root: Path, late: LateBackground, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a descriptor for the directory the opener died with a traceback, and opened no log any more."""
@@ -140,7 +141,7 @@ def test_a_damaged_log_is_refused_without_being_read_again(root: Path, late: Lat
         assert [ask(client, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
     assert not late.waiting
     client.core.topics.delete("t")
-    client.core.create_topic("t", 1, {})
+    topic_admin.create_topic(client.core.context, "t", 1, {})
     assert produced(client, 0) == 0
     client.core.close()
 
@@ -213,7 +214,7 @@ def test_a_log_that_cannot_be_synced_when_it_is_opened_is_not_opened_again(
         client.core.close()
 
 
-def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_gone(
+def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_removed(
     root: Path, late: LateBackground
 ) -> None:
     for is_opened in (False, True):
@@ -224,7 +225,7 @@ def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_gone(
         if is_opened:
             work()
         client.core.topics.delete("t")
-        client.core.create_topic("t", 3, {})
+        topic_admin.create_topic(client.core.context, "t", 3, {})
         if not is_opened:
             work()
         done(None)
@@ -233,11 +234,11 @@ def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_gone(
         client.core.close()
 
 
-def test_a_topic_that_comes_again_with_fewer_partitions_does_not_end_the_opening_of_the_rest(
+def test_a_topic_created_again_with_fewer_partitions_does_not_end_the_opening_of_the_rest(
     root: Path, late: LateBackground
 ) -> None:
     core = make_core(DiskFiles(root))
-    core.create_topic("z", 1, {})
+    topic_admin.create_topic(core.context, "z", 1, {})
     assert core.topics.partition("z", 0) is not None
     core.close()
     client = started(root, late)
@@ -246,14 +247,14 @@ def test_a_topic_that_comes_again_with_fewer_partitions_does_not_end_the_opening
     client.core.run_due()
     assert len(late.waiting) == 1, "t-0; the others wait"
     client.core.topics.delete("t")
-    client.core.create_topic("t", 1, {})
+    topic_admin.create_topic(client.core.context, "t", 1, {})
     for _ in wait(client.core, late, 5000):
         pass
     assert ("z", 0) in client.core.directory.logs
     client.core.close()
 
 
-def test_a_log_that_a_defect_keeps_from_being_opened_is_told_and_does_not_hold_up_the_others(
+def test_a_log_that_a_defect_keeps_from_being_opened_is_reported_and_does_not_delay_the_others(
     root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = started(root, late)
@@ -273,7 +274,7 @@ def test_a_log_that_a_defect_keeps_from_being_opened_is_told_and_does_not_hold_u
     client.core.close()
 
 
-def test_the_sizes_of_logs_are_told_without_opening_them(root: Path, late: LateBackground) -> None:
+def test_the_sizes_of_logs_are_reported_without_opening_them(root: Path, late: LateBackground) -> None:
     client = started(root, late)
     request = messages.DescribeLogDirsRequest
     for asked in (None, [request.DescribableLogDirTopic("t", [0, 1, 2, 3])]):
@@ -287,7 +288,7 @@ def test_the_sizes_of_logs_are_told_without_opening_them(root: Path, late: LateB
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
-def test_an_opening_that_nobody_wants_any_more_ends_at_the_next_batch(
+def test_a_cancelled_opening_ends_at_the_next_batch(
     root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
 ) -> None:
     client = started(root, late)
@@ -338,7 +339,7 @@ def wait(core: BrokerCore, late: LateBackground, ms: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("long_bytes", [1, 1 << 20])
-def test_logs_that_nobody_asks_for_are_opened_one_by_one(
+def test_logs_without_requests_are_opened_one_by_one(
     root: Path, late: LateBackground, long_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_opener, "_LONG_BYTES", long_bytes)
@@ -353,11 +354,11 @@ def test_logs_that_nobody_asks_for_are_opened_one_by_one(
     client.core.close()
 
 
-def test_a_log_without_records_is_opened_without_keeping_anybody_waiting(
+def test_a_log_without_records_is_opened_without_delaying_any_client(
     tmp_path: Path, late: LateBackground
 ) -> None:
     before = make_core(DiskFiles(tmp_path))
-    before.create_topic("t", 1, {})
+    topic_admin.create_topic(before.context, "t", 1, {})
     assert fetched(CoreClient(before), 0) == 0
     before.close()
     client = started(tmp_path, late)
@@ -370,7 +371,7 @@ def test_a_log_without_records_is_opened_without_keeping_anybody_waiting(
     client.core.close()
 
 
-def test_retention_reaches_a_log_that_nobody_asks_for(root: Path, late: LateBackground) -> None:
+def test_retention_reaches_a_log_without_requests(root: Path, late: LateBackground) -> None:
     client = started(root, late, log_retention_check_interval_ms=1000)
     client.core.topics.set_configs("t", {"retention.ms": "1000"})
     for _ in wait(client.core, late, 20_000):

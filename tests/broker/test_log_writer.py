@@ -54,7 +54,7 @@ def pipe() -> Pipe:
     return Pipe()
 
 
-def test_a_pipe_that_is_not_read_holds_up_nobody_and_what_is_dropped_is_counted(pipe: Pipe) -> None:
+def test_a_pipe_that_is_not_read_blocks_no_client_and_dropped_lines_are_counted(pipe: Pipe) -> None:
     # 928 lines filled the pipe, and the broker waited for ever in the write of the next one.
     count, text = 20_000, "x" * 120
     for number in range(count):
@@ -108,7 +108,7 @@ def test_a_window_that_has_passed_is_summed_up_and_the_next_one_begins(pipe: Pip
 
 @pytest.mark.slow
 def test_a_client_that_sends_bad_frames_does_not_fill_the_log() -> None:
-    # 2,000 of them filled the pipe, which nobody reads here, and the broker served no more.
+    # 2,000 of them filled the pipe, which is not read here, and the broker served no more.
     serve = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", "0"]
     process = subprocess.Popen(serve, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
     try:

@@ -12,6 +12,7 @@ from kafka_offsets import Broker, testing
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing.clock import ManualClock
+from tests.drivers.members import join_request
 
 SECOND_MS, MINUTE_MS, DAY_MS = 1000, 60_000, 86_400_000
 SLACK_MS = 10 * MINUTE_MS
@@ -26,13 +27,7 @@ def connect(broker: Broker) -> Connection:
 
 def join(client: Connection, group: str = "g", session_timeout_ms: int = 10_000) -> tuple[str, int]:
     """Join as the only member, as its leader; return member id and generation."""
-    request = messages.JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=session_timeout_ms,
-        rebalance_timeout_ms=session_timeout_ms,
-        protocol_type="consumer",
-        protocols=[messages.JoinGroupRequest.Protocol("range", b"")],
-    )
+    request = join_request(group, session_ms=session_timeout_ms, rebalance_ms=session_timeout_ms)
     answer = client.call(request, 2)
     assert answer.error_code == 0
     sync = messages.SyncGroupRequest(group, answer.generation_id, answer.member_id)
@@ -163,7 +158,7 @@ def test_compaction_waits_for_its_lag_and_ends_before_advance_returns() -> None:
         assert base_offsets(client) == [2, 3]
 
 
-def test_what_a_call_waits_for_is_done_while_the_clock_stands() -> None:
+def test_what_a_call_waits_for_is_done_while_the_clock_is_stopped() -> None:
     with Broker({"offsets.retention.minutes": 1}, clock=(clock := ManualClock())) as broker:
         broker.create_topic("t", configs={"cleanup.policy": "compact"})
         broker.commit("g", {("t", 0): 5})
@@ -224,7 +219,7 @@ def test_what_is_due_when_an_advance_ends_is_done_on_every_broker_of_the_clock()
         assert [*map(heartbeat, (first, second), members)] == [25, 25]
 
 
-def test_time_may_be_told_in_days_hours_minutes_and_seconds() -> None:
+def test_time_is_given_in_days_hours_minutes_and_seconds() -> None:
     assert ManualClock().advance(7, seconds=1, minutes=1, hours=1, days=1).mono_ms == 90_061_007
 
 
@@ -271,7 +266,7 @@ def test_time_does_not_go_back_and_is_not_waited_for_in_the_brokers_own_thread()
     asyncio.run(main())
 
 
-def test_a_broker_that_is_stopped_holds_up_nobody_who_moves_its_clock() -> None:
+def test_a_stopped_broker_does_not_block_an_advance_of_its_clock() -> None:
     clock = ManualClock()
     broker = Broker(clock=clock)
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""A group of 1,000 members, and 10,000 groups: each has its share, soon, and nobody waits long for it.
+"""A group of 1,000 members, and 10,000 groups: each has its share, and no member waits long for it.
 
 benchmarks/groups.py measures the same over sockets.
 """
@@ -16,6 +16,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from tests.broker.test_incremental import step
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.members import join_request
 
 MEMBERS = 1000
 GROUPS = 10_000
@@ -70,12 +71,10 @@ def core() -> Iterator[BrokerCore]:
 def test_a_thousand_members_share_a_topic_by_the_classic_protocol(core: BrokerCore) -> None:
     watch = Watch()
     clients = [CoreClient(core, f"client-{index}") for index in range(MEMBERS)]
-    request = messages.JoinGroupRequest
-    protocol = request.Protocol("range", b"\0\0\0\0\0\1\0\1t\0\0\0\0")
+    metadata = b"\0\0\0\0\0\1\0\1t\0\0\0\0"
 
     def join(client: CoreClient, member_id: str) -> None:
-        ask = request("g", 60_000, 60_000, member_id, None, "consumer", [protocol])
-        client.send((ask, 5))
+        client.send((join_request("g", member_id, metadata=metadata, session_ms=60_000), 5))
 
     ids = []
     for client in clients:
@@ -143,6 +142,7 @@ def test_a_thousand_members_share_a_topic_by_the_consumer_protocol(core: BrokerC
     watch.check()
 
 
+@pytest.mark.slow
 def test_ten_thousand_groups_are_made_listed_and_described(core: BrokerCore) -> None:
     watch = Watch()
     client = CoreClient(core)

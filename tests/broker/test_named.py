@@ -8,6 +8,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID, name_in
 from kafka_offsets.protocol.mirroring.refusals import refuse_each
+from tests.cases import each_case
 
 ROWS = [
     pytest.param(row, version, id=f"{row.name} v{version}")
@@ -16,7 +17,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("row", "version"), ROWS)
+@each_case(("row", "version"), ROWS)
 def test_a_request_names_what_its_row_says_that_it_addresses(row: Api, version: int) -> None:
     named, kinds = row.named(version), {GROUP: GROUP_ID, GROUPS: GROUP_ID, TRANSACTION: TRANSACTIONAL_ID}
     if row.addresses in kinds:

@@ -141,9 +141,9 @@ class PartitionMachine(RuleBasedStateMachine):
     def fetches_are_answered_when_they_are_due_and_not_before(self) -> None:
         if not hasattr(self, "core"):
             return
-        answers, self.core.kept.kept = self.core.answers, []
-        for context, response in answers:
-            waiting = self.waiting.pop(context.connection, None)
+        answers, self.core.answers = self.core.answers, []
+        for client, response in answers:
+            waiting = self.waiting.pop(client, None)
             if waiting is None:
                 continue
             answer = response.responses[0].partitions[0]
@@ -168,7 +168,7 @@ class PartitionMachine(RuleBasedStateMachine):
 TestPartition = pytest.mark.slow(PartitionMachine.TestCase)
 
 
-def test_a_waiting_fetch_hears_of_records_that_come_while_a_segment_leaves() -> None:
+def test_a_parked_fetch_gets_records_appended_while_a_segment_is_deleted() -> None:
     """A restart has not removed the segment yet that ends before the start of the log; the next append does."""
     machine = PartitionMachine()
     machine.begin()

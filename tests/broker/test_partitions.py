@@ -114,7 +114,7 @@ def test_configs_are_replaced_and_open_logs_follow(topics: Topics) -> None:
     assert topic.configs == {"segment.bytes": "2000000"}
 
 
-def test_a_deleted_topic_is_gone_with_its_records_and_its_name_is_free(topics: Topics) -> None:
+def test_a_deleted_topic_is_removed_with_its_records_and_its_name_is_free(topics: Topics) -> None:
     before = topics.create("a", 1)
     partition = topics.partition("a", 0)
     assert partition is not None

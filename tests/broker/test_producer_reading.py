@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.partition import producer_recovery
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.producers import Producers
@@ -49,7 +50,7 @@ def scanned(log: Log) -> bytes:
     return Producers.of((batch.header, batch.data) for batch in log.batches()).dumps()
 
 
-def test_a_long_log_is_read_in_steps_and_whoever_asks_meanwhile_is_told_so() -> None:
+def test_a_long_log_is_read_in_steps_and_raises_log_loading_error_in_the_meantime() -> None:
     waiting: list[Partition] = []
     partition = partition_of(long_log(), waiting)
     steps = 0
@@ -66,7 +67,7 @@ def test_a_long_log_is_read_in_steps_and_whoever_asks_meanwhile_is_told_so() -> 
     assert partition.last_stable_offset == 10
 
 
-def test_what_is_appended_and_compacted_meanwhile_is_in_what_is_known(rng: random.Random) -> None:
+def test_what_is_appended_and_compacted_in_the_meantime_is_in_what_is_known(rng: random.Random) -> None:
     """Between any two steps: batches, transactions that begin and end, segments that compaction rewrites."""
     for _ in range(100):
         waiting: list[Partition] = []
@@ -91,7 +92,7 @@ def test_what_is_appended_and_compacted_meanwhile_is_in_what_is_known(rng: rando
         assert partition.producers.dumps() == scanned(log)
 
 
-def test_a_reading_begins_anew_when_the_log_is_compacted() -> None:
+def test_a_reading_begins_again_when_the_log_is_compacted() -> None:
     log = long_log()
     reading = producer_recovery.ProducerReading(log, None)
     partition = partition_of(log, [])
@@ -106,7 +107,7 @@ def test_a_reading_begins_anew_when_the_log_is_compacted() -> None:
     assert partition.producers.dumps() == reading.finish().producers.dumps() == scanned(log)
 
 
-def test_a_damaged_marker_is_told_to_whoever_asks_until_the_log_is_compacted() -> None:
+def test_a_damaged_marker_is_reported_to_each_request_until_the_log_is_compacted() -> None:
     log = long_log()
     log.append(encode_batch([(b"\0\0\0", b"", (), 0)], producer_id=PRODUCER_ID, producer_epoch=0, transactional=True,
                             control=True))  # fmt: skip
@@ -151,10 +152,10 @@ def test_a_log_that_has_grown_much_since_is_read_on_from_there() -> None:
     assert found.end_offset == log.log_end_offset, "a stop reads the rest"
 
 
-def test_a_reader_of_committed_records_comes_again_and_all_others_are_served() -> None:
+def test_a_reader_of_committed_records_is_asked_to_retry_and_all_others_are_served() -> None:
     files, clock = MemoryFiles(), ManualClock()
     core = make_core(files, clock=clock, offsets_topic_num_partitions=1)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     client = CoreClient(core)
     for offset in range(12):
         client.commit("g", {("t", 0): offset})
@@ -181,6 +182,6 @@ def test_a_reader_of_committed_records_comes_again_and_all_others_are_served() -
         client.turn()
     found = fetch(core, OFFSETS_TOPIC)
     assert found.error_code == ErrorCode.NONE
-    assert found.last_stable_offset == found.high_watermark - 2, "behind it the transaction, and a commit"
+    assert found.last_stable_offset == found.high_watermark - 2, "after it the transaction, and a commit"
     (described,) = client.call(describe, 0).topics[0].partitions
     assert [each.producer_id for each in described.active_producers] == [producer.id]

@@ -32,11 +32,11 @@ def marker(*, producer: int = 1, epoch: int = 0, is_commit: bool = True) -> tupl
     ("first", "delta", "last"),
     [(0, 0, 0), (5, 2, 7), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 2, 4, 2)],
 )
-def test_behind_the_greatest_sequence_number_comes_zero(first: int, delta: int, last: int) -> None:
+def test_zero_follows_the_greatest_sequence_number(first: int, delta: int, last: int) -> None:
     assert last_sequence(first, delta) == last
 
 
-def test_a_producer_idle_for_a_day_is_forgotten_when_another_one_comes() -> None:
+def test_a_producer_idle_for_a_day_is_forgotten_when_another_one_writes() -> None:
     producers = Producers()
     producers.add(header(0, producer=1), 0, 5, 1000)
     producers.add(header(0, producer=2), 1, 5, 2000)
@@ -77,8 +77,8 @@ def test_a_new_epoch_continues_in_a_transaction_whose_marker_is_missing() -> Non
     assert producers.check(second) is ErrorCode.NONE
 
 
-def test_a_transaction_marker_brings_an_epoch_and_no_sequence_number() -> None:
-    """Logs of a real broker hold markers: the sequence goes on behind one of the same epoch."""
+def test_a_transaction_marker_has_an_epoch_and_no_sequence_number() -> None:
+    """Logs of a real broker hold markers: the sequence goes on after one of the same epoch."""
     producers = Producers.of([(header(0), b""), marker()])
     assert producers.check(header(1)) is ErrorCode.NONE
     producers = Producers.of([(header(0), b""), marker(epoch=1)])

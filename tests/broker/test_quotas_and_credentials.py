@@ -218,7 +218,7 @@ def test_a_failure_is_answered_for_each_that_was_named(
     assert [each.error_code for each in told] == [NOT_STORED]
 
 
-def test_quotas_hold_nobody_up() -> None:
+def test_quotas_throttle_no_client() -> None:
     core = make_core()
     set_quota(core, None, rate=1.0)
     answer = CoreClient(core).call(messages.DescribeClientQuotasRequest([], False), 1)

@@ -92,7 +92,9 @@ def test_classic_groups_are_listed_in_the_state_that_kafka_said(scenario: str, t
 
 
 @pytest.mark.parametrize("scenario", ANSWERED)
-def test_classic_groups_come_back_with_their_members_and_assignments(scenario: str, tmp_path: Path) -> None:
+def test_classic_groups_are_restored_with_their_members_and_assignments(
+    scenario: str, tmp_path: Path
+) -> None:
     client = start(scenario, tmp_path)
     for group, known in expected(scenario)["describeConsumerGroups"].items():
         if isinstance(known, str) or known["type"] != "Classic":
@@ -151,7 +153,7 @@ def test_what_is_committed_on_top_of_a_kafka_directory_is_found_again(scenario: 
     again.core.close()
 
 
-def test_the_offsets_topic_of_a_kafka_directory_goes_on_in_segments_of_the_configured_size(
+def test_the_offsets_topic_of_a_kafka_directory_continues_in_segments_of_the_configured_size(
     tmp_path: Path,
 ) -> None:
     # Its own configuration is with Kafka's controllers; with segments of a gibibyte it would never be compacted.

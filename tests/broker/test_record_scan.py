@@ -9,6 +9,7 @@ from kafka_offsets.broker.partition.record_scan import scan
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.records import HEADER_BYTES, NewRecord, encode_batch
 from kafka_offsets.protocol.varint import encode_varint, read_varint, read_varlong
+from tests.cases import each_case
 
 Outcome = tuple[object, list[tuple[str, int]]]
 
@@ -59,7 +60,7 @@ def one_by_one(data: bytes, position: int, limit: int, count: int, noted: Noted)
     except IndexError:
         raise ProtocolError("the last record is cut off", limit) from None
     if position != limit:
-        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
+        raise ProtocolError(f"{limit - position} bytes remain after the last record", position)
     return min(deltas), max(deltas)
 
 
@@ -130,7 +131,7 @@ def changed(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def test_no_header_is_looked_for_behind_the_batch() -> None:
+def test_no_header_is_searched_after_the_batch() -> None:
     headers = encode_varint(1000) + b"\x02k\x01" * 1000
     record = encode_varint(len(headers) + 5) + b"\x00\x00\x00\x01\x01" + headers
     noted = Noted(*record_scan.NO_DELTAS[::-1], False)
@@ -142,7 +143,7 @@ def test_no_header_is_looked_for_behind_the_batch() -> None:
     assert noted.noted == []
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_case("seed", range(40))
 def test_records_looked_at_together_get_the_verdicts_of_records_looked_at_one_by_one(seed: int) -> None:
     rng = random.Random(seed)
     records = records_of(rng)

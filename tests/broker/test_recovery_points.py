@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -37,7 +38,7 @@ def wait(core: BrokerCore, ms: int) -> None:
 
 def committing(files: RecordingFiles, count: int = 5, **config: object) -> CoreClient:
     client = CoreClient(make_core(files, **(SETTINGS | config)))
-    client.core.create_topic("t", 1, {})
+    topic_admin.create_topic(client.core.context, "t", 1, {})
     commits(client, count)
     return client
 
@@ -86,7 +87,7 @@ def test_damage_before_it_is_no_torn_tail_after_a_death_of_the_process() -> None
             assert log_of(make_core(files, **SETTINGS)).recovery is not None
 
 
-def test_a_torn_tail_behind_it_is_cut() -> None:
+def test_a_torn_tail_after_it_is_cut() -> None:
     files = RecordingFiles()
     client = committing(files, fsync="commit")
     wait(client.core, 60_000)
@@ -97,7 +98,7 @@ def test_a_torn_tail_behind_it_is_cut() -> None:
     core = make_core(files, **SETTINGS)
     assert log_of(core).recovery is not None
     assert log_of(core).log_end_offset == 7
-    assert core.committed("g")["t", 0].offset == 1
+    assert core.shards.committed("g")["t", 0].offset == 1
 
 
 def test_a_length_that_is_damaged_before_it_does_not_cut_what_follows() -> None:
@@ -119,7 +120,7 @@ def test_a_length_that_is_damaged_before_it_does_not_cut_what_follows() -> None:
 def test_a_log_that_is_not_used_keeps_its_point_and_a_new_topic_of_a_name_gets_none() -> None:
     files = RecordingFiles()
     core = committing(files, fsync="commit").core
-    core.create_topic("u", 1, {})
+    topic_admin.create_topic(core.context, "u", 1, {})
     for name in ("t", "u"):
         opened = core.topics.partition(name, 0)
         assert opened is not None
@@ -136,7 +137,7 @@ def test_a_log_that_is_not_used_keeps_its_point_and_a_new_topic_of_a_name_gets_n
     wait(core, 60_000)
     assert len(late.waiting) == 1
     core.topics.delete("u")
-    core.create_topic("u", 1, {})
+    topic_admin.create_topic(core.context, "u", 1, {})
     late.finish()
     assert ("u", 0) not in points(core)
 
@@ -157,7 +158,7 @@ def test_what_a_dead_process_left_is_synced_before_it_counts() -> None:
 
 
 @pytest.mark.parametrize("who", ["recovery points", "snapshot", "retention"])
-def test_a_shard_whose_log_cannot_be_synced_by_whoever_it_was_serves_no_more(who: str) -> None:
+def test_a_shard_whose_log_failed_a_sync_serves_no_more_requests(who: str) -> None:
     files = FaultyFiles()
     files.outlives_process = who == "snapshot"
     config = {"fsync": "never", "offsets_topic_segment_bytes": 700, "log_cleaner_enable": False}
@@ -165,7 +166,7 @@ def test_a_shard_whose_log_cannot_be_synced_by_whoever_it_was_serves_no_more(who
         config |= {"log_retention_check_interval_ms": 1000, "offsets_topic_segment_bytes": 10**6}
     core = make_core(files, **(SETTINGS | config))
     client = CoreClient(core)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     commits(client, 2)
     files.only = lambda operation, path: operation == "sync" and ".log" in path
     files.calls.clear()

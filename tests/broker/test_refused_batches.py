@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator.result import Record, Reply, RequestContext, Result
+from kafka_offsets.coordinator.result import CoordinatorRecord, Reply, RequestContext, Result
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.members import join_request
 
 
 class Refusals:
@@ -41,7 +42,7 @@ def test_batches_of_one_turn_are_undone_from_the_last_and_answered_from_the_firs
     monkeypatch.setattr(hosted.log, "append_batch", refuse)
     for number in range(6):  # each in a batch of its own
         context = RequestContext(None, 8, 8, number, "", "")
-        record = Record(b"key %d" % number, bytes(600_000))
+        record = CoordinatorRecord(b"key %d" % number, bytes(600_000))
         hosted.decide(Result([record], (Reply(context, None),), lambda number=number: undone.append(number)))
     hosted.append(now)
     assert undone == [5, 4, 3, 2, 1, 0]
@@ -50,8 +51,8 @@ def test_batches_of_one_turn_are_undone_from_the_last_and_answered_from_the_firs
 
 def synced(client: CoreClient, assignment: bytes) -> messages.SyncGroupRequest:
     """Join a new group; return the SyncGroup of its leader."""
-    join, sync = messages.JoinGroupRequest, messages.SyncGroupRequest
-    client.send((join("g", 30_000, 60_000, "", None, "consumer", [join.Protocol("range", b"m")]), 3))
+    sync = messages.SyncGroupRequest
+    client.send((join_request(metadata=b"m", session_ms=30_000), 3))
     client.turn()
     client.turn()
     (joined,) = client.take()
@@ -90,10 +91,9 @@ def test_assignments_that_no_batch_takes_are_not_encoded(caplog: pytest.LogCaptu
 def test_the_largest_assignment_is_that_of_kafka(size: int, error: ErrorCode) -> None:
     # Apache Kafka 4.3.1, whose clients and groups have ids of these lengths.
     client = CoreClient(make_core(group_initial_rebalance_delay_ms=0), client_id="c")
-    join, sync = messages.JoinGroupRequest, messages.SyncGroupRequest
+    sync = messages.SyncGroupRequest
     metadata = b"\0\0\0\0\0\1\0\1t\0\0\0\x0a" + bytes(10)
-    protocols = [join.Protocol("range", metadata)]
-    client.send((join("bisect-001", 30_000, 60_000, "", None, "consumer", protocols), 3))
+    client.send((join_request("bisect-001", metadata=metadata, session_ms=30_000), 3))
     client.turn()
     client.turn()
     (joined,) = client.take()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.workers import sync_all
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
@@ -42,7 +43,7 @@ def test_no_append_waits_for_a_sync_while_segments_roll(fsync: str) -> None:
 
     core = make_core(files, sync_late, clock, fsync=fsync, **SETTINGS)
     core.workers.background = late
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     client = CoreClient(core)
     longest = 0
     for number in range(40):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.partition import partitions
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.partition.producer_recovery import read_producers, saved_producers
@@ -15,7 +16,7 @@ from kafka_offsets.errors import ErrorCode, OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.producer_state import PRODUCER_STATE
+from kafka_offsets.storage.log.segment_names import PRODUCER_STATE
 from tests.drivers.core import make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.faults import FaultyFiles
@@ -68,6 +69,7 @@ def stop(partition: Partition, *, clean: bool = True) -> None:
     partition.log.close(sync=False)
 
 
+@pytest.mark.slow
 def test_every_start_knows_what_a_scan_of_the_log_knows(rng: random.Random) -> None:
     """Stops with and without a word, saved states that are flipped, cut, or gone."""
     used = 0
@@ -116,7 +118,7 @@ def batches_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: sum(read)
 
 
-def test_only_what_lies_behind_the_last_clean_stop_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_after_the_last_clean_stop_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     files = MemoryFiles()
     stop(filled(files))
     partition = opened(files)
@@ -140,7 +142,7 @@ def test_a_log_without_producers_is_not_read_for_them_twice(monkeypatch: pytest.
     assert read() == 0
 
 
-def test_a_log_that_went_on_otherwise_is_read_as_a_whole() -> None:
+def test_a_log_that_continued_differently_is_read_as_a_whole() -> None:
     """A power failure took the end of the log and not the file that tells of it; another end was written."""
     files = MemoryFiles()
     partition = filled(files)
@@ -177,8 +179,8 @@ def test_a_state_is_not_taken_for_another_last_batch_with_the_same_offsets() -> 
     assert [found.get(number) is not None for number in (70, 71)] == [False, True]
 
 
-def test_a_state_of_an_end_that_was_lost_is_gone_before_the_log_goes_on() -> None:
-    """What a producer sends again may stand where it stood, behind another batch than before."""
+def test_a_state_of_an_end_that_was_lost_is_removed_before_the_log_continues() -> None:
+    """What a producer sends again may stand where it stood, after another batch than before."""
     files, other = MemoryFiles(), MemoryFiles()
     batches = [
         encode_batch([(None, b"v", (), 0)], producer_id=number, producer_epoch=0, base_sequence=0)
@@ -204,7 +206,7 @@ def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPa
     core = make_core(files, clock=clock, log_flush_offset_checkpoint_interval_ms=1000)
     written = []
     for name in ("t", "u"):
-        core.create_topic(name, 1, {})
+        topic_admin.create_topic(core.context, name, 1, {})
         partition = core.topics.partition(name, 0)
         assert partition is not None
         written.append(filled_more(partition, 20))
@@ -225,7 +227,7 @@ def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPa
 def test_a_log_whose_stale_state_cannot_be_removed_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     files = FaultyFiles()
     core = make_core(files)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     partition = core.topics.partition("t", 0)
     assert partition is not None
     filled_more(partition, 20)
@@ -275,7 +277,7 @@ def test_where_compaction_has_taken_the_end_of_a_transaction_the_log_is_read_as_
     assert found.producers.dumps() == scanned(log)
 
 
-def test_reading_ends_when_nobody_wants_the_log() -> None:
+def test_reading_ends_when_the_log_is_no_longer_wanted() -> None:
     partition = filled(MemoryFiles())
     with pytest.raises(OpeningAbandonedError):
         read_producers(partition.log, lambda: True)

@@ -13,15 +13,15 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.workers import Done, Work, run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
-from tests.broker.test_commit_options import stable, turn
 from tests.broker.test_core import LateSync
 from tests.drivers.core import CoreClient, commit_request, make_core
+from tests.drivers.members import stable, turn
 from tests.drivers.wire import Connection, offset_commit, offset_commit_errors
 from tests.storage.batches import write
 
@@ -45,6 +45,10 @@ class LateBackground:
             run_inline(work, done)
         self.done += len(waiting)
         core.end_turn()
+
+    def run_all(self, core: BrokerCore) -> None:
+        while self.waiting:
+            self.run(core)
 
 
 def stopped_files(**config: object) -> MemoryFiles:
@@ -71,7 +75,7 @@ def offset_fetch(core: BrokerCore, group: str, version: int = 7) -> messages.Off
     return CoreClient(core).call(messages.OffsetFetchRequest(group, None), version)
 
 
-def test_while_a_shard_is_loaded_everybody_is_told_to_try_again_and_no_session_is_lost() -> None:
+def test_while_a_shard_is_loaded_requests_get_a_retriable_error_and_no_session_is_lost() -> None:
     background = LateBackground()
     core = starting(stopped_files(), background)
     client = CoreClient(core)
@@ -88,7 +92,7 @@ def test_while_a_shard_is_loaded_everybody_is_told_to_try_again_and_no_session_i
     (deleted,) = client.call(messages.DeleteGroupsRequest(["s"]), 1).results
     assert deleted.error_code == LOADING
     with pytest.raises(RuntimeError, match="group s are being loaded"):
-        core.committed("s")
+        core.shards.committed("s")
     background.run(core)
     assert client.committed("s") == {("t", 0): 10}
     (described,) = client.call(messages.DescribeGroupsRequest(["g"]), 4).groups
@@ -118,11 +122,75 @@ def test_partitions_are_loaded_at_once_as_far_as_their_bytes_go() -> None:
     again = BrokerCore(config, files, ManualClock(), background=background)
     client = CoreClient(again)
     assert [offset_fetch(again, name).error_code for name in groups] == [0, LOADING, LOADING]
-    background.run(again)
+    background.run_all(again)
     assert {client.committed(name)["t", 0] for name in groups} == {1}
 
 
-def test_after_loading_a_member_goes_on_in_its_generation_with_a_fresh_session() -> None:
+def logs_of_three_lengths() -> MemoryFiles:
+    """Return a directory in which the log of group c is the longest and that of group b the shortest."""
+    core = make_core(offsets_topic_num_partitions=3)
+    core.topics.create("t", 1)
+    for name, commits in (("c", 9), ("a", 5), ("b", 1)):  # of the partitions 0, 1 and 2
+        for _ in range(commits):
+            CoreClient(core).commit(name, {("t", 0): 1})
+    core.close()
+    files = core.directory.files
+    assert isinstance(files, MemoryFiles)
+    return files
+
+
+def served(core: BrokerCore) -> list[str]:
+    return [name for name in "abc" if offset_fetch(core, name).error_code != LOADING]
+
+
+def test_the_shortest_log_is_loaded_first() -> None:
+    background = LateBackground()
+    core = starting(logs_of_three_lengths(), background)
+    loaded = []
+    while background.waiting:
+        run_inline(*background.waiting.pop(0))
+        loaded.append(served(core))
+    assert loaded == [["b"], ["a", "b"], ["a", "b", "c"]]
+
+
+def test_the_shortest_logs_are_loaded_before_the_broker_listens() -> None:
+    files = logs_of_three_lengths()
+    sizes = {path: len(content) for path, content in files._contents.items() if path.endswith(".log")}
+    background = LateBackground()
+    keys = {"offsets.load.before.listening.bytes": max(sizes.values())}
+    core = BrokerCore(Config.load(keys), files, ManualClock(), background=background)
+    assert served(core) == ["a", "b"]
+
+
+def test_a_log_does_not_wait_for_a_longer_one_that_is_being_loaded() -> None:
+    background = LateBackground()
+    core = starting(logs_of_three_lengths(), background)
+    background.run_all(core)
+    longest, middle, shortest = core.runtime.start(3, core.clock.now(), [0, 1, 2])[::-1]
+    core.loader.load(longest)
+    core.loader.load(middle)
+    core.loader.load(shortest)
+    assert served(core) == []
+    assert len(background.waiting) == 3
+    while background.waiting:  # the last that began ends first
+        run_inline(*background.waiting.pop())
+    assert served(core) == ["a", "b", "c"]
+
+
+def test_a_log_waits_for_a_shorter_one_that_is_being_loaded() -> None:
+    background = LateBackground()
+    core = starting(logs_of_three_lengths(), background)
+    background.run_all(core)
+    shortest, middle, longest = core.runtime.start(3, core.clock.now(), [0, 1, 2])
+    core.loader.load(shortest)
+    core.loader.load(longest)
+    core.loader.load(middle)
+    assert len(background.waiting) == 1
+    background.run_all(core)
+    assert served(core) == ["a", "b", "c"]
+
+
+def test_after_loading_a_member_continues_in_its_generation_with_a_fresh_session() -> None:
     background = LateBackground()
     core = starting(stopped_files(), background)
     assert isinstance(core.clock, ManualClock)
@@ -159,7 +227,7 @@ def test_a_session_is_fresh_after_a_load_that_took_longer_than_it_lasts(
 # offsets.commit.while.loading
 
 
-def test_what_damage_hides_is_not_said_again_behind_a_commit_that_came_meanwhile(
+def test_what_damage_hides_is_not_reported_again_after_a_later_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = stopped_files()
@@ -177,7 +245,7 @@ def test_what_damage_hides_is_not_said_again_behind_a_commit_that_came_meanwhile
     client = CoreClient(core)
     records_in_force = repair.records_in_force
 
-    def and_a_commit(log: Log, shard: Shard, in_log: Shard | None) -> list[Record]:
+    def and_a_commit(log: Log, shard: Shard, in_log: Shard | None) -> list[CoordinatorRecord]:
         found = records_in_force(log, shard, in_log)
         assert [record.key for record in found] == [stored.offset_key("s", "t", 0)]
         assert client.commit("s", {("t", 0): 12}) == {("t", 0): 0}
@@ -191,7 +259,7 @@ def test_what_damage_hides_is_not_said_again_behind_a_commit_that_came_meanwhile
     assert CoreClient(make_core(files)).committed("s") == {("t", 0): 12, ("t", 1): 11}
 
 
-def test_a_commit_that_comes_while_offsets_are_loaded_beats_the_loaded_one() -> None:
+def test_a_commit_while_offsets_are_loaded_replaces_the_loaded_one() -> None:
     background = LateBackground()
     core = starting(stopped_files(), background, offsets_commit_while_loading=True)
     client = CoreClient(core)
@@ -209,7 +277,7 @@ def test_a_commit_that_comes_while_offsets_are_loaded_beats_the_loaded_one() -> 
     assert CoreClient(make_core(core.directory.files)).committed("s") == {("t", 0): 13, ("t", 2): 12}
 
 
-def test_members_whom_nobody_knows_yet_commit_as_well() -> None:
+def test_members_that_are_not_loaded_yet_commit_as_well() -> None:
     core = starting(stopped_files(), LateBackground(), offsets_commit_while_loading=True)
     hosted = core.runtime.shards[0]
     results = core.runtime.load(hosted, core.clock.now)
@@ -244,16 +312,16 @@ def test_a_commit_that_is_still_on_its_way_to_the_disk_when_loading_ends_takes_e
     client.send((commit_request(core, "s", {("t", 0): 11}), 8))
     core.end_turn()
     hosted.finish_loading(results)
-    assert core.committed("s")["t", 0].offset == 10
+    assert core.shards.committed("s")["t", 0].offset == 10
     sync.finish(core)
-    assert core.committed("s")["t", 0].offset == 11
+    assert core.shards.committed("s")["t", 0].offset == 11
     assert client.take()[0].topics[0].partitions[0].error_code == 0
 
 
 # What goes wrong
 
 
-def test_a_shard_that_cannot_be_loaded_serves_nobody_and_the_broker_lives(
+def test_a_shard_that_cannot_be_loaded_serves_no_client_and_the_broker_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     files = stopped_files()
@@ -270,7 +338,7 @@ def test_a_shard_that_cannot_be_loaded_serves_nobody_and_the_broker_lives(
     assert client.call(messages.MetadataRequest(None), 1).topics
 
 
-def test_what_loading_has_missed_costs_one_shard(
+def test_what_loading_has_missed_loses_one_shard(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
@@ -284,7 +352,7 @@ def test_what_loading_has_missed_costs_one_shard(
     assert offset_fetch(core, "s").error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_the_offsets_topic_may_be_deleted_meanwhile() -> None:
+def test_the_offsets_topic_may_be_deleted_in_the_meantime() -> None:
     background = LateBackground()
     core = starting(stopped_files(), background)
     client = CoreClient(core)
@@ -295,7 +363,7 @@ def test_the_offsets_topic_may_be_deleted_meanwhile() -> None:
     assert client.commit("s", {("t", 0): 1}) == {("t", 0): 0}
 
 
-def test_a_topic_that_is_deleted_meanwhile_takes_its_offsets_along() -> None:
+def test_a_topic_that_is_deleted_in_the_meantime_takes_its_offsets_along() -> None:
     background = LateBackground()
     core = starting(stopped_files(), background)
     client = CoreClient(core)
@@ -320,7 +388,7 @@ def test_a_broker_stops_while_it_loads_and_loads_again() -> None:
     assert CoreClient(make_core(files)).committed("s") == {("t", 0): 10}
 
 
-def test_the_replay_of_a_log_ends_when_nobody_wants_it_any_more() -> None:
+def test_the_replay_of_a_log_ends_when_it_is_cancelled() -> None:
     core = starting(stopped_files(), LateBackground())
     with pytest.raises(loading.LoadAbandonedError):
         core.runtime.load(core.runtime.shards[0], core.clock.now, [True])

@@ -10,12 +10,12 @@ import pytest
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import socket_writer
 from kafka_offsets.broker.network.server import Server
-from kafka_offsets.broker.network.socket_writer import Writer
+from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts, encode_response
 from kafka_offsets.storage.files import MemoryFiles
-from tests.drivers.core import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core, request_frame
 from tests.drivers.partitions import PartitionCore, batch, whole_batches
 
 
@@ -27,7 +27,7 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self.transport, self.writer = transport, Writer(transport)
+        self.transport, self.writer = transport, SocketWriter(transport)
 
     def resume_writing(self) -> None:
         self.writer.proceed()
@@ -220,7 +220,5 @@ def fetch_frame() -> bytes:
     """A Fetch of all there is."""
     request = messages.FetchRequest
     asked = request.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    body = messages.encode(messages.RequestHeader(1, 11, 1, "test"), 1) + messages.encode(
-        request(max_wait_ms=0, min_bytes=1, topics=[request.FetchTopic("t", bytes(16), [asked])]), 11
-    )
-    return len(body).to_bytes(4) + body
+    topics = [request.FetchTopic("t", bytes(16), [asked])]
+    return request_frame(request(max_wait_ms=0, min_bytes=1, topics=topics), 11)

@@ -135,12 +135,13 @@ def test_another_compression_keeps_headers_and_timestamps(core: PartitionCore) -
     assert [(r.key, r.value, r.headers, r.timestamp) for r in read_records(kept)] == records
 
 
+@pytest.mark.slow
 def test_a_request_of_thousands_of_bombs_is_refused_as_fast_as_one_of_few(core: PartitionCore) -> None:
     core.topics.create("many", 2000)
     sound = bytes(batch(b"v"))
     for bomb in (
         compressed(bytes(32 * MIB), Compression.ZSTD),
-        compressed(bytes(8 * MIB), Compression.ZSTD),  # no records, which is found behind the decompression
+        compressed(bytes(8 * MIB), Compression.ZSTD),  # no records, which is found after the decompression
         compressed(bytes(8 * MIB), Compression.GZIP)[:-1] + b"\x01",  # not whole: the checksum is wrong
         compressed(with_empty_headers(50_000), Compression.ZSTD),
     ):

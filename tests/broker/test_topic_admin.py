@@ -95,7 +95,7 @@ def test_a_topic_that_metadata_creates_is_described_after_the_delay() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NONE,
     ]
-    assert not core.context.untold_topics
+    assert not core.context.undescribed_topics
 
 
 def test_metadata_of_the_offsets_topic_creates_it_as_configured_and_groups_work() -> None:
@@ -149,10 +149,10 @@ def test_a_deleted_topic_and_its_successor_have_different_ids() -> None:
     assert core.topics.by_id(first.topic_id) is None
 
 
-def test_the_core_hears_of_every_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_offsets_of_every_deleted_topic_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     core = make_core()
     client, heard = CoreClient(core), list[str]()
-    monkeypatch.setattr(core.context, "on_topic_deleted", heard.append)
+    monkeypatch.setattr(core.expiry, "topic_deleted", heard.append)
     create(client, "a", "b")
     delete(client, "b", "missing", "a")
     assert heard == ["b", "a"]
@@ -190,7 +190,7 @@ def test_keys_of_the_broker_are_described_with_words_and_cannot_change() -> None
         assert config.documentation and config.read_only
 
 
-def test_leader_epochs_of_logs_that_nobody_used_are_read_from_their_file() -> None:
+def test_leader_epochs_of_unused_logs_are_read_from_their_file() -> None:
     files = MemoryFiles()
     core = make_core(files)
     client = CoreClient(core)
@@ -249,7 +249,7 @@ def replacements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def test_topics_of_one_request_come_grow_and_go_with_one_sync_of_the_catalogue(
+def test_topics_of_one_request_are_created_extended_and_deleted_with_one_sync_of_the_catalogue(
     replacements: list[str],
 ) -> None:
     client = CoreClient(make_core())
@@ -317,7 +317,7 @@ def test_a_deletion_that_the_disk_refuses_leaves_the_topics(monkeypatch: pytest.
     assert core.topics.names() == ["a", "b"]
 
 
-def test_a_topic_whose_folders_stay_behind_is_deleted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_whose_folders_remain_is_deleted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     files = MemoryFiles()
     core = make_core(files)
     client = CoreClient(core)

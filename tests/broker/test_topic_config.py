@@ -7,8 +7,9 @@ import pytest
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import TOPIC_KEYS, TopicConfig, check_topic_configs, describe_topic
-from kafka_offsets.broker.config.types import Key, Kind, Source, Synonym, text_of
+from kafka_offsets.broker.config.types import ConfigSource, Key, Synonym, Type, text_of
 from kafka_offsets.errors import ConfigError
+from tests.cases import each_case
 from tests.conftest import DATA, GeneratedPart
 
 
@@ -29,7 +30,7 @@ def refusal(overrides: dict[str, str | None]) -> str:
 
 def test_the_keys_are_kafkas_in_kafkas_order_with_kafkas_defaults() -> None:
     def default(key: Key) -> str:
-        if key.kind is Kind.LIST:
+        if key.kind is Type.LIST:
             return f"[{text_of(key.default)}]"
         return text_of(key.default) or "null"
 
@@ -37,13 +38,13 @@ def test_the_keys_are_kafkas_in_kafkas_order_with_kafkas_defaults() -> None:
     assert ours == [(row["name"], row["type"], row["default"]) for row in KAFKA]
 
 
-@pytest.mark.parametrize("name", VALUES)
+@each_case("name", VALUES)
 def test_what_kafka_accepts_is_accepted(name: str) -> None:
     for value in VALUES[name]["accepted"]:
         check_topic_configs({name: value})
 
 
-@pytest.mark.parametrize("name", VALUES)
+@each_case("name", VALUES)
 def test_what_kafka_refuses_is_refused_in_the_same_words(name: str) -> None:
     for reason, values in VALUES[name]["refused"].items():
         for value in values:
@@ -132,10 +133,10 @@ def test_a_topic_is_described_as_kafka_describes_it() -> None:
 def test_a_value_set_for_the_broker_is_the_topics_static_default() -> None:
     config = Config.load({"log.segment.bytes": "2000000"})
     inherited = next(each for each in describe_topic(config, {}) if each.name == "segment.bytes")
-    assert (inherited.value, inherited.source) == ("2000000", Source.STATIC_BROKER)
+    assert (inherited.value, inherited.source) == ("2000000", ConfigSource.STATIC_BROKER)
     assert inherited.synonyms == (
-        Synonym("log.segment.bytes", "2000000", Source.STATIC_BROKER),
-        Synonym("log.segment.bytes", "1073741824", Source.DEFAULT),
+        Synonym("log.segment.bytes", "2000000", ConfigSource.STATIC_BROKER),
+        Synonym("log.segment.bytes", "1073741824", ConfigSource.DEFAULT),
     )
 
 
@@ -195,16 +196,16 @@ def test_a_time_of_nothing_is_refused_as_kafka_does(given: dict[str, str], messa
     assert str(caught.value) == message
 
 
-def test_keys_in_other_units_are_described_behind_the_one_that_counts_and_not_without_it() -> None:
+def test_keys_in_other_units_are_described_after_the_one_that_counts_and_not_without_it() -> None:
     config = Config.load({"log.retention.ms": 5, "log.roll.hours": 2})
     described = {found.name: found for found in describe_topic(config, {})}
     retention, rolling = described["retention.ms"], described["segment.ms"]
-    assert (retention.value, retention.source) == ("5", Source.STATIC_BROKER)
+    assert (retention.value, retention.source) == ("5", ConfigSource.STATIC_BROKER)
     assert [(each.name, each.value, each.source) for each in retention.synonyms] == [
-        ("log.retention.ms", "5", Source.STATIC_BROKER),
-        ("log.retention.hours", "168", Source.DEFAULT),
+        ("log.retention.ms", "5", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
-    assert (rolling.value, rolling.source, rolling.synonyms) == ("7200000", Source.DEFAULT, ())
+    assert (rolling.value, rolling.source, rolling.synonyms) == ("7200000", ConfigSource.DEFAULT, ())
 
 
 def test_the_page_of_topic_keys_is_printed_from_the_table(generated: GeneratedPart) -> None:

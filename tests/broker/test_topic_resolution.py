@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.consumer import topic_resolution
@@ -20,7 +21,7 @@ STEP_MS = 5
 def core() -> BrokerCore:
     made = make_core()
     for number in range(10):
-        made.create_topic(f"{number}" + "a" * 60, 1, {})
+        topic_admin.create_topic(made.context, f"{number}" + "a" * 60, 1, {})
     return made
 
 
@@ -78,7 +79,7 @@ def test_a_member_is_answered_at_once_and_assigned_later_while_others_are_served
     assert len(then.assignment.topic_partitions) == 10
 
 
-def test_an_expression_whose_last_member_left_meanwhile_is_not_kept(core: BrokerCore) -> None:
+def test_an_expression_whose_last_member_left_in_the_meantime_is_not_kept(core: BrokerCore) -> None:
     member = CoreClient(core)
     epoch = begin(member).member_epoch
     beat(member, epoch, subscribed_topic_names=["t"], subscribed_topic_regex="")
@@ -87,7 +88,7 @@ def test_an_expression_whose_last_member_left_meanwhile_is_not_kept(core: Broker
     assert not group_of(core).topics.keys() - {"t"}
 
 
-def test_a_group_that_is_deleted_meanwhile_stays_deleted(core: BrokerCore) -> None:
+def test_a_group_that_is_deleted_in_the_meantime_stays_deleted(core: BrokerCore) -> None:
     member = CoreClient(core)
     begin(member)
     beat(member, -1)

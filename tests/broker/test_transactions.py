@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.transactions import decisions as transactions
@@ -26,8 +27,8 @@ def new_core(files: Files | None = None, clock: ManualClock | None = None, **con
     }
     core = make_core(files, clock=clock, **settings | config)
     if core.topics.get(TOPIC) is None:
-        core.create_topic(TOPIC, 2, {})
-        core.create_topic(IN, 1, {})
+        topic_admin.create_topic(core.context, TOPIC, 2, {})
+        topic_admin.create_topic(core.context, IN, 1, {})
     return core
 
 
@@ -109,7 +110,7 @@ def test_interleaved_aborts_are_hidden_from_a_reader_of_one_batch_at_a_time(rest
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("outcome", [True, False])
-def test_an_open_transaction_goes_on_after_a_restart(clean: bool, outcome: bool) -> None:
+def test_an_open_transaction_continues_after_a_restart(clean: bool, outcome: bool) -> None:
     files = MemoryFiles()
     core = new_core(files)
     producer = Producer(core)
@@ -185,7 +186,7 @@ def test_a_transaction_past_its_time_out_is_aborted_and_its_producer_fenced() ->
     assert read(core, TOPIC) == []
 
 
-def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
+def test_an_unused_transactional_id_expires() -> None:
     files = MemoryFiles()
     core = new_core(files, transactional_id_expiration_ms=3_600_000, connections_max_idle_ms=-1)
     clock: ManualClock = core.clock  # type: ignore[assignment]
@@ -205,7 +206,8 @@ def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
     assert [core.transactions.find(name) is None for name in ("idle", "busy")] == [True, False]
 
 
-def test_a_producer_id_whose_epochs_are_used_up_gives_way_to_another() -> None:
+def at_the_last_epoch() -> Producer:
+    """A producer on a new core whose id has no further epoch."""
     core = new_core()
     producer = Producer(core)
     producer.init()
@@ -213,6 +215,11 @@ def test_a_producer_id_whose_epochs_are_used_up_gives_way_to_another() -> None:
     assert not isinstance(index, ErrorCode)
     ids = core.transactions.ids[index]
     ids["x"] = ids["x"]._replace(producer_epoch=LAST_EPOCH)
+    return producer
+
+
+def test_a_producer_id_whose_epochs_are_used_up_is_replaced_by_another() -> None:
+    producer = at_the_last_epoch()
     producer.epoch, before = LAST_EPOCH, producer.id
     assert producer.produce(TOPIC, b"one") == 0
     last = producer.end_request(True)
@@ -223,17 +230,11 @@ def test_a_producer_id_whose_epochs_are_used_up_gives_way_to_another() -> None:
     assert (again.error_code, again.producer_id, again.producer_epoch) == (0, producer.id, 0)
     assert producer.produce(TOPIC, b"two") == 0
     assert producer.end(True) == 0
-    assert read(core, TOPIC) == [b"one", b"two"]
+    assert read(producer.client.core, TOPIC) == [b"one", b"two"]
 
 
 def test_a_producer_id_whose_epochs_are_used_up_is_replaced_by_init() -> None:
-    core = new_core()
-    producer = Producer(core)
-    producer.init()
-    index = core.transactions.partition_of("x")
-    assert not isinstance(index, ErrorCode)
-    ids = core.transactions.ids[index]
-    ids["x"] = ids["x"]._replace(producer_epoch=LAST_EPOCH)
+    producer = at_the_last_epoch()
     before = producer.id
     assert producer.init(producer_id=before, producer_epoch=5) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert producer.init(producer_id=before, producer_epoch=LAST_EPOCH) == 0
@@ -270,7 +271,7 @@ class HeldSync:
 def test_markers_wait_until_the_decision_is_on_the_disk_and_completion_until_they_are() -> None:
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", transaction_state_log_num_partitions=1)
-    core.create_topic(TOPIC, 1, {})
+    topic_admin.create_topic(core.context, TOPIC, 1, {})
     producer = Producer(core)
     producer.init()
     producer.produce(TOPIC, b"one")
@@ -296,7 +297,7 @@ def test_records_wait_until_their_transaction_is_on_the_disk_and_keep_their_orde
     """Without it a power failure could leave records that no coordinator would ever end."""
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", transaction_state_log_num_partitions=1)
-    core.create_topic(TOPIC, 1, {})
+    topic_admin.create_topic(core.context, TOPIC, 1, {})
     producer = Producer(core)
     producer.init()
     partition = core.topics.partition(TOPIC, 0)
@@ -325,7 +326,7 @@ def test_records_wait_until_their_transaction_is_on_the_disk_and_keep_their_orde
 def test_offsets_wait_until_their_transaction_is_on_the_disk() -> None:
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", offsets_topic_num_partitions=1)
-    core.create_topic(IN, 1, {})
+    topic_admin.create_topic(core.context, IN, 1, {})
     producer = Producer(core)
     producer.init()
     CoreClient(core).committed("g")
@@ -351,7 +352,7 @@ def test_offsets_wait_until_their_transaction_is_on_the_disk() -> None:
 def test_a_producer_asks_again_when_the_disk_refuses_the_transaction_that_its_offsets_are_in() -> None:
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", offsets_topic_num_partitions=1)
-    core.create_topic(TOPIC, 1, {})
+    topic_admin.create_topic(core.context, TOPIC, 1, {})
     core.shards.create_topic(core.clock.now())
     producer = Producer(core)
     producer.init()
@@ -455,7 +456,7 @@ def test_the_topic_of_transactions_deleted_takes_all_ids_along() -> None:
     producer = Producer(core)
     producer.init()
     core.topics.delete(STATE_TOPIC)
-    core.on_topic_deleted(STATE_TOPIC)
+    topic_admin.topic_deleted(core.context, STATE_TOPIC)
     assert producer.end(True, OLD) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert producer.init() == 0
     assert producer.epoch == 0

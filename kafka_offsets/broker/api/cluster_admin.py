@@ -61,7 +61,8 @@ def describe_log_dirs(
 ) -> messages.DescribeLogDirsResponse:
     """Answer the size of each requested log, in the one directory of the broker.
 
-    Missing partitions are excluded, as in Kafka. No log is opened: the size of a closed log is that of its files.
+    Missing partitions, and those of which this broker is no replica, are excluded, as in Kafka.
+    No log is opened: the size of a closed log is that of its files.
     StorageError when the disk refuses. The size of the volume is reported as unknown.
     """
     answer = messages.DescribeLogDirsResponse
@@ -72,7 +73,9 @@ def describe_log_dirs(
             continue
         partitions = []
         for index in sorted(indexes):
-            if 0 <= index < topic.partition_count:
+            if 0 <= index < topic.partition_count and (
+                broker.replicas is None or broker.replicas.hosts(name, index)
+            ):
                 partition = topic.partitions[index]
                 size = broker.directory.log_bytes(name, index) if partition is None else partition.log.size
                 partitions.append(answer.DescribeLogDirsPartition(index, size, 0, is_future_key=False))
@@ -163,7 +166,7 @@ _WITH_CONFIGS = frozenset(Resource)
 def list_config_resources(
     broker: Context, request: messages.ListConfigResourcesRequest, context: RequestContext, now: Now
 ) -> messages.ListConfigResourcesResponse:
-    """List the topics and the broker: only these have a configuration. Version 0 requests client metrics only."""
+    """List the topics, the broker, and the groups that have a configuration. Version 0 requests client metrics only."""
     answer = messages.ListConfigResourcesResponse
     if context.api_version == 0:
         return answer()
@@ -173,6 +176,9 @@ def list_config_resources(
     found = []
     if Resource.TOPIC in wanted:
         found += [answer.ConfigResource(name, Resource.TOPIC) for name in broker.topics.names()]
+    if Resource.GROUP in wanted:
+        groups = sorted(broker.directory.group_configs)
+        found += [answer.ConfigResource(group, Resource.GROUP) for group in groups]
     for kind in (Resource.BROKER, Resource.BROKER_LOGGER):
         if kind in wanted:
             found.append(answer.ConfigResource(str(broker.node_id), kind))

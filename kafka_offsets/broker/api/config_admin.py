@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.broker.config.keys import KEYS as BROKER_KEYS
 from kafka_offsets.broker.config.topic import TOPIC_KEYS, TopicConfig, describe_topic
-from kafka_offsets.broker.config.types import Described, Kind, text_of
+from kafka_offsets.broker.config.types import Described, Type, text_of
 from kafka_offsets.broker.partition.topic_names import invalid_topic_name
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -229,6 +229,8 @@ def alter_configs(
 
 def _replacing(broker: Context, resource: Any) -> list[Change]:
     """The changes after which only the named keys of a topic or a group are set."""
+    if resource.resource_type == Resource.BROKER_LOGGER:
+        raise _invalid(f"Unknown resource type {resource.resource_type}")  # as Kafka, to this API alone
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
     changes = [change(each.name, Operation.SET, each.value) for each in resource.configs]
     named = {each.name for each in changes}
@@ -330,7 +332,7 @@ def _alter_group(broker: Context, name: str, changes: list[Change], *, validate_
     except ConfigError as error:
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if not validate_only:
-        broker.group_configs.set(name, configs)
+        broker.settings.set_group(name, configs)
 
 
 def _changed_value(broker: Context, change: Change, current: str | None) -> str:
@@ -340,7 +342,7 @@ def _changed_value(broker: Context, change: Change, current: str | None) -> str:
     if operation is Operation.SET:
         return change.value
     key = TOPIC_KEYS.get(change.name)
-    if key is None or key.kind is not Kind.LIST:
+    if key is None or key.kind is not Type.LIST:
         message = f"Can't {operation.name} to key {change.name} because its type is not LIST."
         raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
     if current is None:
@@ -365,7 +367,7 @@ def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> 
         raise _invalid(f"Unknown operations type {unknown[0]}")
     for change in changes:
         key = BROKER_KEYS.get(change.name)
-        if change.config_operation > Operation.DELETE and (key is None or key.kind is not Kind.LIST):
+        if change.config_operation > Operation.DELETE and (key is None or key.kind is not Type.LIST):
             verb = Operation(change.config_operation).name.lower()
             message = f"Config value {verb} is not allowed for config key: {change.name}"
             raise _RefusedError(ErrorCode.INVALID_CONFIG, message)

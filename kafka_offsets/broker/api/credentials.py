@@ -87,7 +87,7 @@ def alter_user_scram_credentials(
             errors[upsertion.name] = error
     changed = [user for user in (*deletions, *upsertions) if user not in errors]
     try:
-        broker.directory.clients.set_credentials(after)
+        broker.settings.set_credentials(after)
     except StorageError as error:
         logger.error("the SCRAM credentials are as before: %s", error)
         errors |= dict.fromkeys(changed, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))

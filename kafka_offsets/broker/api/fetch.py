@@ -11,7 +11,7 @@ missing topic does not keep the other partitions from waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.api.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
@@ -22,6 +22,8 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts
 from kafka_offsets.protocol.records import batch_headers
+from kafka_offsets.replication.divergence import OutOfRange, divergence
+from kafka_offsets.replication.leader import LeaderReplica
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -38,6 +40,9 @@ _STORAGE_ERROR_SINCE = 6
 
 _REPLICA_STATE_SINCE = 15
 """The first version in which a follower gives its id in replica_state (KIP-903)."""
+
+FOLLOWERS_SERVE_SINCE = 11
+"""The first version in which followers answer consumers, up to their own high watermarks (KIP-392)."""
 
 _LEADER_SINCE = 16
 """The first version whose response gives the leader to a reader that is fenced or at the wrong broker (KIP-951)."""
@@ -82,12 +87,14 @@ class _Reading(NamedTuple):
     """What a request can read now.
 
     size      bytes of all records
+    least     bytes that the request waits for
     watched   partitions read without an error: those that may grow
-    is_final  whether an error occurred that waiting cannot cure
+    is_final  whether an error occurred that waiting cannot cure, or a follower does not know the log start
     """
 
     answers: list[Read]
     size: int
+    least: int
     watched: list[_Watched]
     is_final: bool
 
@@ -132,7 +139,7 @@ def fetch(
     if not is_level and any(_exists(broker, wanted) for wanted in plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     reading = _read(broker, request, plan, version, (), refuses)
-    least = min(request.min_bytes, _most_bytes(broker, request))
+    least = reading.least
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
         _reply(broker, context, plan, reading, now)
         return None
@@ -161,9 +168,9 @@ def _park(broker: Context, parked: ParkedFetch, rooms: list[int]) -> None:
     for partition, room in zip(parked.partitions, rooms, strict=True):
         appended = partition.log.appended_bytes
         if not partition.parked:
-            partition.told_bytes = appended
+            partition.notified_bytes = appended
         # `wake` still has to count what others appended in this turn, and this request has already read it.
-        read_already = appended - partition.told_bytes
+        read_already = appended - partition.notified_bytes
         parked.missing += read_already
         partition.parked[parked] = room + read_already
     broker.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
@@ -176,30 +183,36 @@ def _most_bytes(broker: Context, request: messages.FetchRequest) -> int:
     return min(request.max_bytes, broker.config.fetch_max_bytes, broker.answers.responses.fetch_bytes)
 
 
-def wake(broker: Context, partitions: Iterable[Partition], now: Now) -> None:
+def wake(broker: Context, now: Now) -> None:
     """Answer parked fetches for which there is now enough in partitions that may have grown."""
+    growth = broker.growth
+    if not growth.partitions:
+        return
+    partitions, growth.partitions = growth.partitions, {}
     for partition in partitions:
         if not partition.parked:
             continue
         appended = partition.log.appended_bytes
-        grown, partition.told_bytes = appended - partition.told_bytes, appended
-        if not grown:
+        grown, partition.notified_bytes = appended - partition.notified_bytes, appended
+        if not grown and partition.replica is None:
             continue
         for parked, room in tuple(partition.parked.items()):
             counted = min(grown, room)
             partition.parked[parked] = room - counted
             parked.missing -= counted
-            if (parked.missing <= 0 or parked.is_held_back) and not _waits_for_markers(broker, parked):
+            is_enough = parked.missing <= 0 or parked.is_held_back or partition.replica is not None
+            if is_enough and not _must_wait(broker, parked):
                 _answer(broker, parked, now)
 
 
-def _waits_for_markers(broker: Context, parked: ParkedFetch) -> bool:
-    """Whether the new records are in open transactions, so that a reader of committed records must wait longer."""
+def _must_wait(broker: Context, parked: ParkedFetch) -> bool:
+    """Whether the new records cannot be read yet: they are in open transactions, or other replicas lack them."""
     request = parked.request
-    if request.isolation_level != _READ_COMMITTED:
+    is_replicated = any(partition.replica is not None for partition in parked.partitions)
+    if request.isolation_level != _READ_COMMITTED and not is_replicated:
         return False
     reading = _read(broker, request, parked.plan, parked.context.api_version, parked.partitions)
-    waits = not reading.is_final and reading.size < min(request.min_bytes, _most_bytes(broker, request))
+    waits = not reading.is_final and reading.size < reading.least
     parked.is_held_back = parked.is_held_back or waits
     return waits
 
@@ -236,7 +249,8 @@ def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
 
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
     response = broker.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
-    if context.api_version < _DIVERGING_SINCE and any(map(_diverges, reading.answers)):
+    is_old = context.api_version < _DIVERGING_SINCE
+    if is_old and reading.is_final and any(map(_diverges, reading.answers)):
         # A newer version, which gave the last fetched epoch, began its session.
         response = fail_fetch(context.request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     if reading.size < _ASIDE_BYTES:
@@ -269,9 +283,10 @@ def _unpark(parked: ParkedFetch) -> None:
 class _Reader:
     """Reads the partitions of one request in their order, within its limits.
 
+    least         bytes that the request waits for
     left          bytes that may still be returned
     at_least_one  no records have been found yet: the first batch may be larger than any limit (KIP-74)
-    is_follower   the request comes from another broker, which does not follow any partition of this one
+    follower      the broker that sent the request, with its epoch; -1, -1: the request comes from a client
     parked_at     where the request has waited
     """
 
@@ -279,8 +294,9 @@ class _Reader:
         "aborted",
         "at_least_one",
         "broker",
+        "follower",
         "is_final",
-        "is_follower",
+        "least",
         "left",
         "parked_at",
         "refuses",
@@ -297,15 +313,18 @@ class _Reader:
         parked_at: Sequence[Partition],
         refuses: Refuses | None,
     ) -> None:
-        replica_id = (
-            request.replica_id if version < _REPLICA_STATE_SINCE else request.replica_state.replica_id
+        state = request.replica_state
+        self.follower = (
+            (request.replica_id, -1)
+            if version < _REPLICA_STATE_SINCE
+            else (state.replica_id, state.replica_epoch)
         )
-        self.is_follower = replica_id >= 0
         self.parked_at = parked_at
         self.refuses = refuses
         self.broker = broker
         self.version = version
         self.left = _most_bytes(broker, request)
+        self.least = min(request.min_bytes, self.left)
         self.at_least_one = True
         self.aborted = request.isolation_level == _READ_COMMITTED
         self.size = 0
@@ -343,22 +362,32 @@ class _Reader:
             is_old = epoch < partition.leader_epoch
             error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
             return self._refusal(asked, error, partition.leader_epoch)
-        if self.is_follower:
-            return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.leader_epoch)
-        start, end = log.log_start_offset, log.high_watermark
+        is_follower = self.follower[0] >= 0
+        is_replicated = is_follower or partition.replica is not None
+        if is_replicated and (error := self._check_role(partition, is_follower=is_follower)):
+            return self._refusal(asked, error, partition.leader_epoch)
+        start, high_watermark = log.log_start_offset, log.high_watermark
+        end = log.log_end_offset if is_follower else high_watermark
         if asked.last_fetched_epoch >= 0 and (found := self._diverging(partition, asked)) is not None:
             return found
-        if not start <= asked.fetch_offset <= end:
+        # A consumer may have read up to a high watermark that a new leader has still to reach: it waits for that.
+        if not start <= asked.fetch_offset <= log.log_end_offset:
             return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if is_follower:
+            assert self.broker.replicas is not None
+            self.broker.replicas.fetched(partition, *self.follower, asked)
+            high_watermark = log.high_watermark
+            # DeleteRecords waits for it, and there may be no record for an hour.
+            self.is_final = self.is_final or 0 <= asked.log_start_offset < start
         # A log whose transactions are not known yet is not scanned for a number that only readers of committed
         # records use.
         stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
         readable = stable if self.aborted else end
         records = b""
-        if asked.fetch_offset < readable and min(asked.partition_max_bytes, self.left) < 0:
+        limit = min(asked.partition_max_bytes, self.left)
+        if asked.fetch_offset < readable and limit < 0:
             return self._refusal(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
         if asked.fetch_offset < readable and (self.left > 0 or self.at_least_one):
-            limit = min(asked.partition_max_bytes, self.left)
             records = log.read(asked.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable)
             if records:
                 self.at_least_one = False
@@ -368,23 +397,36 @@ class _Reader:
         return messages.FetchResponse.PartitionData(
             partition_index=partition.index,
             error_code=0,
-            high_watermark=end,
-            last_stable_offset=stable,
+            high_watermark=high_watermark,
+            last_stable_offset=min(stable, high_watermark),
             log_start_offset=start,
             aborted_transactions=_aborted(partition, asked.fetch_offset, records) if self.aborted else None,
             records=records,
         )
+
+    def _check_role(self, partition: Partition, *, is_follower: bool) -> ErrorCode:
+        """Return why a request may not read here: brokers and old clients read from leaders alone (KIP-392).
+
+        A broker may not if it follows no partition of this one, or of another epoch.
+        """
+        replica = partition.replica
+        if isinstance(replica, LeaderReplica):
+            if is_follower:
+                return replica.check_fetch(self.follower[0], partition.leader_epoch, self.follower[1])
+        elif is_follower or (replica is not None and self.version < FOLLOWERS_SERVE_SINCE):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
 
     def _diverging(
         self, partition: Partition, asked: messages.FetchRequest.FetchPartition
     ) -> messages.FetchResponse.PartitionData | None:
         """Return where the reader's last epoch ended here, if it diverged (KIP-595); None when it did not."""
         log = partition.log
-        epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
-        if epoch < 0 or end_offset < 0 or asked.fetch_offset < log.log_start_offset:
-            return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+        found = divergence(log, log.log_start_offset, asked.fetch_offset, asked.last_fetched_epoch)
+        if found is None:
             return None
+        if isinstance(found, OutOfRange):
+            return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         self.is_final = True
         response = messages.FetchResponse
         return response.PartitionData(
@@ -392,7 +434,7 @@ class _Reader:
             high_watermark=log.high_watermark,
             last_stable_offset=log.high_watermark,
             log_start_offset=log.log_start_offset,
-            diverging_epoch=response.EpochEndOffset(epoch, end_offset),
+            diverging_epoch=response.EpochEndOffset(*found),
             aborted_transactions=None,
             records=b"",
         )
@@ -438,7 +480,8 @@ def _read(
             missing.append(Read(name, topic_id, unknown))
         else:
             without_name.append(Read(name, topic_id, _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
-    return _Reading(answers + without_name + missing, reader.size, reader.watched, reader.is_final)
+    found = answers + without_name + missing
+    return _Reading(found, reader.size, reader.least, reader.watched, reader.is_final)
 
 
 def _aborted(

@@ -28,6 +28,7 @@ EVICTION_MS = 120_000
 """Any new session may evict a session unused for longer; a larger one may evict a session older than that."""
 
 _MAX_INT = 2**31 - 1
+_NO_TOPIC_ID = bytes(16)
 
 _Key = tuple[str | bytes, int]
 _Partition: TypeAlias = "messages.FetchResponse.PartitionData"
@@ -279,7 +280,7 @@ def _by_topic(read: list[Read]) -> list[messages.FetchResponse.FetchableTopicRes
     topics: list[messages.FetchResponse.FetchableTopicResponse] = []
     last: str | bytes | None = None
     for topic, topic_id, partition in read:
-        if (key := topic_id if any(topic_id) else topic) != last:
+        if (key := topic if topic_id == _NO_TOPIC_ID else topic_id) != last:
             last = key
             topics.append(messages.FetchResponse.FetchableTopicResponse(topic, topic_id, []))
         topics[-1].partitions.append(partition)

@@ -7,8 +7,8 @@ its step, while the offsets of one group are always a consistent snapshot. The r
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from kafka_offsets.broker.coordination.runtime import HostedShard
 from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
@@ -19,15 +19,19 @@ from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.offsets import requests as offsets
+from kafka_offsets.coordinator.offsets.fetched_rows import FetchedRows
 from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
+
+logger = new_logger(__name__)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _ALL_GROUP_OPERATIONS = 3400
@@ -65,6 +69,8 @@ _FETCH_US, _PARTITION_US = 10, 2
 _MANY_PARTITIONS = _STEP_US // _PARTITION_US
 """The most offsets of one group that one step looks up. More are copied first, so that they are consistent."""
 
+_Element = TypeVar("_Element")
+
 _Wanted = list[tuple[str, bytes, list[int]]]
 """Topics to fetch offsets of: (name, id, partitions)."""
 
@@ -91,16 +97,24 @@ def _coordinator_error(broker: Context, key_type: int, api_version: int, now: No
     if key_type == _GROUP:
         if broker.shards.topic_exists:
             return ErrorCode.NONE
-        broker.shards.create_topic(now)
-        return ErrorCode.NONE if broker.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _created(broker, lambda: broker.shards.create_topic(now))
     if key_type == _TRANSACTION:
         if broker.transactions.topic_exists:
             return ErrorCode.NONE
-        broker.transactions.create_topic()
-        return ErrorCode.NONE if broker.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _created(broker, broker.transactions.create_topic)
     if key_type == _SHARE and api_version >= _SHARE_SINCE:
         return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served; this error is final for clients as well
     return ErrorCode.INVALID_REQUEST
+
+
+def _created(broker: Context, create: Callable[[], None]) -> ErrorCode:
+    """Create the topic of coordinators, which may fail, say for too few brokers: clients try again."""
+    try:
+        create()
+    except StorageError as error:
+        logger.error("there is no coordinator yet: %s", error)
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE if broker.config.coordinator_warm else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def fail_find_coordinator(
@@ -123,14 +137,22 @@ def offset_fetch(
 ) -> messages.OffsetFetchResponse | None:
     """Answer committed offsets, of one group or of several.
 
-    A reader that requests stable offsets waits for the commits that were decided before it. Others see what is durable.
+    A reader that requests stable offsets waits for the commits that were decided before it, for
+    `offsets.commit.timeout.ms` at most until the in-sync replicas have them. Others see what is durable.
     """
+    return broker.offset_manager.get_offset(_read_offsets, broker, request, context, now)
+
+
+def _read_offsets(
+    broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
+) -> messages.OffsetFetchResponse | None:
+    """Answer from the offset tables."""
+    if not request.require_stable:
+        return run_incrementally(broker, context, _fetched(broker, request, context, now))
 
     def fetched(now: Now) -> messages.OffsetFetchResponse | None:
-        return run_incrementally(broker, context, _fetched(broker, request, context.api_version, now))
+        return run_incrementally(broker, context, _fetched(broker, request, context, now))
 
-    if not request.require_stable:
-        return fetched(now)
     groups = [request.group_id]
     if context.api_version >= _GROUPS_SINCE:
         groups = [group.group_id for group in request.groups]
@@ -141,6 +163,7 @@ def offset_fetch(
     remaining = len(waiting)
 
     def settled(error: ErrorCode) -> None:
+        """Count a shard whose offsets are settled; answer after the last one, or at the first error."""
         nonlocal remaining
         if remaining <= 0:
             return  # another shard has failed
@@ -154,21 +177,30 @@ def offset_fetch(
 
     for hosted in waiting:
         broker.shards.decide(hosted, settled)
+    if broker.topics.is_replicated:
+        # Older clients do not know COORDINATOR_NOT_AVAILABLE here.
+        broker.scheduler.client_timeout(
+            broker.config.offsets_commit_timeout_ms, lambda now: settled(ErrorCode.NOT_COORDINATOR)
+        )
     return None
 
 
 def _fetched(
-    broker: Context, request: messages.OffsetFetchRequest, api_version: int, now: Now
+    broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
 ) -> Steps[messages.OffsetFetchResponse]:
     budget = Budget(_STEP_US)
-    stable = request.require_stable
+    stable, api_version = request.require_stable, context.api_version
     if api_version < _GROUPS_SINCE:
+        if error := _check_sender(broker, request.group_id, None, context, now):
+            return refuse(request, error, api_version)
         topics: _Wanted | None = None
         if request.topics is not None:
             topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
         fetched = yield from _fetch(broker, request.group_id, topics, stable, api_version, now, budget)
         if isinstance(fetched, ErrorCode):
             return refuse(request, fetched, api_version)
+        if api_version == 0 and broker.config.offset_storage == "zookeeper":
+            return _old_answer(fetched, missing=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return _old_answer(fetched)
     answer = messages.OffsetFetchResponse
     groups = []
@@ -176,8 +208,10 @@ def _fetched(
         named: _Wanted | None = None
         if group.topics is not None:
             named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
-        found: list[offsets.FetchedTopic] | ErrorCode | None = _check_member(broker, group, api_version, now)
-        if found is None:
+        found: list[offsets.FetchedTopic] | ErrorCode = _check_member(
+            broker, group, api_version, now
+        ) or _check_sender(broker, group.group_id, group.member_id, context, now)
+        if not found:
             found = yield from _fetch(broker, group.group_id, named, stable, api_version, now, budget)
         if isinstance(found, ErrorCode):
             groups.append(answer.Group(group.group_id, [], found))
@@ -188,15 +222,45 @@ def _fetched(
 
 def _check_member(
     broker: Context, group: messages.OffsetFetchRequest.Group, api_version: int, now: Now
-) -> ErrorCode | None:
-    """Return the error for the member that sent the request, None when it is valid. Only consumer groups check it."""
+) -> ErrorCode:
+    """Return the error for the member that sent the request. Only consumer groups check it."""
+    if api_version < _MEMBERS_SINCE:
+        return ErrorCode.NONE
     hosted = broker.shards.shard_of(group.group_id, now)
-    if api_version < _MEMBERS_SINCE or isinstance(hosted, ErrorCode):
-        return None
+    if isinstance(hosted, ErrorCode):
+        return ErrorCode.NONE
     found = hosted.shard.readable(group.group_id)
     if not isinstance(found, ConsumerGroup):
-        return None
-    return found.check_fetch(group.member_id, group.member_epoch) or None
+        return ErrorCode.NONE
+    return found.check_fetch(group.member_id, group.member_epoch)
+
+
+def _check_sender(
+    broker: Context, group_id: str, member_id: str | None, context: RequestContext, now: Now
+) -> ErrorCode:
+    """Return UNKNOWN_MEMBER_ID if the group has members, none of them sent the request, and only they may fetch.
+
+    Clients in classic groups send no member id in any version, and use one connection for all requests to their
+    coordinator. So do classic members of consumer groups; these are not told apart from others.
+    Source: the design of the consumer rewrite, fetch offset.
+    """
+    if not broker.config.offsets_fetch_members_only:
+        return ErrorCode.NONE
+    hosted = broker.shards.shard_of(group_id, now)
+    if isinstance(hosted, ErrorCode):
+        return ErrorCode.NONE
+    group = hosted.shard.readable(group_id)
+    if group is None:
+        return ErrorCode.NONE
+    if isinstance(group, ConsumerGroup):
+        consumers = group.committed().members()
+        is_sender = [member.is_classic or member.member_id == member_id for member in consumers]
+    else:
+        is_sender = [
+            member.connection is context.connection or known == member_id
+            for known, member in group.members.items()
+        ]
+    return ErrorCode.UNKNOWN_MEMBER_ID if is_sender and not any(is_sender) else ErrorCode.NONE
 
 
 def _fetch(
@@ -214,8 +278,12 @@ def _fetch(
         return hosted
     shard = hosted.shard
     if _count(shard, group_id, topics) <= _MANY_PARTITIONS:
-        found = offsets.fetch(shard, group_id, topics, api_version, require_stable=require_stable)
-        if budget.spend(_FETCH_US + _PARTITION_US * sum(len(topic.partitions) for topic in found)):
+        found = offsets.fetch(
+            shard, group_id, topics, api_version, require_stable=require_stable, in_rows=True
+        )
+        if budget.spend(
+            _FETCH_US + _PARTITION_US * sum(len(topic.rows or topic.partitions) for topic in found)
+        ):
             yield
         return found
     kept = _copy(broker, shard, group_id)
@@ -254,12 +322,21 @@ def _copy(broker: Context, shard: Shard, group_id: str) -> Shard:
     return kept
 
 
-def _old_answer(fetched: list[offsets.FetchedTopic]) -> messages.OffsetFetchResponse:
+def _old_answer(
+    fetched: list[offsets.FetchedTopic], missing: ErrorCode = ErrorCode.NONE
+) -> messages.OffsetFetchResponse:
+    """Answer a fetch for one group.
+
+    missing  the error for partitions without an offset: Kafka had one in version 0, which read from ZooKeeper
+    """
     answer = messages.OffsetFetchResponse
     topics = []
     for topic in fetched:
+        if topic.rows is not None:
+            topics.append(answer.Topic(topic.name, _as_elements(topic.rows, answer.Partition)))
+            continue
         partitions = [
-            answer.Partition(p.partition, -1, -1, "", p.error)
+            answer.Partition(p.partition, -1, -1, "", p.error or missing)
             if p.entry is None
             else answer.Partition(
                 p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error
@@ -272,6 +349,8 @@ def _old_answer(fetched: list[offsets.FetchedTopic]) -> messages.OffsetFetchResp
 
 def _new_topic(topic: offsets.FetchedTopic) -> messages.OffsetFetchResponse.Topics:
     answer = messages.OffsetFetchResponse
+    if topic.rows is not None:
+        return answer.Topics(topic.name, topic.topic_id, _as_elements(topic.rows, answer.Partitions))
     partitions = [
         answer.Partitions(p.partition, -1, -1, "", p.error)
         if p.entry is None
@@ -279,6 +358,12 @@ def _new_topic(topic: offsets.FetchedTopic) -> messages.OffsetFetchResponse.Topi
         for p in topic.partitions
     ]
     return answer.Topics(topic.name, topic.topic_id, partitions)
+
+
+def _as_elements(rows: FetchedRows, element: type[_Element]) -> list[_Element]:
+    """Return rows as the array of a response; the encoder copies their bytes."""
+    rows.element = element
+    return cast("list[_Element]", rows)
 
 
 def describe_groups(
@@ -337,7 +422,10 @@ def list_groups(
     broker: Context, request: messages.ListGroupsRequest, context: RequestContext, now: Now
 ) -> messages.ListGroupsResponse | None:
     """List the groups of all shards, filtered by state and type where requested."""
-    return run_incrementally(broker, context, _listed_groups(broker, request, context.api_version))
+    return broker.offset_manager.get_groups(
+        context,
+        lambda: run_incrementally(broker, context, _listed_groups(broker, request, context.api_version)),
+    )
 
 
 def _listed_groups(
@@ -351,7 +439,7 @@ def _listed_groups(
         if hosted.is_loading:
             return refuse(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
         groups += group_requests.list_groups(hosted.shard, request.states_filter, request.types_filter)
-        if budget.spend(_LISTED_US * len(hosted.shard.groups)):
+        if budget.spend(_LISTED_US * hosted.shard.groups.most):
             yield
     return messages.ListGroupsResponse(groups=groups)
 
@@ -389,10 +477,9 @@ def _deletions(
     for hosted, indexes in by_shard.items():
         for index in indexes:
             decided_at = broker.clock.now()
-            result = group_requests.delete_group(
-                hosted.shard, names[index], aggregator.part(index), decided_at
+            records = broker.offset_manager.delete_group(
+                hosted, names[index], aggregator.part(index), decided_at
             )
-            broker.shards.decide(hosted, result)
-            if budget.spend(_DELETION_US + _TOMBSTONE_US * len(result.records)):
+            if budget.spend(_DELETION_US + _TOMBSTONE_US * records):
                 yield
     return None

@@ -6,15 +6,17 @@ The answers were recorded from Kafka 4.3.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
+from kafka_offsets.broker.replicas.deletions import Deleted
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
+from kafka_offsets.replication.leader import LeaderReplica
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -37,10 +39,14 @@ _SINCE = {
 _EPOCH_SINCE = 4
 """The first version of ListOffsets whose response has a leader epoch."""
 
+_OFFSET_NOT_AVAILABLE_SINCE = 5
+"""The first version of ListOffsets whose clients know OFFSET_NOT_AVAILABLE."""
+
 HIGH_WATERMARK = -1
 """The offset that requests DeleteRecords to delete all deletable records."""
 
 _NO_EPOCH = -1
+_DeletedRecords: TypeAlias = "dict[Partition, messages.DeleteRecordsResponse.DeleteRecordsPartitionResult]"
 _Answer = TypeVar("_Answer")
 
 
@@ -75,7 +81,7 @@ def list_offsets(
         for asked in named.partitions:
             key = named.name, asked.partition_index
             if named_times[key] == 1:
-                answers.append(_list_one(broker, named.name, asked, version, request.isolation_level))
+                answers.append(_list_one(broker, named.name, asked, version, request))
             elif key not in answered:
                 answered.add(key)
                 answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
@@ -89,15 +95,22 @@ def _list_one(
     topic: str,
     asked: messages.ListOffsetsRequest.ListOffsetsPartition,
     version: int,
-    isolation_level: int,
+    request: messages.ListOffsetsRequest,
 ) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
     index, timestamp = asked.partition_index, asked.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         return _list_answer(index, ErrorCode.UNSUPPORTED_VERSION)
 
     def find(partition: Partition) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
-        error = _epoch_error(asked.current_leader_epoch, partition)
-        found = _NOTHING if error else _find(partition, timestamp, isolation_level)
+        """Return the offset for the requested timestamp, or why it is not known."""
+        is_follower = request.replica_id >= 0
+        error, found = _epoch_error(asked.current_leader_epoch, partition), _NOTHING
+        if not error:
+            found = _find(partition, timestamp, request.isolation_level, is_follower)
+            if not is_follower and _is_not_available(partition, timestamp, found):
+                known = version >= _OFFSET_NOT_AVAILABLE_SINCE
+                error = ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
+                found = _NOTHING
         return _list_answer(
             index, error, found if version >= _EPOCH_SINCE else found._replace(leader_epoch=-1)
         )
@@ -111,10 +124,13 @@ def _list_answer(
     return messages.ListOffsetsResponse.ListOffsetsPartitionResponse(index, error, *found)
 
 
-def _find(partition: Partition, timestamp: int, isolation_level: int) -> _Found:
+def _find(partition: Partition, timestamp: int, isolation_level: int, is_follower: bool) -> _Found:
     """Find the offset for a timestamp. No readable record that late is no error: the answer is then empty."""
     log = partition.log
-    end = partition.last_stable_offset if isolation_level else log.high_watermark
+    if is_follower:
+        end = log.log_end_offset
+    else:
+        end = partition.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == LATEST:
         return _Found(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -122,10 +138,18 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> _Found:
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or (isolation_level and found[1] >= end):
+    if found is None or found[1] >= end:
         return _NOTHING
     # Compaction may have removed the latest record: the log has epochs from its start on.
     return _Found(*found, log.epoch_at(max(found[1], log.log_start_offset)))
+
+
+def _is_not_available(partition: Partition, timestamp: int, found: _Found) -> bool:
+    """Whether an offset depends on a high watermark that is lower than the last leader's may have been (KIP-207)."""
+    replica = partition.replica
+    if not isinstance(replica, LeaderReplica) or replica.high_watermark >= replica.epoch_start_offset:
+        return False
+    return timestamp == LATEST or (found is _NOTHING and (timestamp >= 0 or timestamp == MAX_TIMESTAMP))
 
 
 def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
@@ -187,31 +211,51 @@ def _end_of_epoch(
 
 def delete_records(
     broker: Context, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
-) -> messages.DeleteRecordsResponse:
+) -> messages.DeleteRecordsResponse | None:
     """Move log start offsets up, and store them before answering (KIP-107).
 
-    Answers the new log start offset. The epochs and sequence numbers of idempotent producers are kept. If a partition
+    Answers the new log start offset, in a cluster when every live replica begins there.
+    The epochs and sequence numbers of idempotent producers are kept. If a partition
     is named twice, the last offset counts.
     """
     response = messages.DeleteRecordsResponse
+    deleted: _DeletedRecords = {}
     topics = []
     for named in request.topics:
         last = {asked.partition_index: asked for asked in named.partitions}
-        answers = [_delete_one(broker, named.name, asked) for asked in last.values()]
+        answers = [_delete_one(broker, named.name, asked, deleted) for asked in last.values()]
         if answers:
             topics.append(response.DeleteRecordsTopicResult(named.name, answers))
-    return response(topics=topics)
+    answer = response(topics=topics)
+    if broker.replicas is None or not deleted:
+        return answer
+
+    def ended(outcomes: Mapping[Partition, Deleted]) -> None:
+        for partition, outcome in outcomes.items():
+            deleted[partition].error_code, deleted[partition].low_watermark = outcome
+        broker.answers.reply(context, answer)
+
+    starts = {partition: each.low_watermark for partition, each in deleted.items()}
+    broker.replicas.deletions.wait(starts, request.timeout_ms, ended)
+    return None
 
 
 def _delete_one(
-    broker: Context, topic: str, asked: messages.DeleteRecordsRequest.DeleteRecordsPartition
+    broker: Context,
+    topic: str,
+    asked: messages.DeleteRecordsRequest.DeleteRecordsPartition,
+    deleted: _DeletedRecords,
 ) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
     answer = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
     index = asked.partition_index
 
     def delete(partition: Partition) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
+        """Delete the records of one partition, and add it to `deleted`."""
         error = _delete_before(broker, partition, asked.offset)
-        return answer(index, -1 if error else partition.log.log_start_offset, error)
+        result = answer(index, -1 if error else partition.log.log_start_offset, error)
+        if not error:
+            deleted[partition] = result
+        return result
 
     return _at_partition(broker, topic, index, delete, lambda error: answer(index, -1, error))
 
@@ -230,5 +274,6 @@ def _delete_before(broker: Context, partition: Partition, offset: int) -> ErrorC
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if offset > log.log_start_offset:
         partition.delete_records_before(offset)
+        broker.growth.note_deletion(partition)
         broker.topics.directory.checkpoint_log_starts()
     return ErrorCode.NONE

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from kafka_offsets.broker.api import topic_admin
+from kafka_offsets.broker.api.row import AdvertisedRows
 from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
@@ -22,7 +23,8 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
-from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
+from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.starts import stored_epoch
 
 if TYPE_CHECKING:
@@ -123,7 +125,9 @@ def _asked_topics(
         failed = yield from _create(broker, absent, now)
         if broker.config.auto_create_topics_delay_ms:
             described_ms = now.mono_ms + broker.config.auto_create_topics_delay_ms
-            broker.untold_topics.update((name, described_ms) for name in absent if broker.topics.get(name))
+            broker.undescribed_topics.update(
+                (name, described_ms) for name in absent if broker.topics.get(name)
+            )
 
     def told(name: str) -> Topic | None:
         return None if _is_untold(broker, name, now) else broker.topics.get(name)
@@ -155,12 +159,12 @@ def _described(
 
 def _is_untold(broker: Context, name: str, now: Now) -> bool:
     """Whether a topic that Metadata created is too new to be described."""
-    described_ms = broker.untold_topics.get(name)
+    described_ms = broker.undescribed_topics.get(name)
     if described_ms is None:
         return False
     if now.mono_ms < described_ms:
         return True
-    del broker.untold_topics[name]
+    del broker.undescribed_topics[name]
     return False
 
 
@@ -181,11 +185,7 @@ def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None
         if begin:  # other requests may have created some of them, or one with a colliding name
             creatable = set(_creatable(broker, [topic.name for topic in some]))
             some = [topic for topic in some if topic.name in creatable]
-        try:
-            broker.topics.create_several(some)
-        except StorageError as error:
-            logger.error("topics were not created: %s: %s", ", ".join(topic.name for topic in some), error)
-            failed += [topic.name for topic in some]
+        failed += _create_some(broker, some)
     if OFFSETS_TOPIC in names:
         try:
             broker.shards.create_topic(now)
@@ -193,6 +193,20 @@ def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None
             logger.error("topic %s was not created: %s", OFFSETS_TOPIC, error)
             failed.append(OFFSETS_TOPIC)
     return dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _create_some(broker: Context, new: list[NewTopic]) -> list[str]:
+    """Create topics; return those that the disk or the controller refused."""
+    try:
+        broker.topics.create_several(new)
+    except StorageError as error:
+        rest = [topic for topic in new if broker.topics.get(topic.name) is None]
+        if len(rest) < len(new):  # another broker was faster
+            return _create_some(broker, rest)
+        names = [topic.name for topic in new]
+        logger.error("topics were not created: %s: %s", ", ".join(names), error)
+        return names
+    return []
 
 
 def _creatable(broker: Context, names: list[str]) -> list[str]:
@@ -365,7 +379,7 @@ def api_versions(
     if context.api_version >= _FEATURES_FROM_0_SINCE:
         supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
     return answer(
-        api_keys=[answer.ApiVersion(api.key, api.min_version, api.max_version) for api in broker.apis],
+        api_keys=cast("list[messages.ApiVersionsResponse.ApiVersion]", AdvertisedRows(broker.apis)),
         supported_features=supported,
         finalized_features_epoch=0,
         finalized_features=[answer.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()],

@@ -15,6 +15,7 @@ from kafka_offsets.broker.partition.batch_validation import (
 )
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.partition.producers import AppendedBatch
+from kafka_offsets.broker.replicas.interfaces import Outcomes
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -23,6 +24,7 @@ from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import BatchHeader
+from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -70,6 +72,9 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
         if request.transactional_id is not None and _has_several_producers(broker, request, context):
             _refuse_all(broker, request, context, _SEVERAL_PRODUCERS)
             return
+    if broker.replicas is not None and not broker.replicas.inter_broker.coordinates(request.transactional_id):
+        _append_verified(broker, request, context, invalid)
+        return
     joining = _joining(broker, request, context, now)
     if not joining:
         _append_all(broker, request, context, now, invalid)
@@ -79,6 +84,7 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
         partition.joining += 1
 
     def joined(error: ErrorCode) -> None:
+        """Append when all partitions have joined the transaction; otherwise answer NOT_ENOUGH_REPLICAS."""
         for partition in joining:
             partition.joining -= 1
         if error:
@@ -88,6 +94,40 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
 
     broker.transactions.when_durable(request.transactional_id, joined)
     return
+
+
+def _append_verified(
+    broker: Context, request: messages.ProduceRequest, context: RequestContext, invalid: _Invalid
+) -> None:
+    """Append the batches of a transaction once the coordinator, another broker, has its partitions in it."""
+    replicas, transactional_id = broker.replicas, request.transactional_id
+    assert replicas is not None and transactional_id is not None
+    adds = context.api_version >= _ADDS_SINCE
+    places: list[tuple[str, int]] = []
+    producer = -1, -1
+    for named in request.topic_data:
+        topic = _topic(broker, named, context)
+        for data in named.partition_data:
+            header = find_batch(data.records, context.api_version)
+            if topic is None or isinstance(header, Refused) or not _is_in_transaction(header):
+                continue
+            if not 0 <= data.index < topic.partition_count or _forbidden(request, topic, header):
+                continue
+            partition = broker.topics.partition_of(topic, data.index)
+            assert partition is not None
+            if not partition.producers.has_open(header.producer_id, header.producer_epoch):
+                partition.producers.attempt(header, begins_at_0=adds)
+                places.append((topic.name, data.index))
+                producer = header.producer_id, header.producer_epoch
+
+    def append(outcomes: Outcomes) -> None:
+        """Append what the coordinator has accepted."""
+        _append_all(broker, request, context, broker.clock.now(), invalid, outcomes)
+
+    if places:
+        replicas.inter_broker.add_or_verify(transactional_id, producer, places, append, adds=adds)
+    else:
+        append({})
 
 
 def _key(named: messages.ProduceRequest.TopicProduceData, context: RequestContext) -> str | bytes:
@@ -194,11 +234,17 @@ def _joining(
 
 
 def _append_all(
-    broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now, invalid: _Invalid
+    broker: Context,
+    request: messages.ProduceRequest,
+    context: RequestContext,
+    now: Now,
+    invalid: _Invalid,
+    verified: Outcomes | None = None,
 ) -> None:
     """Append the batches of a request, and answer it.
 
-    invalid  the errors of partitions that also had an invalid batch
+    invalid   the errors of partitions that also had an invalid batch
+    verified  what a coordinator at another broker has answered for partitions of the transaction
     """
     logs: list[Log] = []
     by_id = context.api_version >= TOPIC_IDS_SINCE
@@ -220,15 +266,47 @@ def _append_all(
                 error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answers.append(_refusal(data.index, error))
             else:
-                answers.append(_produce_one(broker, request, context, topic, data, logs, allowance, now))
+                joined = None if verified is None else verified.get((topic.name, data.index), ErrorCode.NONE)
+                answers.append(
+                    _produce_one(broker, request, context, topic, data, logs, allowance, now, joined)
+                )
                 refused = invalid.get((_key(named, context), data.index)) if invalid else None
                 if refused is not None and 0 <= data.index < topic.partition_count:
                     answers[-1] = _refused(data.index, refused, -1)
         responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
     if request.acks == 0:
         _finish_unanswered(broker, context, responses)
+    elif broker.replicas is not None and request.acks == ACKS_ALL:
+        _reply_when_replicated(broker, request, context, response_class(responses), logs)
     else:
-        broker.durability.reply_when_durable(context, response_class(responses), logs)
+        broker.durability.reply_when_on_disk(context, response_class(responses), logs)
+
+
+def _reply_when_replicated(
+    broker: Context,
+    request: messages.ProduceRequest,
+    context: RequestContext,
+    response: messages.ProduceResponse,
+    logs: list[Log],
+) -> None:
+    """Answer when the in-sync replicas have the records, or with the error of each partition where they do not."""
+    answers: dict[Partition, messages.ProduceResponse.PartitionProduceResponse] = {}
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    for named in response.responses:
+        topic = broker.topics.by_id(named.topic_id) if by_id else broker.topics.get(named.name)
+        for answer in named.partition_responses:
+            partition = None if topic is None else broker.topics.partition_of(topic, answer.index)
+            if not answer.error_code and partition is not None and partition.replica is not None:
+                answers[partition] = answer
+
+    def replicated(outcomes: dict[Partition, ErrorCode]) -> None:
+        for partition, error in outcomes.items():
+            if error:
+                answers[partition].error_code = error
+        broker.durability.reply_when_on_disk(context, response, logs)
+
+    assert broker.replicas is not None
+    broker.replicas.acknowledgements.wait(list(answers), request.timeout_ms, replicated)
 
 
 def _finish_unanswered(
@@ -257,8 +335,12 @@ def _produce_one(
     logs: list[Log],
     allowance: DecompressionBudget,
     now: Now,
+    verified: ErrorCode | None,
 ) -> messages.ProduceResponse.PartitionProduceResponse:
-    """Append to one partition, or return why not; add the log to `logs` when the response has to wait for it."""
+    """Append to one partition, or return why not; add the log to `logs` when the response has to wait for it.
+
+    verified  whether the partition is in the transaction, if that is known already
+    """
     if not 0 <= data.index < topic.partition_count:
         return _refusal(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     header = find_batch(data.records, context.api_version)
@@ -270,8 +352,14 @@ def _produce_one(
     try:
         partition = broker.topics.partition_of(topic, data.index)
         assert partition is not None
+        if partition.replica is not None and (error := _check_leader(partition, request.acks)):
+            is_leader = error is ErrorCode.NOT_ENOUGH_REPLICAS
+            return _refusal(data.index, error, partition.log.log_start_offset if is_leader else -1)
         if _is_in_transaction(header):
-            error = _join_transaction(broker, request, context, partition, header, now)
+            if verified is None:
+                error = _join_transaction(broker, request, context, partition, header, now)
+            else:
+                error = _told_error(verified, context)
             if error:
                 refusal = _refusal(data.index, error)
                 if error is ErrorCode.INVALID_TXN_STATE:
@@ -285,20 +373,28 @@ def _produce_one(
         return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
+def _check_leader(partition: Partition, acks: int) -> ErrorCode:
+    """Return why a partition with several replicas accepts no records."""
+    replica = partition.replica
+    if not isinstance(replica, LeaderReplica):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return replica.check_min_isr(acks)
+
+
 def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHeader) -> ErrorCode:
     """Return the error that refuses a batch before its records are validated."""
     if request.acks not in _ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if header.is_transactional and request.transactional_id is None:
+    if request.transactional_id is None and header.is_transactional:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 
 def _is_in_transaction(header: BatchHeader) -> bool:
     """Kafka looks up the transaction of a producer: a batch without a producer id is stored like any other."""
-    return header.is_transactional and header.producer_id >= 0
+    return header.producer_id >= 0 and header.is_transactional
 
 
 def _join_transaction(
@@ -322,7 +418,12 @@ def _join_transaction(
     error = broker.transactions.add_or_verify(
         request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
     )
-    if error is ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
+    return _told_error(error, context)
+
+
+def _told_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
+    """Return an error of the transaction coordinator as a producer receives it."""
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and context.api_version < _ADDS_SINCE:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # older clients retry this error
     if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
         return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -364,8 +465,10 @@ def _append(
     return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
 
 
-def _refusal(index: int, error: ErrorCode) -> messages.ProduceResponse.PartitionProduceResponse:
-    return messages.ProduceResponse.PartitionProduceResponse(index, error, -1, -1, -1)
+def _refusal(
+    index: int, error: ErrorCode, log_start_offset: int = -1
+) -> messages.ProduceResponse.PartitionProduceResponse:
+    return messages.ProduceResponse.PartitionProduceResponse(index, error, -1, -1, log_start_offset)
 
 
 def _refused(

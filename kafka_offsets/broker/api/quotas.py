@@ -169,7 +169,7 @@ def alter_client_quotas(
             errors[entity] = refused
     try:
         if not request.validate_only:
-            broker.directory.clients.set_quotas(after)
+            broker.settings.set_quotas(after)
     except StorageError as error:
         logger.error("the quotas are as before: %s", error)
         unkept = _RefusedError(str(error), ErrorCode.KAFKA_STORAGE_ERROR)

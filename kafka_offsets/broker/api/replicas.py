@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, AlterReplicaLogDirs and DescribeQuorum: the places of replicas, and the voters.
+"""AlterPartitionReassignments, AlterReplicaLogDirs, DescribeQuorum and UnregisterBroker: replicas, voters and brokers.
 
 There is one broker with one directory, so no replica can move, and the broker is the only voter. Other places are
 refused with Kafka's codes and messages, recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
@@ -96,7 +96,11 @@ def _place(broker: Context, path: str, topic: str, index: int) -> ErrorCode:
     if path != broker.directory.files.root:
         return ErrorCode.LOG_DIR_NOT_FOUND
     found = broker.topics.get(topic)
-    return ErrorCode.NONE if found is not None and 0 <= index < found.partition_count else _UNKNOWN
+    if found is None or not 0 <= index < found.partition_count:
+        return _UNKNOWN
+    if broker.replicas is not None and not broker.replicas.hosts(topic, index):
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    return ErrorCode.NONE
 
 
 def _log_dir_results(errors: dict[str, dict[int, ErrorCode]]) -> messages.AlterReplicaLogDirsResponse:
@@ -160,3 +164,26 @@ def _no_quorum(request: messages.DescribeQuorumRequest) -> list[messages.Describ
         )
         for topic in request.topics
     ]
+
+
+# -- UnregisterBroker ---------------------------------------------------------------------------------------------
+
+
+def unregister_broker(
+    broker: Context, request: messages.UnregisterBrokerRequest, context: RequestContext, now: Now
+) -> messages.UnregisterBrokerResponse:
+    """Refuse to remove this broker, the only one, and report any other as unknown.
+
+    Kafka removes also its only broker, which then serves no topic until it starts again.
+    """
+    if request.broker_id == broker.node_id:
+        return messages.UnregisterBrokerResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message="The only broker cannot be removed."
+        )
+    return unregistered(request.broker_id, ErrorCode.BROKER_ID_NOT_REGISTERED)
+
+
+def unregistered(broker_id: int, error: ErrorCode) -> messages.UnregisterBrokerResponse:
+    """Return the response after the decision about a broker."""
+    message = f"Broker ID {broker_id} is not currently registered" if error else ""
+    return messages.UnregisterBrokerResponse(error_code=error, error_message=message)

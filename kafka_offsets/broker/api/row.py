@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.codec import Decoder, Encoder
+from kafka_offsets.protocol.codecs.codec import Decoder, Encoder
+from kafka_offsets.protocol.codecs.plain_rows import Rows
 from kafka_offsets.protocol.connection import Aside
 from kafka_offsets.protocol.mirroring.echo import compile_echo
 from kafka_offsets.protocol.mirroring.named import Named, named_by
@@ -83,6 +85,10 @@ class Api:
     versions   first and last version advertised; those that the schema lacks are advertised only, as in Kafka
     addresses  the part of a cluster that clients send it to; the names are in `named`
     fail       the response that refuses a request; for most APIs the derived one
+    forwarded  whether a broker of a cluster may pass it on to the coordinator of its groups, by `offsets.forward`
+    decided_by_controller  whether only the controller of a cluster decides it
+    has_leader_epochs      whether it gives the leader epoch that the client knows of each partition (KIP-320), which
+                           then counts before a wrong leader; Fetch compares it by itself
     pipelined  whether further requests of the same kind on a connection are decided before this one is answered
     echoed     whether a handler may return the request itself, which means that all of it succeeded
     asides     takes out of a response what is too large to be copied; None where nothing is
@@ -95,6 +101,9 @@ class Api:
     handle: Callable[..., Any]
     fail: Fail = refuse
     addresses: Addresses = Addresses.BROKER
+    forwarded: bool = False
+    decided_by_controller: bool = False
+    has_leader_epochs: bool = False
     pipelined: bool = False
     echoed: bool = False
     asides: TakeAsides | None = None
@@ -166,11 +175,50 @@ API_VERSIONS = 18
 """The one API that is answered in any version, and whose response header never has tagged fields (KIP-511)."""
 
 
+_VERSION = struct.Struct(">h")
+
+
 class Apis:
     """The rows by key, in the order of their keys."""
 
     def __init__(self, rows: Iterable[Api]) -> None:
         self.by_key = {row.key: row for row in sorted(rows, key=lambda row: row.key)}
+        self._encoded: dict[bytes, bytearray] = {}
+
+    def encoded_versions(self, row: bytes, places: dict[str, int]) -> bytearray:
+        """Return the rows of all APIs in an ApiVersionsResponse; they are made once, as this table does not change."""
+        encoded = self._encoded.get(row)
+        if encoded is None:
+            encoded = self._encoded[row] = bytearray()
+            for api in self:
+                one = bytearray(row)
+                _VERSION.pack_into(one, places["api_key"], api.key)
+                _VERSION.pack_into(one, places["min_version"], api.min_version)
+                _VERSION.pack_into(one, places["max_version"], api.max_version)
+                encoded += one
+        return encoded
 
     def __iter__(self) -> Iterator[Api]:
         return iter(self.by_key.values())
+
+
+@final
+class AdvertisedRows(Rows):
+    """The APIs of a table, as an ApiVersionsResponse lists them."""
+
+    __slots__ = ("_apis",)
+
+    def __init__(self, apis: Apis) -> None:
+        super().__init__()
+        self._apis = apis
+
+    def mirrored(self, row: bytes, places: dict[str, int]) -> bytearray:
+        """Return the rows, which are encoded once."""
+        return self._apis.encoded_versions(row, places)
+
+    def _made(self) -> list[messages.ApiVersionsResponse.ApiVersion]:
+        made = messages.ApiVersionsResponse.ApiVersion
+        return [made(api.key, api.min_version, api.max_version) for api in self._apis]
+
+    def __len__(self) -> int:
+        return len(self._apis.by_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from kafka_offsets.broker.api import (
     cluster_admin,
@@ -21,7 +22,7 @@ from kafka_offsets.broker.api import transaction_admin as txn_admin
 from kafka_offsets.broker.api import transactions as txns
 from kafka_offsets.broker.api.row import BROKER, GROUP, GROUPS, PARTITIONS, SHARD, TRANSACTION, Api, Apis
 from kafka_offsets.coordinator import group_requests
-from kafka_offsets.coordinator.classic import join, membership
+from kafka_offsets.coordinator.classic import join, membership, sync
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
@@ -31,24 +32,26 @@ from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
 SERVED = Apis((
     Api(0, "Produce", (0, 13), BROKER, produce.produce, addresses=PARTITIONS, pipelined=True),
     Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, fetch.fail_fetch, addresses=PARTITIONS),
-    Api(2, "ListOffsets", (1, 11), BROKER, log_offsets.list_offsets, addresses=PARTITIONS),
+    Api(2, "ListOffsets", (1, 11), BROKER, log_offsets.list_offsets, addresses=PARTITIONS, has_leader_epochs=True),
     Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, metadata.fail_metadata),
-    Api(8, "OffsetCommit", (0, 10), SHARD, offsets.commit, addresses=GROUP, pipelined=True, echoed=True),
-    Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, addresses=GROUPS),
+    Api(8, "OffsetCommit", (0, 10), SHARD, offsets.commit, addresses=GROUP, pipelined=True, echoed=True,
+        forwarded=True),
+    Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, addresses=GROUPS, forwarded=True),
     Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, groups.fail_find_coordinator),
     Api(11, "JoinGroup", (0, 9), SHARD, group_requests.join, join.fail_join, addresses=GROUP, asides=join.take_asides),
     Api(12, "Heartbeat", (0, 4), SHARD, group_requests.heartbeat, membership.fail_heartbeat, addresses=GROUP),
     Api(13, "LeaveGroup", (0, 5), SHARD, group_requests.leave, addresses=GROUP),
-    Api(14, "SyncGroup", (0, 5), SHARD, group_requests.sync, addresses=GROUP),
+    Api(14, "SyncGroup", (0, 5), SHARD, group_requests.sync, sync.fail_sync, addresses=GROUP),
     Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, addresses=GROUPS),
     Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups),
     Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, metadata.fail_api_versions),
-    Api(19, "CreateTopics", (2, 7), BROKER, topic_admin.create_topics),
-    Api(20, "DeleteTopics", (1, 6), BROKER, topic_admin.delete_topics),
+    Api(19, "CreateTopics", (2, 7), BROKER, topic_admin.create_topics, decided_by_controller=True),
+    Api(20, "DeleteTopics", (1, 6), BROKER, topic_admin.delete_topics, decided_by_controller=True),
     Api(21, "DeleteRecords", (0, 2), BROKER, log_offsets.delete_records, addresses=PARTITIONS),
     Api(22, "InitProducerId", (0, 5), BROKER, txns.init_producer_id, txns.fail_init_producer_id, addresses=TRANSACTION),
-    Api(23, "OffsetForLeaderEpoch", (2, 4), BROKER, log_offsets.offset_for_leader_epoch, addresses=PARTITIONS),
-    Api(24, "AddPartitionsToTxn", (0, 5), BROKER, txns.add_partitions, txns.fail_transaction, addresses=TRANSACTION),
+    Api(23, "OffsetForLeaderEpoch", (2, 4), BROKER, log_offsets.offset_for_leader_epoch, addresses=PARTITIONS,
+        has_leader_epochs=True),
+    Api(24, "AddPartitionsToTxn", (0, 5), BROKER, txns.add_partitions, txns.fail_add, addresses=TRANSACTION),
     Api(25, "AddOffsetsToTxn", (0, 4), BROKER, txns.add_offsets, txns.fail_transaction, addresses=TRANSACTION),
     Api(26, "EndTxn", (0, 5), BROKER, txns.end_transaction, txns.fail_transaction, addresses=TRANSACTION),
     Api(27, "WriteTxnMarkers", (1, 2), BROKER, txn_admin.write_markers, txn_admin.fail_write_markers),
@@ -57,27 +60,31 @@ SERVED = Apis((
     Api(30, "CreateAcls", (1, 3), BROKER, cluster_admin.create_acls),
     Api(31, "DeleteAcls", (1, 3), BROKER, cluster_admin.delete_acls),
     Api(32, "DescribeConfigs", (1, 4), BROKER, config_admin.describe_configs),
-    Api(33, "AlterConfigs", (0, 2), BROKER, config_admin.alter_configs),
+    Api(33, "AlterConfigs", (0, 2), BROKER, config_admin.alter_configs, decided_by_controller=True),
     Api(34, "AlterReplicaLogDirs", (1, 2), BROKER,
         admin_replicas.alter_replica_log_dirs, admin_replicas.fail_alter_replica_log_dirs),
     Api(35, "DescribeLogDirs", (1, 5), BROKER, cluster_admin.describe_log_dirs, cluster_admin.fail_describe_log_dirs),
-    Api(37, "CreatePartitions", (0, 3), BROKER, topic_admin.create_partitions),
+    Api(37, "CreatePartitions", (0, 3), BROKER, topic_admin.create_partitions, decided_by_controller=True),
     Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, addresses=GROUPS),
-    Api(43, "ElectLeaders", (0, 2), BROKER, cluster_admin.elect_leaders, refuse_throughout),
-    Api(44, "IncrementalAlterConfigs", (0, 1), BROKER, config_admin.incremental_alter_configs),
+    Api(43, "ElectLeaders", (0, 2), BROKER, cluster_admin.elect_leaders, refuse_throughout, decided_by_controller=True),
+    Api(44, "IncrementalAlterConfigs", (0, 1), BROKER, config_admin.incremental_alter_configs,
+        decided_by_controller=True),
     Api(45, "AlterPartitionReassignments", (0, 1), BROKER,
-        admin_replicas.alter_partition_reassignments, admin_replicas.fail_alter_partition_reassignments),
+        admin_replicas.alter_partition_reassignments, admin_replicas.fail_alter_partition_reassignments,
+        decided_by_controller=True),
     Api(46, "ListPartitionReassignments", (0, 0), BROKER, cluster_admin.list_partition_reassignments),
-    Api(47, "OffsetDelete", (0, 0), SHARD, deletion.delete, addresses=GROUP),
+    Api(47, "OffsetDelete", (0, 0), SHARD, deletion.delete, addresses=GROUP, forwarded=True),
     Api(48, "DescribeClientQuotas", (0, 1), BROKER,
         admin_quotas.describe_client_quotas, admin_quotas.fail_describe_client_quotas),
-    Api(49, "AlterClientQuotas", (0, 1), BROKER, admin_quotas.alter_client_quotas),
+    Api(49, "AlterClientQuotas", (0, 1), BROKER, admin_quotas.alter_client_quotas, decided_by_controller=True),
     Api(50, "DescribeUserScramCredentials", (0, 0), BROKER, credentials.describe_user_scram_credentials),
     Api(51, "AlterUserScramCredentials", (0, 0), BROKER,
-        credentials.alter_user_scram_credentials, credentials.fail_alter_user_scram_credentials),
+        credentials.alter_user_scram_credentials, credentials.fail_alter_user_scram_credentials,
+        decided_by_controller=True),
     Api(55, "DescribeQuorum", (0, 2), BROKER, admin_replicas.describe_quorum),
     Api(60, "DescribeCluster", (0, 2), BROKER, metadata.describe_cluster),
     Api(61, "DescribeProducers", (0, 0), BROKER, txn_admin.describe_producers, addresses=PARTITIONS),
+    Api(64, "UnregisterBroker", (0, 0), BROKER, admin_replicas.unregister_broker, decided_by_controller=True),
     Api(65, "DescribeTransactions", (0, 0), BROKER, txn_admin.describe_transactions, addresses=TRANSACTION),
     Api(66, "ListTransactions", (0, 2), BROKER, txn_admin.list_transactions),
     Api(68, "ConsumerGroupHeartbeat", (0, 1), SHARD, consumer_heartbeat.heartbeat, consumer_heartbeat.fail_heartbeat,
@@ -93,8 +100,12 @@ _REMOVED_FROM_KAFKA_4 = {8: 2, 9: 1}
 """First versions of Kafka 4.3, for APIs of which this broker serves older versions as well (KIP-896)."""
 
 
+@cache
 def served_apis(profile: str) -> Apis:
-    """Return the table for a configuration profile: `kafka` advertises what Kafka 4.3 does and no more."""
+    """Return the table for a configuration profile: `kafka` advertises what Kafka 4.3 does and no more.
+
+    All brokers of a process share it, and the codecs in its rows.
+    """
     if profile != "kafka":
         return SERVED
     rows = []

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.config.topic import check_topic_configs, describe_topic
 from kafka_offsets.broker.config.types import Described
 from kafka_offsets.broker.partition.partitions import Topic
@@ -31,7 +32,8 @@ from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, NewTopic
+from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -55,6 +57,8 @@ _TOO_FEW_BROKERS = (
     "have all their log directories cordoned."
 )
 
+_NOT_STORED = "The topic exists in the cluster, and this broker could not store it yet."
+
 logger = new_logger(__name__)
 
 Refusal = tuple[ErrorCode, str | None]
@@ -73,6 +77,33 @@ _TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 def is_too_late(timeout_ms: int) -> bool:
     """Return whether a request has timed out when it arrives: Kafka's controller then does nothing."""
     return timeout_ms <= 0
+
+
+def create_topic(broker: Context, name: str, partition_count: int, configs: dict[str, str]) -> None:
+    """Create a topic without a request; ValueError when its name, count or configuration is refused. StorageError."""
+    error, message = check_new_topic(broker, name, partition_count, configs)
+    if error is not ErrorCode.NONE:
+        raise ValueError(f"topic {name!r}: {message or error.name}")
+    _start_coordinating(broker, broker.topics.create(name, partition_count, configs), broker.clock.now())
+
+
+def _start_coordinating(broker: Context, topic: Topic, now: Now) -> None:
+    """Start to coordinate a new topic, if it is the offsets topic or the transactions topic."""
+    if topic.name == OFFSETS_TOPIC:
+        broker.runtime.start(topic.partition_count, now)
+    elif topic.name == TRANSACTIONS_TOPIC:
+        broker.transactions.topic_created()
+
+
+def topic_deleted(broker: Context, name: str) -> None:
+    """Handle a deleted topic: answer its fetches and delete its offsets; with the offsets topic drop all groups."""
+    fetch.answer_waiting(broker, lambda topic, _: topic == name, broker.clock.now())
+    if name == OFFSETS_TOPIC:
+        broker.shards.topic_deleted()
+    elif name == TRANSACTIONS_TOPIC:
+        broker.transactions.topic_deleted()
+    else:
+        broker.expiry.topic_deleted(name)
 
 
 def _once(keys: Iterable[object]) -> bool:
@@ -99,6 +130,8 @@ def check_new_topic(
         message = "Number of partitions was set to an invalid non-positive value."
     if error is ErrorCode.NONE and partition_count > _MOST_PARTITIONS:
         error, message = _TOO_MANY_PARTITIONS
+    if error is ErrorCode.NONE:
+        error, message = _check_brokers(broker, name, _DEFAULT)
     return error, message
 
 
@@ -106,7 +139,7 @@ def _check_name(broker: Context, name: str, collisions: Collisions) -> Refusal:
     if name == CLUSTER_METADATA_TOPIC:
         return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
     if broker.topics.get(name) is not None:
-        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+        return _exists(name)
     invalid = invalid_topic_name(name)
     if invalid:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, invalid
@@ -114,6 +147,10 @@ def _check_name(broker: Context, name: str, collisions: Collisions) -> Refusal:
     if colliding:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding}"
     return _FINE
+
+
+def _exists(name: str) -> Refusal:
+    return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
 
 
 def _check_present(absent: Collection[str]) -> Refusal:
@@ -147,6 +184,8 @@ class _Plan:
 
     name: str
     partition_count: int = 0
+    replication_factor: int | None = None
+    replicas: list[list[int]] | None = None
     configs: dict[str, str] = field(default_factory=dict)
     topic_id: bytes = NO_TOPIC_ID
     refusal: Refusal = _FINE
@@ -206,7 +245,12 @@ def _plan(
     broker: Context, topic: messages.CreateTopicsRequest.CreatableTopic, collisions: Collisions
 ) -> _Plan:
     configs = {config.name: config.value for config in topic.configs}
-    plan = _Plan(topic.name, _asked_partitions(broker, topic), _present(configs))
+    plan = _Plan(topic.name, _asked_partitions(broker, topic), configs=_present(configs))
+    if topic.assignments:
+        placed = sorted(topic.assignments, key=lambda each: each.partition_index)
+        plan.replicas = [each.broker_ids for each in placed]
+    elif topic.replication_factor != _DEFAULT:
+        plan.replication_factor = topic.replication_factor
     absent = [config.name for config in topic.configs if config.value is None]
     for refusal in (
         _check_name(broker, topic.name, collisions),
@@ -234,6 +278,13 @@ def _check_counts(broker: Context, topic: messages.CreateTopicsRequest.Creatable
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         )
+    return _check_brokers(broker, topic.name, factor)
+
+
+def _check_brokers(broker: Context, name: str, factor: int) -> Refusal:
+    """Check that there are as many brokers as a topic has replicas; also by default, where it would wait for more."""
+    if factor == _DEFAULT and broker.topics.cluster is not None:
+        factor = broker.topics.cluster.needed_brokers(name)
     count = len(broker.broker_ids)
     if factor > count:
         too_few = _TOO_FEW_BROKERS.format(factor, count)
@@ -259,7 +310,7 @@ def _check_assignments(broker: Context, topic: messages.CreateTopicsRequest.Crea
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {index}",
             )
-        refusal = check_replicas(broker, assignment.broker_ids)
+        refusal = check_replicas(broker, assignment.broker_ids, len(topic.assignments[0].broker_ids))
         if refusal is not _FINE:
             return refusal
         seen.add(index)
@@ -271,8 +322,11 @@ def _check_assignments(broker: Context, topic: messages.CreateTopicsRequest.Crea
     return _FINE
 
 
-def check_replicas(broker: Context, broker_ids: list[int]) -> Refusal:
-    """Check the brokers that a client requests for a partition."""
+def check_replicas(broker: Context, broker_ids: list[int], factor: int | None = None) -> Refusal:
+    """Check the brokers that a client requests for a partition.
+
+    factor  how many other partitions of the topic have; None: any number
+    """
     assignment = "The manual partition assignment includes"
     if not broker_ids:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{assignment} an empty replica list."
@@ -290,25 +344,46 @@ def check_replicas(broker: Context, broker_ids: list[int]) -> Refusal:
                 f"{assignment} the broker {broker_id} more than once.",
             )
         previous = broker_id
+    if factor is not None and len(broker_ids) != factor:
+        found = f"{assignment} a partition with {len(broker_ids)} replica(s)"
+        return (
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{found}, but this is not consistent with previous partitions, which have {factor} replica(s).",
+        )
     return _FINE
 
 
 def _create(broker: Context, plans: list[_Plan], now: Now) -> None:
     try:
         topics = broker.topics.create_several(
-            [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in plans]
+            [
+                NewTopic(
+                    plan.name,
+                    plan.partition_count,
+                    plan.configs,
+                    replication_factor=plan.replication_factor,
+                    replicas=plan.replicas,
+                )
+                for plan in plans
+            ]
         )
     except StorageError as error:
+        existing = [plan for plan in plans if broker.topics.get(plan.name) is not None]
+        if existing:  # another broker was faster
+            for plan in existing:
+                plan.refusal = _exists(plan.name)
+            _create(broker, _accepted(plans), now)
+            return
         logger.error("topics were not created: %s: %s", ", ".join(plan.name for plan in plans), error)
         for plan in plans:
             plan.refusal = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         return
     for plan, topic in zip(plans, topics, strict=True):
+        if topic is None:
+            plan.refusal = ErrorCode.KAFKA_STORAGE_ERROR, _NOT_STORED
+            continue
         plan.topic_id = topic.topic_id
-        if plan.name == OFFSETS_TOPIC:
-            broker.runtime.start(topic.partition_count, now)
-        elif plan.name == TRANSACTIONS_TOPIC:
-            broker.transactions.topic_created()
+        _start_coordinating(broker, topic, now)
 
 
 def _created(broker: Context, plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
@@ -424,7 +499,7 @@ def _delete(broker: Context, topics: list[Topic]) -> list[Refusal]:
             return [(ErrorCode.KAFKA_STORAGE_ERROR, str(error))] * len(topics)
         logger.error("deleted topics leave folders until the next start: %s: %s", ", ".join(names), error)
     for name in names:
-        broker.on_topic_deleted(name)
+        topic_deleted(broker, name)
     return [_FINE] * len(topics)
 
 
@@ -447,6 +522,7 @@ def create_partitions(
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     results = []
     totals: dict[str, int] = {}
+    replicas: dict[str, list[list[int]]] = {}
     room = _MOST_PARTITIONS
     for name, wanted in {topic.name: topic for topic in request.topics}.items():
         error, message = _TWICE if times[name] > 1 else _check_growth(broker, wanted, room)
@@ -455,8 +531,10 @@ def create_partitions(
             assert topic is not None
             room -= wanted.count - topic.partition_count
             totals[name] = wanted.count
+            if wanted.assignments is not None:
+                replicas[name] = [each.broker_ids for each in wanted.assignments]
         results.append(answer.CreatePartitionsTopicResult(name, error, message))
-    error, message = _FINE if request.validate_only or not totals else _grow(broker, totals)
+    error, message = _FINE if request.validate_only or not totals else _grow(broker, totals, replicas)
     for result in results:
         if result.name in totals:
             result.error_code, result.error_message = error, message
@@ -493,13 +571,15 @@ def _check_growth(
         wants = f"Attempted to add {additional} additional partition(s)"
         given = f"only {len(wanted.assignments)} assignment(s) were specified."
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {given}"
-    checked = (check_replicas(broker, assignment.broker_ids) for assignment in wanted.assignments)
+    state = None if broker.replicas is None else broker.replicas.state(topic.name, 0)
+    factor = 1 if state is None else len(state.replicas)
+    checked = (check_replicas(broker, assignment.broker_ids, factor) for assignment in wanted.assignments)
     return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
 
 
-def _grow(broker: Context, totals: dict[str, int]) -> Refusal:
+def _grow(broker: Context, totals: dict[str, int], replicas: dict[str, list[list[int]]]) -> Refusal:
     try:
-        broker.topics.grow_several(totals)
+        broker.topics.grow_several(totals, replicas)
     except StorageError as error:
         logger.error("topics have no more partitions than before: %s: %s", ", ".join(totals), error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(error)

@@ -210,6 +210,12 @@ def _write_marker(
     broker: Context, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
 ) -> ErrorCode | None:
     """Write one marker, or return why not; None when it belongs to a group's shard."""
+    if broker.replicas is not None:
+        if not broker.replicas.hosts(*place):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        state = broker.replicas.state(*place)
+        if state is None or state.leader != broker.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
     try:
         partition = broker.topics.partition(*place)
         if partition is None:

@@ -5,12 +5,14 @@ The answers were recorded from Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.broker.coordination.runtime import HostedShard
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.replicas.interfaces import Outcomes
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import transactional_offsets
 from kafka_offsets.coordinator.result import RequestContext
@@ -18,7 +20,8 @@ from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions.decisions import Decision, TopicPartition, Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.mirroring.refusals import R, refuse
+from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.protocol.mirroring.refusals import R, refuse, refuse_each
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -133,6 +136,13 @@ def add_partitions(
     return None
 
 
+def fail_add(
+    request: messages.AddPartitionsToTxnRequest, error: ErrorCode, api_version: int
+) -> messages.AddPartitionsToTxnResponse:
+    """Answer every partition with `error`, also in the versions with an error of the whole request."""
+    return refuse_each(request, _retriable(error), api_version)
+
+
 _Topics: TypeAlias = "list[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]"
 _Results: TypeAlias = "list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]"
 
@@ -162,7 +172,8 @@ def _add(
     def decide(found: Transaction | None) -> Decision:
         return transactions.add_partitions(found, *producer, partitions, version, now)
 
-    error, _, logs = broker.transactions.decide(transactional_id, decide, now)
+    joins = context.api_version >= _BATCHES_SINCE
+    error, _, logs = broker.transactions.decide(transactional_id, decide, now, joins=joins)
     return _mirrored(topics, _told(error, context)), logs
 
 
@@ -262,36 +273,59 @@ def commit_offsets(
         return transactional_offsets.answer(request, known, ErrorCode.NONE)
     if not request.group_id:
         return transactional_offsets.answer(request, known, ErrorCode.INVALID_GROUP_ID)
+    if broker.config.offset_storage == "zookeeper":  # a znode cannot hold an offset that is still pending
+        return transactional_offsets.answer(request, known, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     hosted = broker.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         if hosted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < transactional_offsets.LOADING_SINCE:
             hosted = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return transactional_offsets.answer(request, known, hosted)
+    place = OFFSETS_TOPIC, hosted.shard.partition
+    adds = version >= _ADDS_SINCE
+    replicas = broker.replicas
+    if replicas is not None and not replicas.inter_broker.coordinates(request.transactional_id):
+
+        def verified(outcomes: Outcomes) -> None:
+            """Decide the commit, or answer with the error of the coordinator, another broker."""
+            error = outcomes.get(place, ErrorCode.NONE)
+            if error:
+                told = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
+                broker.answers.reply(context, transactional_offsets.answer(request, known, told))
+            else:
+                _commit_added(broker, request, context, hosted, known, ErrorCode.NONE)
+
+        producer = request.producer_id, request.producer_epoch
+        replicas.inter_broker.add_or_verify(request.transactional_id, producer, [place], verified, adds=adds)
+        return None
     error = broker.transactions.add_or_verify(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        (OFFSETS_TOPIC, hosted.shard.partition),
-        now,
-        adds=version >= _ADDS_SINCE,
+        request.transactional_id, request.producer_id, request.producer_epoch, place, now, adds=adds
     )
     if error:
         told = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
         return transactional_offsets.answer(request, known, told)
-
-    def added(failed: ErrorCode) -> None:
-        if failed:
-            broker.answers.reply(context, fail_commit_offsets(request, failed, version))
-            return
-        decided = transactional_offsets.commit(hosted.shard, request, known, context, broker.clock.now())
-        if decided.records:
-            broker.shards.decide_transactional(hosted, decided)
-            return
-        (reply,) = decided.replies
-        broker.answers.reply(context, reply.response)
-
+    added = partial(_commit_added, broker, request, context, hosted, known)
     broker.transactions.when_durable(request.transactional_id, added)
     return None
+
+
+def _commit_added(
+    broker: Context,
+    request: messages.TxnOffsetCommitRequest,
+    context: RequestContext,
+    hosted: HostedShard,
+    known: Mapping[str, Set[int]],
+    failed: ErrorCode,
+) -> None:
+    """Decide the commit when the group's partition has joined the transaction; otherwise answer with `failed`."""
+    if failed:
+        broker.answers.reply(context, fail_commit_offsets(request, failed, context.api_version))
+        return
+    decided = transactional_offsets.commit(hosted.shard, request, known, context, broker.clock.now())
+    if decided.records:
+        broker.shards.decide_transactional(hosted, decided)
+        return
+    (reply,) = decided.replies
+    broker.answers.reply(context, reply.response)
 
 
 def client_error(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
@@ -326,6 +360,7 @@ def end_transaction(
     before: Transaction | None = None
 
     def decide(found: Transaction | None) -> Decision:
+        """Decide the end of the transaction, and keep its previous state for the answer."""
         nonlocal before
         before = found
         return transactions.end(

@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.config.types import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
+from kafka_offsets.broker.config.types import (
+    ConfigSource,
+    Described,
+    Key,
+    Synonym,
+    Type,
+    keys_of,
+    setting,
+    text_of,
+)
 from kafka_offsets.broker.coordination.runtime import group_settings
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ConfigError
@@ -30,21 +39,21 @@ class GroupConfig:
     """The keys of one group; the values are defaults of the broker's keys."""
 
     consumer_session_timeout_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         45_000,
         "How long a member of the group may be silent.",
         at_least=1,
         broker_key="group.consumer.session.timeout.ms",
     )
     consumer_heartbeat_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         5000,
-        "How often members of the group are told to send heartbeats.",
+        "The heartbeat interval that members of the group receive.",
         at_least=1,
         broker_key="group.consumer.heartbeat.interval.ms",
     )
     consumer_assignment_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         1000,
         "How long after one assignment the group waits until the next.",
         at_least=0,
@@ -137,6 +146,6 @@ class GroupConfigs:
         synonyms = self._config.synonyms(key.broker_key)
         value, source = text_of(self._config.value(key.broker_key)), synonyms[0].source
         if override is not None:
-            value, source = str(key.parse(override)), Source.GROUP
+            value, source = str(key.parse(override)), ConfigSource.GROUP
             synonyms = (Synonym(key.name, value, source), *synonyms)
         return Described(key.name, value, False, source, key.kind, synonyms, key.doc)

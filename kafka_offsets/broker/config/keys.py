@@ -5,18 +5,32 @@ keys that have an effect; the other keys of Kafka are in `unfollowed_keys`. If a
 `kafka_default` is Kafka's, and ``profile="kafka"`` uses it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from kafka_offsets.broker.config.properties import read_properties
-from kafka_offsets.broker.config.types import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
+from kafka_offsets.broker.config.checks import (
+    Listener,
+    known_assignors,
+    known_policy,
+    one_directory,
+    one_listener,
+    parse_listener,
+)
+from kafka_offsets.broker.config.given_values import given_values
+from kafka_offsets.broker.config.types import (
+    ConfigSource,
+    Described,
+    Key,
+    Synonym,
+    Type,
+    keys_of,
+    setting,
+    text_of,
+)
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.logs import new_logger
-
-logger = new_logger(__name__)
 
 PROFILES = ("test", "kafka")
 _INT_MAX = 2_147_483_647
@@ -27,52 +41,6 @@ _FAMILIES = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
 """Settings with keys in several units, the finest first: the first key that is set is used."""
-_ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
-
-
-class Listener(NamedTuple):
-    """An address from `listeners` or `advertised.listeners`; an empty host means every interface."""
-
-    host: str
-    port: int
-
-
-def parse_listener(text: str) -> Listener:
-    """Parse PLAINTEXT://HOST:PORT; an IPv6 host must be in brackets. Raises ValueError."""
-    name, separator, address = text.partition("://")
-    if not separator or name.upper() != "PLAINTEXT":
-        raise ValueError(f"only PLAINTEXT://HOST:PORT is served, not {text}")
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"no port in {text}")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    return Listener(host, int(port))
-
-
-def _one_listener(texts: tuple[str, ...]) -> str | None:
-    if len(texts) != 1:
-        return "exactly one listener is served"
-    try:
-        parse_listener(texts[0])
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def _known_assignors(names: tuple[str, ...]) -> str | None:
-    if not names or set(names) - {"uniform", "range"}:
-        return "uniform and range are served, and at least one is needed"
-    return None if len(set(names)) == len(names) else "no assignor may be there twice"
-
-
-def _known_policy(name: str) -> str | None:
-    policies = ("bidirectional", "upgrade", "downgrade", "disabled")
-    return None if name.lower() in policies else f"one of {', '.join(policies)} is needed"
-
-
-def _one_directory(texts: tuple[str, ...]) -> str | None:
-    return None if len(texts) == 1 else "exactly one directory is used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +51,7 @@ class Config:
     """
 
     profile: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "test",
         "test: starts and rebalances immediately. kafka: every default is Kafka's.",
         choices=PROFILES,
@@ -91,271 +59,305 @@ class Config:
     )
 
     # The broker and its addresses.
-    node_id: int = setting(Kind.INT, 1, "The id of this broker; broker.id is a synonym.", at_least=0)
+    node_id: int = setting(Type.INT, 1, "The id of this broker; broker.id is a synonym.", at_least=0)
     listeners: tuple[str, ...] = setting(
-        Kind.LIST,
+        Type.LIST,
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where `kafka-offsets serve` listens if neither --host nor --port is given; Kafka listens on every "
         "interface.",
-        check=_one_listener,
+        check=one_listener,
     )
     advertised_listeners: tuple[str, ...] | None = setting(
-        Kind.LIST,
+        Type.LIST,
         None,
         "The address that clients receive, if it is not the listener's.",
-        check=_one_listener,
+        check=one_listener,
     )
     log_dirs: tuple[str, ...] | None = setting(
-        Kind.LIST,
+        Type.LIST,
         None,
         "The data directory, exactly one, like --data-dir; log.dir is a synonym. If not set, data is in memory.",
-        check=_one_directory,
+        check=one_directory,
     )
 
     # Connections and requests.
     socket_request_max_bytes: int = setting(
-        Kind.INT, 104_857_600, "The largest request; a larger one closes its connection.", at_least=1
+        Type.INT, 104_857_600, "The largest request; a larger one closes its connection.", at_least=1
     )
     connections_max_idle_ms: int = setting(
-        Kind.LONG, 600_000, "A connection that is idle for this long is closed; a negative value means never."
+        Type.LONG, 600_000, "A connection that is idle for this long is closed; a negative value means never."
     )
-    max_connections: int = setting(Kind.INT, _INT_MAX, "The maximum number of open connections.", at_least=0)
+    max_connections: int = setting(Type.INT, _INT_MAX, "The maximum number of open connections.", at_least=0)
     max_connections_per_ip: int = setting(
-        Kind.INT, _INT_MAX, "The maximum number of open connections from one address.", at_least=0
+        Type.INT, _INT_MAX, "The maximum number of open connections from one address.", at_least=0
     )
     fetch_max_bytes: int = setting(
-        Kind.INT, 57_671_680, "The maximum number of bytes that one Fetch returns.", at_least=1024
+        Type.INT, 57_671_680, "The maximum number of bytes that one Fetch returns.", at_least=1024
     )
     max_incremental_fetch_session_cache_slots: int = setting(
-        Kind.INT, 1000, "The maximum number of incremental fetch sessions.", at_least=0
+        Type.INT, 1000, "The maximum number of incremental fetch sessions.", at_least=0
     )
 
     # Topics. Keys that a topic can override are also in the table of topic configs.
     auto_create_topics_enable: bool = setting(
-        Kind.BOOLEAN, True, "Whether Metadata creates missing topics, if the client allows it."
+        Type.BOOLEAN, True, "Whether Metadata creates missing topics, if the client allows it."
     )
-    delete_topic_enable: bool = setting(Kind.BOOLEAN, True, "Whether DeleteTopics may delete topics.")
+    delete_topic_enable: bool = setting(Type.BOOLEAN, True, "Whether DeleteTopics may delete topics.")
     num_partitions: int = setting(
-        Kind.INT, 1, "The number of partitions of a topic that is created without one.", at_least=1
+        Type.INT, 1, "The number of partitions of a topic that is created without one.", at_least=1
     )
     default_replication_factor: int = setting(
-        Kind.INT,
+        Type.INT,
         1,
         "The replication factor of a topic that is created without one; capped at the number of brokers.",
         at_least=1,
     )
+    broker_session_timeout_ms: int = setting(
+        Type.INT,
+        9000,
+        "In a cluster: a broker that is cut off from the controller for this long leads nothing.",
+    )
+    replica_lag_time_max_ms: int = setting(
+        Type.LONG,
+        30_000,
+        "A follower that has not had all records of its leader for this long leaves the in-sync replicas.",
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
+        Type.LONG, 5000, "How often the high watermarks of replicated partitions are written."
+    )
+    replica_fetch_max_bytes: int = setting(
+        Type.INT, 1 << 20, "How many bytes a follower fetches of one partition.", at_least=0
+    )
+    replica_fetch_wait_max_ms: int = setting(
+        Type.INT, 500, "How long a leader waits for records before it answers a follower."
+    )
+    replica_fetch_min_bytes: int = setting(
+        Type.INT, 1, "How many bytes a leader waits for before it answers a follower."
+    )
+    replica_fetch_response_max_bytes: int = setting(
+        Type.INT, 10 << 20, "How many bytes a follower fetches at once.", at_least=0
+    )
+    replica_fetch_backoff_ms: int = setting(
+        Type.INT, 1000, "How long a follower pauses after an error of its leader.", at_least=0
+    )
     min_insync_replicas: int = setting(
-        Kind.INT,
+        Type.INT,
         1,
         "The number of replicas that acks=all waits for; capped at the number of brokers.",
         at_least=1,
     )
     message_max_bytes: int = setting(
-        Kind.INT, 1_048_588, "The largest record batch that Produce accepts.", at_least=0
+        Type.INT, 1_048_588, "The largest record batch that Produce accepts.", at_least=0
     )
     log_message_timestamp_type: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "CreateTime",
         "Whether records keep the producer's timestamp or get the time of the append.",
         choices=("CreateTime", "LogAppendTime"),
     )
     log_message_timestamp_before_max_ms: int = setting(
-        Kind.LONG, _LONG_MAX, "How far a record's timestamp may be in the past.", at_least=0
+        Type.LONG, _LONG_MAX, "How far a record's timestamp may be in the past.", at_least=0
     )
     log_message_timestamp_after_max_ms: int = setting(
-        Kind.LONG, 3_600_000, "How far a record's timestamp may be in the future.", at_least=0
+        Type.LONG, 3_600_000, "How far a record's timestamp may be in the future.", at_least=0
     )
     compression_type: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "producer",
         "The compression of stored batches; producer: as the producer sent them.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     )
     log_segment_bytes: int = setting(
-        Kind.INT, 1_073_741_824, "The size at which a log rolls to a new segment.", at_least=1_048_576
+        Type.INT, 1_073_741_824, "The size at which a log rolls to a new segment.", at_least=1_048_576
     )
     log_roll_ms: int | None = setting(
-        Kind.LONG, None, "The age at which a log rolls to a new segment; overrides log.roll.hours."
+        Type.LONG, None, "The age at which a log rolls to a new segment; overrides log.roll.hours."
     )
     log_roll_hours: int = setting(
-        Kind.INT, 168, "The same in hours; used if log.roll.ms is not set.", at_least=1
+        Type.INT, 168, "The same in hours; used if log.roll.ms is not set.", at_least=1
     )
     log_index_interval_bytes: int = setting(
-        Kind.INT, 4096, "About how many bytes of a log there are for each index entry.", at_least=0
+        Type.INT, 4096, "About how many bytes of a log there are for each index entry.", at_least=0
     )
 
     # Retention and compaction, of which a topic can override most.
     log_cleanup_policy: tuple[str, ...] = setting(
-        Kind.LIST,
+        Type.LIST,
         ("delete",),
         "What happens to old records: delete, compact or both. With compact, Produce refuses records without a "
         "key.",
         choices=("compact", "delete"),
     )
     log_retention_bytes: int = setting(
-        Kind.LONG, -1, "The size of a log beyond which old segments are deleted; -1: no limit."
+        Type.LONG, -1, "The size of a log beyond which old segments are deleted; -1: no limit."
     )
     log_retention_ms: int | None = setting(
-        Kind.LONG,
+        Type.LONG,
         None,
         "The age at which segments are deleted; -1: never. Overrides log.retention.minutes, which overrides "
         "log.retention.hours.",
     )
-    log_retention_minutes: int | None = setting(Kind.INT, None, "The same in minutes.")
+    log_retention_minutes: int | None = setting(Type.INT, None, "The same in minutes.")
     log_retention_hours: int = setting(
-        Kind.INT, 168, "The same in hours; used if neither of the others is set."
+        Type.INT, 168, "The same in hours; used if neither of the others is set."
     )
     log_retention_check_interval_ms: int = setting(
-        Kind.LONG, 300_000, "How often the broker looks for segments to delete by size or age.", at_least=1
+        Type.LONG, 300_000, "How often the broker looks for segments to delete by size or age.", at_least=1
     )
     log_cleaner_enable: bool = setting(
-        Kind.BOOLEAN, True, "Whether topics with cleanup.policy=compact are compacted."
+        Type.BOOLEAN, True, "Whether topics with cleanup.policy=compact are compacted."
     )
     log_cleaner_backoff_ms: int = setting(
-        Kind.LONG, 15_000, "How long the cleaner sleeps when no log is dirty enough.", at_least=0
+        Type.LONG, 15_000, "How long the cleaner sleeps when no log is dirty enough.", at_least=0
     )
     log_cleaner_dedupe_buffer_size: int = setting(
-        Kind.LONG,
+        Type.LONG,
         134_217_728,
         "About how much memory the keys of one pass of compaction may take; the rest waits for the next pass.",
     )
     log_cleaner_min_cleanable_ratio: float = setting(
-        Kind.DOUBLE,
+        Type.DOUBLE,
         0.5,
         "The share of a log that must be dirty before it is compacted.",
         at_least=0,
         at_most=1,
     )
     log_cleaner_min_compaction_lag_ms: int = setting(
-        Kind.LONG, 0, "The minimum time for which a record remains uncompacted.", at_least=0
+        Type.LONG, 0, "The minimum time for which a record remains uncompacted.", at_least=0
     )
     log_cleaner_max_compaction_lag_ms: int = setting(
-        Kind.LONG, _LONG_MAX, "The maximum time for which a record remains uncompacted.", at_least=1
+        Type.LONG, _LONG_MAX, "The maximum time for which a record remains uncompacted.", at_least=1
     )
     log_cleaner_delete_retention_ms: int = setting(
-        Kind.LONG, 86_400_000, "How long compaction keeps a tombstone.", at_least=0
+        Type.LONG, 86_400_000, "How long compaction keeps a tombstone.", at_least=0
     )
     log_flush_offset_checkpoint_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         60_000,
         "How often the recovery points are written: up to there a log is on the disk, and no crash can have torn "
         "it.",
         at_least=0,
     )
     producer_id_expiration_ms: int = setting(
-        Kind.INT, 86_400_000, "How long compaction keeps the last batch of an idle producer.", at_least=1
+        Type.INT, 86_400_000, "How long compaction keeps the last batch of an idle producer.", at_least=1
     )
 
     # The offsets topic.
     offsets_topic_num_partitions: int = setting(
-        Kind.INT, 50, "Partitions of the offsets topic; fixed once the topic exists.", at_least=1
+        Type.INT, 50, "Partitions of the offsets topic; fixed once the topic exists.", at_least=1
     )
     offsets_topic_replication_factor: int = setting(
-        Kind.SHORT, 3, "Replicas of the offsets topic; capped at the number of brokers.", at_least=1
+        Type.SHORT, 3, "Replicas of the offsets topic; capped at the number of brokers.", at_least=1
     )
     offsets_topic_segment_bytes: int = setting(
-        Kind.INT, 104_857_600, "segment.bytes of the offsets topic.", at_least=1
+        Type.INT, 104_857_600, "segment.bytes of the offsets topic.", at_least=1
     )
     offsets_topic_compression_codec: int = setting(
-        Kind.INT,
+        Type.INT,
         0,
         "Compression of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         at_least=0,
         at_most=4,
     )
+    offsets_commit_timeout_ms: int = setting(
+        Type.INT,
+        5000,
+        "How long a commit waits until the in-sync replicas have it before its client gets an error.",
+        at_least=1,
+    )
     offset_metadata_max_bytes: int = setting(
-        Kind.INT, 4096, "The maximum length of a committed offset's metadata, in characters.", at_least=0
+        Type.INT, 4096, "The maximum length of a committed offset's metadata, in characters.", at_least=0
     )
 
     # Groups.
     offsets_retention_minutes: int = setting(
-        Kind.INT,
+        Type.INT,
         10_080,
         "How long an unused offset is kept: since its group became empty, or since its commit if that time is "
         "unknown or the group's consumers do not read its topic.",
         at_least=1,
     )
     offsets_retention_check_interval_ms: int = setting(
-        Kind.LONG, 600_000, "How often the broker looks for expired offsets.", at_least=1
+        Type.LONG, 600_000, "How often the broker looks for expired offsets.", at_least=1
     )
     group_min_session_timeout_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         100,
         "The shortest session timeout that a member may request.",
         at_least=0,
         kafka_default=6000,
     )
     group_max_session_timeout_ms: int = setting(
-        Kind.INT, 1_800_000, "The longest session timeout that a member may request.", at_least=0
+        Type.INT, 1_800_000, "The longest session timeout that a member may request.", at_least=0
     )
     group_initial_rebalance_delay_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         0,
         "How long an empty group waits for more members before its first rebalance.",
         at_least=0,
         kafka_default=3000,
     )
     group_max_size: int = setting(
-        Kind.INT, _INT_MAX, "The maximum number of members of a classic group.", at_least=1
+        Type.INT, _INT_MAX, "The maximum number of members of a classic group.", at_least=1
     )
     group_consumer_session_timeout_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         45_000,
         "A member of a consumer group is removed if it sends no heartbeat for this long.",
         at_least=1,
     )
     group_consumer_min_session_timeout_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         100,
         "The shortest value of group.consumer.session.timeout.ms, also for a single group.",
         at_least=1,
         kafka_default=45_000,
     )
     group_consumer_max_session_timeout_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         60_000,
         "The longest value of group.consumer.session.timeout.ms, also for a single group.",
         at_least=1,
     )
     group_consumer_heartbeat_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         500,
         "The heartbeat interval of members of consumer groups. They learn of changes in the response to a heartbeat.",
         at_least=1,
         kafka_default=5000,
     )
     group_consumer_min_heartbeat_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         100,
         "The shortest value of group.consumer.heartbeat.interval.ms, also for a single group.",
         at_least=1,
         kafka_default=5000,
     )
     group_consumer_max_heartbeat_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         15_000,
         "The longest value of group.consumer.heartbeat.interval.ms, also for a single group.",
         at_least=1,
     )
     group_consumer_max_size: int = setting(
-        Kind.INT, _INT_MAX, "The maximum number of members of a consumer group.", at_least=1
+        Type.INT, _INT_MAX, "The maximum number of members of a consumer group.", at_least=1
     )
     group_consumer_assignors: tuple[str, ...] = setting(
-        Kind.LIST,
+        Type.LIST,
         ("uniform", "range"),
         "The assignors that members of consumer groups may choose; the first one is the default.",
-        check=_known_assignors,
+        check=known_assignors,
     )
     group_consumer_migration_policy: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "bidirectional",
         "Which groups with members change their type when members of the other protocol join, or the last of "
         "them leave: classic groups (upgrade), consumer groups (downgrade), both (bidirectional) or none "
         "(disabled).",
-        check=_known_policy,
+        check=known_policy,
     )
     group_consumer_assignment_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         0,
         "The minimum time between two assignments of a consumer group. With 256 members or more, it is at least a "
         "millisecond for each 8 members.",
@@ -363,7 +365,7 @@ class Config:
         kafka_default=1000,
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         600_000,
         "The maximum time between two evaluations of the regular expressions of consumer groups; a new topic "
         "causes one sooner.",
@@ -372,36 +374,36 @@ class Config:
 
     # Transactions.
     transaction_state_log_num_partitions: int = setting(
-        Kind.INT, 50, "Partitions of the transaction topic; fixed once the topic exists.", at_least=1
+        Type.INT, 50, "Partitions of the transaction topic; fixed once the topic exists.", at_least=1
     )
     transaction_state_log_replication_factor: int = setting(
-        Kind.SHORT, 3, "Replicas of the transaction topic; capped at the number of brokers.", at_least=1
+        Type.SHORT, 3, "Replicas of the transaction topic; capped at the number of brokers.", at_least=1
     )
     transaction_state_log_min_isr: int = setting(
-        Kind.INT,
+        Type.INT,
         2,
         "min.insync.replicas of the transaction topic; capped at the number of brokers.",
         at_least=1,
     )
     transaction_state_log_segment_bytes: int = setting(
-        Kind.INT, 104_857_600, "segment.bytes of the transaction topic.", at_least=1
+        Type.INT, 104_857_600, "segment.bytes of the transaction topic.", at_least=1
     )
     transaction_max_timeout_ms: int = setting(
-        Kind.INT, 900_000, "The longest transaction timeout that a producer may request.", at_least=1
+        Type.INT, 900_000, "The longest transaction timeout that a producer may request.", at_least=1
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
-        Kind.INT, 10_000, "How often the broker looks for transactions that have timed out.", at_least=1
+        Type.INT, 10_000, "How often the broker looks for transactions that have timed out.", at_least=1
     )
     transactional_id_expiration_ms: int = setting(
-        Kind.INT, 604_800_000, "How long an unused transactional id is kept.", at_least=1
+        Type.INT, 604_800_000, "How long an unused transactional id is kept.", at_least=1
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
-        Kind.INT, 3_600_000, "How often the broker looks for expired transactional ids.", at_least=1
+        Type.INT, 3_600_000, "How often the broker looks for expired transactional ids.", at_least=1
     )
 
     # Keys that Kafka does not have.
     fsync: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "never",
         "When appended records are synced to disk: never (as in Kafka, the operating system decides), every "
         "fsync.interval.ms (interval), or before each commit is acknowledged (commit).",
@@ -409,22 +411,47 @@ class Config:
         is_ours=True,
     )
     fsync_interval_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         1000,
         "With fsync=interval: how long a record may wait for the sync.",
         at_least=1,
         is_ours=True,
     )
     recovery: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "strict",
         "What happens to a log with a damaged batch: strict refuses the log, keep-valid moves the batch to a "
         "separate file.",
         choices=("strict", "keep-valid"),
         is_ours=True,
     )
+    offset_storage: str = setting(
+        Type.STRING,
+        "log",
+        "Where committed offsets are stored: log (the offsets topic) or zookeeper (znodes of Kafka's old consumers).",
+        choices=("log", "zookeeper"),
+        is_ours=True,
+    )
+    zookeeper_connect: str | None = setting(
+        Type.STRING,
+        None,
+        "The servers of ZooKeeper, HOST:PORT,HOST:PORT/PATH: for serve --zookeeper and offset.storage=zookeeper.",
+        is_ours=True,
+    )
+    zookeeper_session_timeout_ms: int = setting(
+        Type.INT, 18_000, "The session timeout that ZooKeeper is asked for.", at_least=1, is_ours=True
+    )
+    zookeeper_connection_timeout_ms: int | None = setting(
+        Type.INT, None, "How long requests wait for a connection; default: the session timeout.", is_ours=True
+    )
+    zookeeper_group_metadata_enable: bool = setting(
+        Type.BOOLEAN,
+        False,
+        "Whether classic groups are in ZooKeeper too, with its offsets, as JSON.",
+        is_ours=True,
+    )
     offsets_snapshot_interval_bytes: int = setting(
-        Kind.LONG,
+        Type.LONG,
         16_777_216,
         "On disk: a snapshot of a partition of the offsets topic is taken each time it has grown by this much; a "
         "start continues from the snapshot. 0: no snapshots.",
@@ -432,7 +459,7 @@ class Config:
         is_ours=True,
     )
     group_consumer_regex_pause_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         500,
         "The minimum time between two evaluations of the regular expressions of a consumer group; in Kafka this "
         "cannot be set.",
@@ -441,44 +468,73 @@ class Config:
         is_ours=True,
     )
     group_rebalance_signal: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "heartbeat",
         "How members of classic groups learn that a rebalance has begun. heartbeat: REBALANCE_IN_PROGRESS in the next "
         "heartbeat, as in Kafka. close: the broker closes their connection at once.",
         choices=("heartbeat", "close"),
         is_ours=True,
     )
+    group_assignment_by_coordinator: bool = setting(
+        Type.BOOLEAN,
+        False,
+        "Whether the coordinator assigns the partitions of classic groups of consumers, and begins a rebalance when "
+        "their topics change. It runs the assignor that the group chose: range, roundrobin, sticky or "
+        "cooperative-sticky; other groups are assigned by their leader, as in Kafka.",
+        is_ours=True,
+    )
     offsets_commit_owner_check: bool = setting(
-        Kind.BOOLEAN,
+        Type.BOOLEAN,
         False,
         "Whether a member may commit only for its assigned partitions; others get TOPIC_AUTHORIZATION_FAILED "
         "(29).",
         is_ours=True,
     )
+    offsets_commit_all_or_none: bool = setting(
+        Type.BOOLEAN,
+        False,
+        "Whether an OffsetCommit with a refused partition commits nothing; its other partitions then get "
+        "OPERATION_NOT_ATTEMPTED (55). Otherwise the others are committed, as in Kafka.",
+        is_ours=True,
+    )
     offsets_commit_unknown_topics: bool = setting(
-        Kind.BOOLEAN,
+        Type.BOOLEAN,
         False,
         "Whether offsets of topics and partitions that do not exist can be committed; otherwise they get "
         "UNKNOWN_TOPIC_OR_PARTITION (3).",
         is_ours=True,
     )
     offsets_commit_while_loading: bool = setting(
-        Kind.BOOLEAN,
+        Type.BOOLEAN,
         False,
         "Whether commits are accepted while their group is loaded, from any client, and override the loaded "
         "offsets; otherwise they get COORDINATOR_LOAD_IN_PROGRESS (14), as in Kafka.",
         is_ours=True,
     )
+    offsets_forward: bool = setting(
+        Type.BOOLEAN,
+        False,
+        "Whether a broker of a cluster passes OffsetCommit, OffsetFetch and OffsetDelete on to the coordinator of "
+        "their group; otherwise they get NOT_COORDINATOR (16), as in Kafka.",
+        is_ours=True,
+    )
+    offsets_fetch_members_only: bool = setting(
+        Type.BOOLEAN,
+        False,
+        "Whether OffsetFetch of a group with members is refused with UNKNOWN_MEMBER_ID (25) unless a member sends "
+        "it. A request without a member id is from a member of a classic group if it comes on its connection.",
+        is_ours=True,
+    )
     offsets_load_before_listening_bytes: int = setting(
-        Kind.LONG,
+        Type.LONG,
         67_108_864,
-        "How many bytes of the offsets topic are loaded before the broker listens: whole partitions, in their "
-        "order. The others are loaded afterwards.",
+        "How many bytes of the offsets topic are loaded before the broker listens: whole partitions, the "
+        "smallest first. The others are loaded afterwards, a small one also while a large one is.",
         at_least=0,
         is_ours=True,
     )
     queued_max_response_bytes: int = setting(
-        Kind.LONG,
+        Type.LONG,
         268_435_456,
         "The memory for Fetch responses that clients have not read yet, of all connections together. The less of "
         "it is free, the less one Fetch returns, but always at least one batch.",
@@ -486,7 +542,7 @@ class Config:
         is_ours=True,
     )
     auto_create_topics_delay_ms: int = setting(
-        Kind.INT,
+        Type.INT,
         0,
         "How long a topic that Metadata creates is reported as UNKNOWN_TOPIC_OR_PARTITION (3), so that clients "
         "retry. In Kafka this is the time that the controller needs.",
@@ -495,7 +551,7 @@ class Config:
         is_ours=True,
     )
     coordinator_warm: bool = setting(
-        Kind.BOOLEAN,
+        Type.BOOLEAN,
         True,
         "Whether the first FindCoordinator succeeds; a new Kafka broker returns COORDINATOR_NOT_AVAILABLE (15) "
         "while it creates the offsets topic.",
@@ -519,15 +575,9 @@ class Config:
         Raises ConfigError for an unknown key, a value out of range, or a file that cannot be read. Keys of Kafka that
         have no effect here are logged as warnings.
         """
-        values: dict[str, Any] = {}
-        if properties_file is not None:
-            for line, name, text in read_properties(properties_file):
-                _put(values, name, text, f"{properties_file} line {line}: ")
         if profile is not None:
-            _put(values, "profile", profile, "")
-        for name, value in (overrides or {}).items():
-            _put(values, name, value, "")
-        _merge_aliases(values)
+            overrides = {"profile": profile} | dict(overrides or {})
+        values = given_values(KEYS, properties_file, overrides or {})
         given = frozenset(values)
         if values.get("profile") == "kafka":
             values = {name: key.kafka_default for name, key in KEYS.items()} | values
@@ -579,14 +629,16 @@ class Config:
         For a time with keys in several units Kafka begins with the key itself: a key that is not set has no synonyms.
         """
         names = next((family for family in _FAMILIES if name in family), (name,))
-        places = [(each, self.value(each), Source.STATIC_BROKER) for each in names if each in self.given]
-        places += [(each, self.default_of(each), Source.DEFAULT) for each in names]
+        places = [
+            (each, self.value(each), ConfigSource.STATIC_BROKER) for each in names if each in self.given
+        ]
+        places += [(each, self.default_of(each), ConfigSource.DEFAULT) for each in names]
         texts = ((each, text_of(value), source) for each, value, source in places)
         found = (Synonym(each, text, source) for each, text, source in texts if text is not None)
         return tuple(dropwhile(lambda synonym: synonym.name != name, found))
 
     def _described(self, key: Key) -> Described:
-        source = Source.STATIC_BROKER if key.name in self.given else Source.DEFAULT
+        source = ConfigSource.STATIC_BROKER if key.name in self.given else ConfigSource.DEFAULT
         value = text_of(self.value(key.name))
         return Described(key.name, value, True, source, key.kind, self.synonyms(key.name), key.doc)
 
@@ -600,46 +652,11 @@ def config_table() -> tuple[Key, ...]:
     return tuple(KEYS.values())
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return "; did you mean X?" for the name most similar to `name`, or "" if there is none."""
-    import difflib  # late: only needed after a mistake
-
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
-def _put(values: dict[str, Any], name: str, value: object, where: str) -> None:
-    key = KEYS.get(_ALIASES.get(name, name))
-    if key is None:
-        from kafka_offsets.broker.config.unfollowed_keys import (
-            UNFOLLOWED,
-        )  # late: most configurations do not need it
-
-        if name not in UNFOLLOWED:
-            raise ConfigError(
-                f"{where}unknown configuration key {name}{nearest_name(name, [*KEYS, *_ALIASES])}"
-            )
-        logger.warning("%s%s is not followed: setting it has no effect", where, name)
-        return
-    try:
-        values[name] = key.parse(value)
-    except ConfigError as error:
-        raise ConfigError(f"{where}{error}") from error
-
-
-def _merge_aliases(values: dict[str, Any]) -> None:
-    """Move each value to the key's own name; two names with different values are refused, as in Kafka."""
-    for alias, name in _ALIASES.items():
-        if alias not in values:
-            continue
-        value = values.pop(alias)
-        if values.setdefault(name, value) != value:
-            raise ConfigError(
-                f"{alias} is {text_of(value)} but {name} is {text_of(values[name])}: set only one"
-            )
-
-
 def _check_together(config: Config) -> None:
+    if config.offset_storage == "zookeeper" and not config.zookeeper_connect:
+        raise ConfigError("offset.storage=zookeeper needs zookeeper.connect")
+    if config.zookeeper_group_metadata_enable and config.offset_storage != "zookeeper":
+        raise ConfigError("zookeeper.group.metadata.enable needs offset.storage=zookeeper")
     if config.roll_ms < 1:
         raise ConfigError("log.roll.ms must be greater than or equal to 1")
     if config.retention_ms == 0:

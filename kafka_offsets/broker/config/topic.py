@@ -12,7 +12,16 @@ from typing import Any, Self
 
 from kafka_offsets.broker.config.keys import KEYS as BROKER_KEYS
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.config.types import Described, Key, Kind, Source, Synonym, keys_of, setting, text_of
+from kafka_offsets.broker.config.types import (
+    ConfigSource,
+    Described,
+    Key,
+    Synonym,
+    Type,
+    keys_of,
+    setting,
+    text_of,
+)
 from kafka_offsets.errors import ConfigError
 
 _LONG_MAX = 9_223_372_036_854_775_807
@@ -25,6 +34,7 @@ def _gzip_level(level: int) -> str | None:
 
 def _throttled(name: str) -> Any:
     def check(replicas: tuple[str, ...]) -> str | None:
+        """Return Kafka's message if a replica is neither `*` nor partition:broker, else None."""
         if replicas == ("*",) or all(_REPLICA.fullmatch(replica) for replica in replicas):
             return None
         return (
@@ -35,7 +45,7 @@ def _throttled(name: str) -> Any:
     return check
 
 
-def _stored(kind: Kind, default: object, doc: str, **rules: Any) -> Any:
+def _stored(kind: Type, default: object, doc: str, **rules: Any) -> Any:
     """Declare a key that is stored and described, but has no effect."""
     return setting(kind, default, doc, is_enforced=False, **rules)
 
@@ -45,96 +55,96 @@ class TopicConfig:
     """The values of all keys of one topic. Make one with `TopicConfig.of`."""
 
     segment_bytes: int = setting(
-        Kind.INT,
+        Type.INT,
         1_073_741_824,
         "The size at which a log rolls to a new segment.",
         at_least=1_048_576,
         broker_key="log.segment.bytes",
     )
     segment_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         604_800_000,
         "The age at which a log rolls to a new segment.",
         at_least=1,
         broker_key="log.roll.ms",
     )
     segment_jitter_ms: int = _stored(
-        Kind.LONG, 0, "The maximum by which segment.ms is shortened.", at_least=0
+        Type.LONG, 0, "The maximum by which segment.ms is shortened.", at_least=0
     )
     segment_index_bytes: int = _stored(
-        Kind.INT, 10_485_760, "The largest index file.", at_least=4, broker_key="log.index.size.max.bytes"
+        Type.INT, 10_485_760, "The largest index file.", at_least=4, broker_key="log.index.size.max.bytes"
     )
     flush_messages: int = _stored(
-        Kind.LONG,
+        Type.LONG,
         _LONG_MAX,
         "After how many records a log is synced to disk; see the broker's fsync.",
         at_least=1,
         broker_key="log.flush.interval.messages",
     )
     flush_ms: int = _stored(
-        Kind.LONG,
+        Type.LONG,
         _LONG_MAX,
         "After how long a log is synced to disk; see the broker's fsync.",
         at_least=0,
         broker_key="log.flush.interval.ms",
     )
     retention_bytes: int = setting(
-        Kind.LONG,
+        Type.LONG,
         -1,
         "The size of a log beyond which old segments are deleted; -1: no limit.",
         broker_key="log.retention.bytes",
     )
     retention_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         604_800_000,
         "The age at which segments are deleted; -1: never.",
         at_least=-1,
         broker_key="log.retention.ms",
     )
     max_message_bytes: int = setting(
-        Kind.INT,
+        Type.INT,
         1_048_588,
         "The largest record batch that Produce accepts.",
         at_least=0,
         broker_key="message.max.bytes",
     )
     index_interval_bytes: int = setting(
-        Kind.INT,
+        Type.INT,
         4096,
         "About how many bytes of a log there are for each index entry.",
         at_least=0,
         broker_key="log.index.interval.bytes",
     )
     delete_retention_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         86_400_000,
         "How long compaction keeps a tombstone.",
         at_least=0,
         broker_key="log.cleaner.delete.retention.ms",
     )
     min_compaction_lag_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         0,
         "The minimum time for which a record remains uncompacted.",
         at_least=0,
         broker_key="log.cleaner.min.compaction.lag.ms",
     )
     max_compaction_lag_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         _LONG_MAX,
         "The maximum time for which a record remains uncompacted.",
         at_least=1,
         broker_key="log.cleaner.max.compaction.lag.ms",
     )
     file_delete_delay_ms: int = _stored(
-        Kind.LONG,
+        Type.LONG,
         60_000,
         "How long a deleted file stays on disk.",
         at_least=0,
         broker_key="log.segment.delete.delay.ms",
     )
     min_cleanable_dirty_ratio: float = setting(
-        Kind.DOUBLE,
+        Type.DOUBLE,
         0.5,
         "The share of a log that must be dirty before it is compacted.",
         at_least=0,
@@ -142,7 +152,7 @@ class TopicConfig:
         broker_key="log.cleaner.min.cleanable.ratio",
     )
     cleanup_policy: tuple[str, ...] = setting(
-        Kind.LIST,
+        Type.LIST,
         ("delete",),
         "What happens to old records: delete, compact or both. With compact, Produce refuses records without a "
         "key.",
@@ -150,85 +160,85 @@ class TopicConfig:
         broker_key="log.cleanup.policy",
     )
     unclean_leader_election_enable: bool = _stored(
-        Kind.BOOLEAN,
+        Type.BOOLEAN,
         False,
         "Whether a replica that is not in sync may become leader.",
         broker_key="unclean.leader.election.enable",
     )
     min_insync_replicas: int = setting(
-        Kind.INT,
+        Type.INT,
         1,
         "The number of replicas that acks=all waits for; capped at the number of brokers.",
         at_least=1,
         broker_key="min.insync.replicas",
     )
     compression_type: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "producer",
         "The compression of stored batches; producer: as the producer sent them.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         broker_key="compression.type",
     )
     compression_gzip_level: int = _stored(
-        Kind.INT,
+        Type.INT,
         -1,
         "The level of gzip, 1 to 9; -1: the default of gzip.",
         check=_gzip_level,
         broker_key="compression.gzip.level",
     )
     compression_lz4_level: int = _stored(
-        Kind.INT, 9, "The level of lz4.", at_least=1, at_most=17, broker_key="compression.lz4.level"
+        Type.INT, 9, "The level of lz4.", at_least=1, at_most=17, broker_key="compression.lz4.level"
     )
     compression_zstd_level: int = _stored(
-        Kind.INT, 3, "The level of zstd.", at_least=-131_072, at_most=22, broker_key="compression.zstd.level"
+        Type.INT, 3, "The level of zstd.", at_least=-131_072, at_most=22, broker_key="compression.zstd.level"
     )
     preallocate: bool = _stored(
-        Kind.BOOLEAN, False, "Whether files are created with their full size.", broker_key="log.preallocate"
+        Type.BOOLEAN, False, "Whether files are created with their full size.", broker_key="log.preallocate"
     )
     message_timestamp_type: str = setting(
-        Kind.STRING,
+        Type.STRING,
         "CreateTime",
         "Whether records keep the producer's timestamp or get the time of the append.",
         choices=("CreateTime", "LogAppendTime"),
         broker_key="log.message.timestamp.type",
     )
     message_timestamp_before_max_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         _LONG_MAX,
         "How far a record's timestamp may be in the past.",
         at_least=0,
         broker_key="log.message.timestamp.before.max.ms",
     )
     message_timestamp_after_max_ms: int = setting(
-        Kind.LONG,
+        Type.LONG,
         3_600_000,
         "How far a record's timestamp may be in the future.",
         at_least=0,
         broker_key="log.message.timestamp.after.max.ms",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = _stored(
-        Kind.LIST,
+        Type.LIST,
         (),
         "Replicas that are throttled on the leader.",
         check=_throttled("leader.replication.throttled.replicas"),
     )
     follower_replication_throttled_replicas: tuple[str, ...] = _stored(
-        Kind.LIST,
+        Type.LIST,
         (),
         "Replicas that are throttled on the follower.",
         check=_throttled("follower.replication.throttled.replicas"),
     )
-    remote_storage_enable: bool = _stored(Kind.BOOLEAN, False, "Tiered storage; refused when true.")
+    remote_storage_enable: bool = _stored(Type.BOOLEAN, False, "Tiered storage; refused when true.")
     local_retention_ms: int = _stored(
-        Kind.LONG, -2, "For tiered storage.", at_least=-2, broker_key="log.local.retention.ms"
+        Type.LONG, -2, "For tiered storage.", at_least=-2, broker_key="log.local.retention.ms"
     )
     local_retention_bytes: int = _stored(
-        Kind.LONG, -2, "For tiered storage.", at_least=-2, broker_key="log.local.retention.bytes"
+        Type.LONG, -2, "For tiered storage.", at_least=-2, broker_key="log.local.retention.bytes"
     )
-    remote_log_copy_disable: bool = _stored(Kind.BOOLEAN, False, "For tiered storage.")
-    remote_log_delete_on_disable: bool = _stored(Kind.BOOLEAN, False, "For tiered storage.")
+    remote_log_copy_disable: bool = _stored(Type.BOOLEAN, False, "For tiered storage.")
+    remote_log_delete_on_disable: bool = _stored(Type.BOOLEAN, False, "For tiered storage.")
     internal_segment_bytes: int | None = setting(
-        Kind.INT,
+        Type.INT,
         None,
         "Overrides segment.bytes, without its lower limit: for tests.",
         is_internal=True,
@@ -272,6 +282,20 @@ def check_topic_configs(overrides: Mapping[str, str | None]) -> dict[str, Any]:
     return values
 
 
+def usable_configs(overrides: Mapping[str, str]) -> tuple[Mapping[str, str], list[str]]:
+    """Return the overrides of a topic that can be used, and why each other one cannot: other programs wrote them."""
+    usable: dict[str, str] = {}
+    reasons = []
+    for name, text in overrides.items():
+        try:
+            check_topic_configs({**usable, name: text})
+        except ConfigError as error:
+            reasons.append(str(error))
+        else:
+            usable[name] = text
+    return usable, reasons
+
+
 def _check_together(values: dict[str, Any]) -> None:
     low = values.get("min_compaction_lag_ms", 0)
     high = values.get("max_compaction_lag_ms", _LONG_MAX)
@@ -298,9 +322,9 @@ def describe_topic(config: Config, overrides: Mapping[str, str]) -> list[Describ
 def _described(config: Config, key: Key, override: str | None) -> Described:
     synonyms = _synonyms(config, key)
     value = text_of(_inherited(config, key))
-    source = synonyms[0].source if synonyms else Source.DEFAULT
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     if override is not None:
-        value, source = override, Source.TOPIC
+        value, source = override, ConfigSource.TOPIC
         synonyms = (Synonym(key.name, override, source), *synonyms)
     return Described(key.name, value, False, source, key.kind, synonyms, key.doc)
 
@@ -313,7 +337,7 @@ def _synonyms(config: Config, key: Key) -> tuple[Synonym, ...]:
         return config.synonyms(key.broker_key)
     if key.name == "flush.ms":  # its broker key has no default in Kafka
         return ()
-    return (Synonym(key.broker_key, text_of(key.default) or "", Source.DEFAULT),)
+    return (Synonym(key.broker_key, text_of(key.default) or "", ConfigSource.DEFAULT),)
 
 
 def _inherited(config: Config, key: Key) -> Any:

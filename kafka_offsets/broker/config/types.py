@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.errors import ConfigError
 
 
-class Kind(IntEnum):
+class Type(IntEnum):
     """The type of a value, with its number in DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
@@ -25,7 +25,7 @@ class Kind(IntEnum):
     LIST = 7
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """The source of a value, with its number in DescribeConfigs (KIP-226)."""
 
     TOPIC = 1
@@ -51,7 +51,7 @@ class Key(NamedTuple):
 
     name: str
     attribute: str
-    kind: Kind
+    kind: Type
     default: Any
     kafka_default: Any
     doc: str
@@ -67,7 +67,7 @@ class Key(NamedTuple):
     def parse(self, value: object) -> Any:
         """Parse `value`, a text or a value of the right Python type. Raises ConfigError."""
         parsed = _PARSERS[self.kind](self.name, value)
-        if self.kind is Kind.LIST:
+        if self.kind is Type.LIST:
             self._check_elements(parsed)
         elif self.choices and parsed not in self.choices:
             raise _refused(self.name, parsed, _one_of(self.choices))
@@ -92,7 +92,7 @@ class Key(NamedTuple):
         """Return the allowed range as a short text, for a table of all keys."""
         if self.choices:
             return ", ".join(self.choices)
-        if self.kind is Kind.BOOLEAN:
+        if self.kind is Type.BOOLEAN:
             return "true, false"
         if self.at_least is not None and self.at_most is not None:
             return f"{self.at_least} to {self.at_most}"
@@ -106,7 +106,7 @@ class Synonym(NamedTuple):
 
     name: str
     value: str
-    source: Source
+    source: ConfigSource
 
 
 class Described(NamedTuple):
@@ -118,8 +118,8 @@ class Described(NamedTuple):
     name: str
     value: str | None
     read_only: bool
-    source: Source
-    kind: Kind
+    source: ConfigSource
+    kind: Type
     synonyms: tuple[Synonym, ...]
     documentation: str
 
@@ -128,7 +128,7 @@ _SAME = object()
 
 
 def setting(
-    kind: Kind,
+    kind: Type,
     default: object,
     doc: str,
     *,
@@ -145,6 +145,7 @@ def setting(
     """Declare the key of a dataclass field; see :class:`Key`. The field's name gives the key's name."""
 
     def key(attribute: str) -> Key:
+        """Return the key of the field with this name."""
         return Key(
             name=attribute.replace("_", "."),
             attribute=attribute,
@@ -209,10 +210,11 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?|NaN|[+-]?Infinity")
 
 
-def _integer(kind: Kind, bits: int) -> Callable[[str, object], int]:
+def _integer(kind: Type, bits: int) -> Callable[[str, object], int]:
     limit = 1 << (bits - 1)
 
     def parse(name: str, value: object) -> int:
+        """Return an int of `bits` bits from an int or decimal digits. Raises ConfigError."""
         number = None
         if isinstance(value, int) and not isinstance(value, bool):
             number = value
@@ -241,12 +243,12 @@ def _list(name: str, value: object) -> tuple[str, ...]:
     raise _refused(name, value, "Expected a comma separated list.")
 
 
-_PARSERS: dict[Kind, Callable[[str, object], Any]] = {
-    Kind.BOOLEAN: _boolean,
-    Kind.STRING: _string,
-    Kind.INT: _integer(Kind.INT, 32),
-    Kind.SHORT: _integer(Kind.SHORT, 16),
-    Kind.LONG: _integer(Kind.LONG, 64),
-    Kind.DOUBLE: _double,
-    Kind.LIST: _list,
+_PARSERS: dict[Type, Callable[[str, object], Any]] = {
+    Type.BOOLEAN: _boolean,
+    Type.STRING: _string,
+    Type.INT: _integer(Type.INT, 32),
+    Type.SHORT: _integer(Type.SHORT, 16),
+    Type.LONG: _integer(Type.LONG, 64),
+    Type.DOUBLE: _double,
+    Type.LIST: _list,
 }

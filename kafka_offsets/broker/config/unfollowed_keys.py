@@ -7,7 +7,7 @@ _NAMES = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable
-    background.threads broker.heartbeat.interval.ms broker.rack broker.session.timeout.ms
+    background.threads broker.heartbeat.interval.ms broker.rack
     client.quota.callback.class compression.gzip.level compression.lz4.level compression.zstd.level
     config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
     controlled.shutdown.enable controller.listener.names controller.performance.always.log.threshold.ms
@@ -56,7 +56,7 @@ _NAMES = """
     metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
     metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-    offsets.commit.timeout.ms offsets.load.buffer.size principal.builder.class process.roles
+    offsets.load.buffer.size principal.builder.class process.roles
     producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
     queued.max.request.bytes queued.max.requests quota.window.num quota.window.size.seconds
     remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
@@ -72,9 +72,7 @@ _NAMES = """
     remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
     remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path
-    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable replica.fetch.backoff.ms
-    replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-    replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
+    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
     replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
     replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
     sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd

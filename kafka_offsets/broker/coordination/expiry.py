@@ -45,6 +45,7 @@ class Services(NamedTuple):
     """The parts of the broker that expiration uses.
 
     end_turn  appends the decisions
+    cleanup   brings the offset tables in line with the store, before a round
     """
 
     config: Config
@@ -52,6 +53,7 @@ class Services(NamedTuple):
     runtime: CoordinatorRuntime
     shards: Shards
     end_turn: Callable[[], object]
+    cleanup: Callable[[Callable[[], None]], None]
 
     def task(self, name: str, steps: Steps, ended: Callable[[Exception | None], None]) -> BackgroundTask:
         """Return a new task that has not begun."""
@@ -93,7 +95,8 @@ class _Round:
 
     def begin(self) -> None:
         """Begin with the first shard."""
-        self._task.begin()
+        if not self._task.is_over():
+            self._task.begin()
 
     def stop(self) -> None:
         """Take no further step."""
@@ -147,7 +150,7 @@ class Expiry:
 
         round_ = _Round(self._services, now, over)
         self._rounds.add(round_)
-        round_.begin()
+        self._services.cleanup(round_.begin)
 
     def run_now(self, now: Now) -> Future[int]:
         """Begin a round now; the future is the number of offsets that have expired."""
@@ -172,6 +175,7 @@ class Expiry:
         self, hosted: HostedShard, steps: ExpirySteps, before: int, left: set[stored.OffsetKey]
     ) -> BackgroundTask:
         def ended(error: Exception | None) -> None:
+            """Log a storage error; wait for the offsets that could not be deleted yet."""
             self._deletions.discard(task)
             if isinstance(error, StorageError):
                 logger.error("%s: %s", task.name, error)
@@ -188,6 +192,7 @@ class Expiry:
         is_waiting = True
 
         def again() -> None:
+            """Start the next deletion. It is registered for two events; only the first one has an effect."""
             nonlocal is_waiting
             if is_waiting:
                 is_waiting = False

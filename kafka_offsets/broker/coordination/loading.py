@@ -13,8 +13,8 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from kafka_offsets.columns.offset_layout import PLAIN, PLAIN_NUMBERS, PLAIN_NUMBERS_AT, read_plain
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -39,8 +39,7 @@ _UNUSUAL = 0x37
 _FAR = 1 << 62
 _MOST_NAMES = 1 << 16
 _PARTITION = struct.Struct(">i")
-_VALUE, _TOPIC_ID_TAG = stored.VALUE_V4, stored.TOPIC_ID_TAG
-_VALUE_SIZE = 2 * _VALUE.size  # as a varint
+_VALUE_SIZE = 2 * PLAIN.size  # as a varint
 
 _SHORTEST_RUN = 3
 """Minimum number of records that are worth reading together."""
@@ -153,13 +152,13 @@ def _replay_commits(
     if header.attributes & _UNUSUAL or max(header.base_offset, abs(header.base_timestamp)) >= _FAR:
         return 0
     replayed, position = _replay_runs(shard, data, header, names)
-    count, base_offset, groups, put = header.record_count, header.base_offset, shard.groups, shard.offsets.put
-    new, entry_type, value_of = tuple.__new__, OffsetAndMetadata, _VALUE.unpack_from
+    count, base_offset, put = header.record_count, header.base_offset, shard.offsets.put
+    new, entry_type = tuple.__new__, OffsetAndMetadata
     try:
         for found in walk_records(data, position, len(data), count, replayed):
             timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, _ = found
             if (
-                value_size != _VALUE.size
+                value_size != PLAIN.size
                 or key_size <= _PARTITION.size
                 or data[headers_at]
                 or not -_FAR < timestamp_delta < _FAR
@@ -168,12 +167,11 @@ def _replay_commits(
             partition_at = key_at + key_size - _PARTITION.size
             head = data[key_at:partition_at]
             known = names.get(head) or _note_names(names, head, data[partition_at : partition_at + 4])
-            version, offset, leader_epoch, length, timestamp, tag, topic_id = value_of(data, value_at)
-            if known is None or version != 4 or length != 1 or tag != _TOPIC_ID_TAG:
+            value = read_plain(data, value_at)
+            if known is None or value is None:
                 return replayed
             group, topic = known
-            if group not in groups:
-                groups[group] = ClassicGroup(group)
+            offset, leader_epoch, timestamp, topic_id = value
             row = offset, leader_epoch, "", timestamp, -1, topic_id, base_offset + offset_delta
             put(group, topic, _PARTITION.unpack_from(data, partition_at)[0], new(entry_type, row))
             replayed += 1
@@ -196,8 +194,6 @@ def _replay_runs(
         if run is None:
             break
         group, topic = run.names
-        if group not in shard.groups:
-            shard.groups[group] = ClassicGroup(group)
         shard.offsets.put_rows(group, topic, run.partitions, run.rows, run.topic_id)
         replayed += len(run.partitions)
         position = run.end
@@ -220,9 +216,8 @@ def _read_run(
     count -= -(-different.bit_length() // (8 * shape.size))
     if count < _SHORTEST_RUN:
         return None
-    tail = shape.partition_at + _PARTITION.size + 1
-    version, _, _, length, _, tag, topic_id = _VALUE.unpack_from(first, tail)
-    if version != 4 or length != 1 or tag != _TOPIC_ID_TAG or first[-1]:
+    value = read_plain(first, shape.partition_at + _PARTITION.size + 1)
+    if value is None or first[-1]:
         return None
     head = first[shape.key_at : shape.partition_at]
     known = names.get(head) or _note_names(names, head, first[shape.partition_at : shape.partition_at + 4])
@@ -236,7 +231,7 @@ def _read_run(
         return None if count < _SHORTEST_RUN else _read_run(data, position, count, base_offset, names)
     values: list[int] = [0] * (4 * count)
     values[0::4], values[1::4], values[2::4], values[3::4] = offsets, epochs, timestamps, log_offsets
-    return _Run(known, topic_id, partitions, _rows_of(count).pack(*values), position + count * shape.size)
+    return _Run(known, value[-1], partitions, _rows_of(count).pack(*values), position + count * shape.size)
 
 
 def _shape_at(data: bytes, position: int) -> _Shape | None:
@@ -250,7 +245,7 @@ def _shape_at(data: bytes, position: int) -> _Shape | None:
         key_length, at = read_varint(data, at)
         partition_at = at + key_length - _PARTITION.size
         value_at = partition_at + _PARTITION.size + 1
-        if data[value_at - 1] != _VALUE_SIZE or value_at + _VALUE.size + 1 != end or key_length < 0:
+        if data[value_at - 1] != _VALUE_SIZE or value_at + PLAIN.size + 1 != end or key_length < 0:
             return None
     except (IndexError, ProtocolError):
         return None
@@ -261,9 +256,11 @@ def _shape_at(data: bytes, position: int) -> _Shape | None:
 
 @lru_cache(maxsize=1024)
 def _shape(delta_at: int, key_at: int, partition_at: int) -> _Shape:
-    fields = struct.Struct(f">{delta_at}xB{partition_at - delta_at - 1}xi3xqixq20x")
+    value_at = partition_at + _PARTITION.size + 1
+    fields = struct.Struct(f">{delta_at}xB{partition_at - delta_at - 1}xix{PLAIN_NUMBERS}x")
     mask = bytearray(b"\xff" * fields.size)
-    for at, size in ((delta_at, 1), (partition_at, 4), (partition_at + 7, 12), (partition_at + 20, 8)):
+    numbers = ((value_at + at, size) for at, size in PLAIN_NUMBERS_AT)
+    for at, size in ((delta_at, 1), (partition_at, _PARTITION.size), *numbers):
         mask[at : at + size] = bytes(size)
     return _Shape(fields.size, key_at, partition_at, fields, bytes(mask))
 

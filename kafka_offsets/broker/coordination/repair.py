@@ -20,7 +20,7 @@ from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import Record
+from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
@@ -115,7 +115,7 @@ def _is_key(data: bytes, at: int, end: int) -> bool:
     return position == strings_end and count in wanted
 
 
-def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> list[Record]:
+def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> list[CoordinatorRecord]:
     """Return the records to append to the log because damage may have hidden them; usually none.
 
     shard   the log's, loaded
@@ -128,7 +128,7 @@ def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> lis
     return known + [record for record in _before_damage(log, shard) if record.key not in told]
 
 
-def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[Record]:
+def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[CoordinatorRecord]:
     """Yield the records after which a replay of the log gives the state of the shard: offsets and groups."""
     found = {"offsets": 0, "groups": 0}
     for group in sorted({*shard.offsets.groups(), *in_log.offsets.groups()}):
@@ -151,7 +151,7 @@ def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[Record]:
             found["groups"] += 1
             for key in sorted(held.keys() | others.keys()):
                 if held.get(key) != others.get(key):
-                    yield Record(key, held.get(key))
+                    yield CoordinatorRecord(key, held.get(key))
     if any(found.values()):
         logger.warning(
             "%s: the snapshot has %d offsets and %d groups as they were before damage took them out of the log",
@@ -177,7 +177,7 @@ def _consumer_records(shard: Shard, group: str) -> dict[bytes, bytes]:
     return known.durable if isinstance(known, ConsumerGroup) else {}
 
 
-def _before_damage(log: Log, shard: Shard) -> list[Record]:
+def _before_damage(log: Log, shard: Shard) -> list[CoordinatorRecord]:
     """Return a record with the current value for each key that damaged bytes may contain."""
     first_offsets: dict[bytes, int] = {}
     for first_offset, data in log.set_aside():
@@ -221,7 +221,7 @@ def _last_values(batches: Iterable[StoredBatch], keys: Container[bytes | None]) 
     return last
 
 
-def _in_force(shard: Shard, key: bytes, found: _Last | None) -> Record | None:
+def _in_force(shard: Shard, key: bytes, found: _Last | None) -> CoordinatorRecord | None:
     """Return a record with the current value of a key, or None if it is not needed.
 
     found  the last record of the key in the log. The shard takes precedence: a snapshot may contain what the damage
@@ -242,8 +242,8 @@ def _in_force(shard: Shard, key: bytes, found: _Last | None) -> Record | None:
     if isinstance(parsed, ConsumerKey):
         group = shard.groups.get(parsed.group)
         if isinstance(group, ConsumerGroup) and key in group.durable:
-            return Record(key, group.durable[key])
-    return None if found is None else Record(key, found.value)
+            return CoordinatorRecord(key, group.durable[key])
+    return None if found is None else CoordinatorRecord(key, found.value)
 
 
 def _name(key: bytes) -> str:

@@ -12,22 +12,26 @@ from typing import Any, Protocol, cast
 from kafka_offsets.broker.background_task import BackgroundTask
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading, repair
+from kafka_offsets.broker.coordination.shared_batches import Decided, Read, apart, encode, share_batches
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.meters import Meters
+from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
-from kafka_offsets.coordinator.result import Record, RequestContext, Result, TransactionalResult
+from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, TransactionalResult
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.protocol.java_hash import string_hash
-from kafka_offsets.protocol.records import BatchTooLargeError, encode_batch, encode_keyed_batch, encode_marker
+from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.protocol.records import (
+    BatchTooLargeError,
+    encode_batch,
+    encode_marker,
+)
+from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.storage.log.log import Log
-
-_TARGET_BATCH_BYTES = 1 << 20
-"""Decisions of one turn share a batch up to about this size; a larger decision has its own batch."""
 
 _FEW = 4
 """Up to this many decisions always share a batch, without a check of their size."""
@@ -35,21 +39,7 @@ _FEW = 4
 _REMEMBERED_GROUPS = 1 << 16
 """Size of the cache of shards by group."""
 
-_RECORD_OVERHEAD = 40
-"""An upper bound of what a record adds to its key and value."""
-
 logger = new_logger(__name__)
-
-
-def partition_for(group_id: str, partition_count: int) -> int:
-    """Return the partition of the offsets topic that holds a group: abs(Java's String.hashCode) % count.
-
-    The absolute value of -2**31 is 0. Source: Kafka's Utils.abs and GroupCoordinatorService.partitionFor.
-    """
-    hashed = string_hash(group_id)
-    if hashed == 0x80000000:
-        return 0
-    return min(hashed, 0x100000000 - hashed) % partition_count
 
 
 def group_settings(config: Config) -> GroupSettings:
@@ -70,14 +60,20 @@ def group_settings(config: Config) -> GroupSettings:
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         consumer_regex_pause_ms=config.group_consumer_regex_pause_ms,
         group_rebalance_closes=config.group_rebalance_signal == "close",
+        group_assigns=config.group_assignment_by_coordinator,
         max_record_bytes=None if is_compressed else config.message_max_bytes,
         offsets_commit_owner_check=config.offsets_commit_owner_check,
+        offsets_commit_all_or_none=config.offsets_commit_all_or_none,
         offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
     )
 
 
 class TooLargeError(StorageError):
     """A batch larger than its log may have: max.message.bytes of the topic."""
+
+
+class NotLeadingError(StorageError):
+    """This broker leads a partition by its metadata, and has not opened the log yet: no fault, and it passes."""
 
 
 def coordinator_error(error: StorageError) -> ErrorCode:
@@ -101,15 +97,7 @@ class Replies(Protocol):
         ...
 
 
-Read = Callable[[ErrorCode], None]
-"""A read that waits until earlier decisions have taken effect; called with the error if they fail."""
-
-
-_Decided = Result | Read | TransactionalResult
-"""An item of a turn."""
-
-
-class Deadline(Protocol):
+class ShardTick(Protocol):
     """The scheduled tick of a shard."""
 
     due_ms: int
@@ -133,9 +121,14 @@ class HostedShard:
     shard_while_loading  an empty shard that decides commits while the log is being loaded, if that is configured
     _early          by key: records that became durable while the shard was being loaded
     knows_more_than_log  it comes from a snapshot, and damage was removed from the log since that was written
+    replica         leads the partition as one replica of several: records take effect when the others have them
+    on_wait         called at the end of a turn if decisions wait for the other replicas
     _latest         cache by key: the last records that are decided and not in effect, among the first
                     `_looked_through` decisions; None after a change
     """
+
+    decides_at_once = True
+    """Whether a request is decided when it arrives, and not after something has been read."""
 
     def __init__(
         self, shard: Shard, log: Log, replies: Replies, compression: Compression, max_batch_bytes: int
@@ -147,20 +140,22 @@ class HostedShard:
         self._max_batch_bytes = max_batch_bytes
         self.durable_offset = log.log_end_offset
         self.failed = self.knows_more_than_log = False
+        self.replica: LeaderReplica | None = None
+        self.on_wait: Callable[[], None] = lambda: None
         self.refusals = 0
-        self.deadline: Deadline | None = None
+        self.deadline: ShardTick | None = None
         self.background_work: BackgroundTask | None = None
-        self._decided: list[_Decided] = []
+        self._decided: list[Decided] = []
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
         self._has_transactional = False
         self._open_offsets: dict[stored.OffsetKey, int] = {}
-        self._latest: dict[bytes, Record] | None = None
+        self._latest: dict[bytes, CoordinatorRecord] | None = None
         self._looked_through = 0
         shard.latest_record = self.latest_record
         self.is_loading = False
         self.shard_while_loading: Shard | None = None
         self._replay = shard.replay_written
-        self._early: dict[bytes, tuple[Record, int]] = {}
+        self._early: dict[bytes, tuple[CoordinatorRecord, int]] = {}
         self._waiting_for_load: list[Callable[[], None]] = []
 
     @property
@@ -204,7 +199,7 @@ class HostedShard:
         self.is_loading = True
         self._replay = self._keep_for_later
 
-    def _keep_for_later(self, record: Record, log_offset: int) -> None:
+    def _keep_for_later(self, record: CoordinatorRecord, log_offset: int) -> None:
         self._early[record.key] = record, log_offset
 
     def finish_loading(self, results: Iterable[Result]) -> None:
@@ -212,10 +207,12 @@ class HostedShard:
 
         results  decisions made by the load
         """
-        decided_meanwhile = self._decided + [result for _, _, results in self._appended for result in results]
+        decided_during_load = self._decided + [
+            result for _, _, results in self._appended for result in results
+        ]
         known = self._early.keys() | {
             record.key
-            for result in decided_meanwhile
+            for result in decided_during_load
             if isinstance(result, Result)
             for record in result.records
         }
@@ -253,11 +250,11 @@ class HostedShard:
                 self._open_offsets[key] = self._open_offsets.get(key, 0) + 1
         self._decided.append(result)
 
-    def latest_record(self, key: bytes) -> Record | None:
+    def latest_record(self, key: bytes) -> CoordinatorRecord | None:
         """Return the last record of a key that is decided and has not taken effect, None when there is none."""
         return self._latest_records().get(key)
 
-    def _latest_records(self) -> dict[bytes, Record]:
+    def _latest_records(self) -> dict[bytes, CoordinatorRecord]:
         """Return the latest records by key.
 
         The first call of a turn visits all decisions; later calls visit only the new ones.
@@ -280,20 +277,18 @@ class HostedShard:
             self._refuse(decided, ErrorCode.NOT_COORDINATOR)
         elif self._has_transactional:
             self._has_transactional = False
-            self._append_together(_apart(decided), now)
+            self._append_together(apart(decided), now)
         elif len(decided) <= _FEW:
             self._append_together([decided], now)
         else:
-            self._append_together(_share_batches(decided), now)
+            self._append_together(share_batches(decided), now)
 
-    def _append_together(self, shared: Iterable[list[_Decided]], now: Now) -> None:
+    def _append_together(self, shared: Iterable[list[Decided]], now: Now) -> None:
         """Append a batch for each list of decisions; if a batch is too large, append one for each decision."""
         batches = deque(shared)
         while batches:
             results = batches.popleft()
-            records = [
-                record for result in results if isinstance(result, Result) for record in result.records
-            ]
+            records = [result.records for result in results if isinstance(result, Result) and result.records]
             base_offset = end_offset = self.log.log_end_offset
             transactional = results[0] if results else None
             try:
@@ -302,7 +297,7 @@ class HostedShard:
                     batch = self._encode_transactional(transactional, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
                 elif records:
-                    end_offset += len(records)
+                    end_offset += sum(map(len, records))
                     batch = self._encode(records, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
             except StorageError as error:
@@ -320,15 +315,17 @@ class HostedShard:
                 effects = cast("list[Result | Read]", results)
             self._appended.append((base_offset, end_offset, effects))
 
-    def _encode(self, records: list[Record], now: Now) -> bytes:
-        base_offset, leader_epoch, most = (
-            self.log.log_end_offset,
-            self.log.leader_epoch,
-            self._max_batch_bytes,
-        )
+    def _encode(self, decided: list[Sequence[CoordinatorRecord]], now: Now) -> bytes:
+        """Return the batch with the records of several decisions."""
+        log = self.log
         try:
-            return encode_keyed_batch(
-                records, now.wall_ms, base_offset, leader_epoch, self._compression, most
+            return encode(
+                decided,
+                now.wall_ms,
+                log.log_end_offset,
+                log.leader_epoch,
+                self._compression,
+                self._max_batch_bytes,
             )
         except BatchTooLargeError as error:
             raise TooLargeError(str(error)) from error
@@ -361,7 +358,7 @@ class HostedShard:
             raise TooLargeError(f"a batch of {len(batch)} bytes, {self._max_batch_bytes} are allowed")
         return bytes(batch)
 
-    def _effects(self, results: list[_Decided], base_offset: int) -> list[Result | Read]:
+    def _effects(self, results: list[Decided], base_offset: int) -> list[Result | Read]:
         """Return the effects of a batch; the effect of a transaction's batch is a read that changes the shard first."""
         effects: list[Result | Read] = []
         for result in results:
@@ -376,6 +373,7 @@ class HostedShard:
 
     def _effect_of(self, result: TransactionalResult, base_offset: int) -> Read:
         def take_effect(error: ErrorCode) -> None:
+            """Replay the records, or end the transaction, unless the append failed with `error`."""
             self._forget_open(result)
             if error:
                 return
@@ -396,22 +394,42 @@ class HostedShard:
                     self._open_offsets[key] = left
 
     def take_effect(self) -> None:
-        """Replay what is durable and send its replies, in the order of the decisions."""
+        """Replay what is durable and replicated, and send its replies, in the order of the decisions."""
         appended = self._appended
         self._latest = None
         replay, answer = self._replay, self._replies.reply
-        while appended and appended[0][1] <= self.durable_offset:
+        limit = min(self.durable_offset, self.log.high_watermark)
+        while appended and appended[0][1] <= limit:
             offset, _, results = appended.popleft()
             for result in results:
                 if not isinstance(result, Result):
                     result(ErrorCode.NONE)
                     continue
                 records, replies, _ = result
-                for record in records:
-                    replay(record, offset)
-                    offset += 1
+                if type(records) is CommitColumns and not self.is_loading:
+                    self.shard.replay_columns(records, offset)
+                    offset += len(records)
+                else:
+                    for record in records:
+                        replay(record, offset)
+                        offset += 1
                 for context, response in replies:
                     answer(context, response)
+
+    def time_out(self, end_offset: int) -> None:
+        """Answer COORDINATOR_NOT_AVAILABLE to what was decided up to an offset; its records may take effect later."""
+        for number, (base_offset, end, results) in enumerate(self._appended):
+            if end > end_offset:
+                return
+            left: list[Result | Read] = []
+            for result in results:
+                if isinstance(result, Result):
+                    for reply in result.replies:
+                        self._replies.fail(reply.context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                    left.append(result._replace(replies=()))
+                else:
+                    left.append(result)
+            self._appended[number] = base_offset, end, left
 
     def fail(self, error: StorageError) -> None:
         """Undo everything appended that may never become durable, and stop serving the shard."""
@@ -428,7 +446,7 @@ class HostedShard:
             self.deadline.cancel()
         if self.background_work is not None:
             self.background_work.stop()
-        lost: list[_Decided] = [result for _, _, results in self._appended for result in results]
+        lost: list[Decided] = [result for _, _, results in self._appended for result in results]
         lost += self._decided
         self._has_transactional = False
         self._appended.clear()
@@ -437,7 +455,7 @@ class HostedShard:
         for context, response in self.shard.unload().replies:
             self._replies.reply(context, response)
 
-    def _refuse(self, decided: Sequence[_Decided], error: ErrorCode) -> None:
+    def _refuse(self, decided: Sequence[Decided], error: ErrorCode) -> None:
         self.refusals += 1
         results = self._effects(list(decided), -1)
         for result in reversed(results):
@@ -451,40 +469,11 @@ class HostedShard:
                 self._replies.fail(reply.context, error)
 
 
-def _apart(decided: Iterable[_Decided]) -> Iterable[list[_Decided]]:
-    """Group decisions into batches in their order; each batch of a transaction is separate."""
-    plain: list[_Decided] = []
-    for result in decided:
-        if isinstance(result, TransactionalResult):
-            yield from _share_batches(plain)
-            plain = []
-            yield [result]
-        else:
-            plain.append(result)
-    yield from _share_batches(plain)
-
-
-def _by_key(results: Iterable[_Decided]) -> dict[bytes, Record]:
+def _by_key(results: Iterable[Decided]) -> dict[bytes, CoordinatorRecord]:
     """Return the last record of each key that decisions write."""
     return {
         record.key: record for result in results if isinstance(result, Result) for record in result.records
     }
-
-
-def _share_batches(results: Iterable[_Decided]) -> Iterable[list[_Decided]]:
-    """Group decisions so that the records of each group fit into one batch of limited size."""
-    group: list[_Decided] = []
-    size = 0
-    for result in results:
-        records = result.records if isinstance(result, Result) else ()
-        added = sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
-        if group and size + added > _TARGET_BATCH_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(result)
-        size += added
-    if group:
-        yield group
 
 
 class CoordinatorRuntime:
@@ -496,9 +485,11 @@ class CoordinatorRuntime:
     restore        restores the snapshot of a log into its empty shard; returns the offset to replay from, or None
     clock          measures how long a log takes to load
     commits_while_loading  whether a shard that is being loaded accepts commits
+    new_host       connects a shard with its log
     meters         counters, shared by all shards
     load_times_ms  load time of each log
     by_group       cache: the shards of recent groups
+    hosts_on_use   whether this broker is alone and hosts each partition; else it hosts what it takes over
     """
 
     def __init__(
@@ -517,6 +508,7 @@ class CoordinatorRuntime:
         commits_while_loading: bool = False,
     ) -> None:
         self._commits_while_loading = commits_while_loading
+        self.new_host: Callable[[Shard, Log, Replies, Compression, int], HostedShard] = HostedShard
         self._settings, self._own_settings = settings, own_settings
         self._topics = topics
         self._replies = replies
@@ -531,6 +523,7 @@ class CoordinatorRuntime:
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
         self.by_group: dict[str, HostedShard] = {}
+        self.hosts_on_use = True
 
     def start(
         self, partition_count: int, now: Now, logged: Iterable[int] = (), at_once_bytes: int = 0
@@ -539,12 +532,12 @@ class CoordinatorRuntime:
 
         logged         the partitions that have a log; the others have nothing to load, and get their shards on first
                        use
-        at_once_bytes  logs up to this size in total are loaded before this returns
+        at_once_bytes  logs up to this size in total are loaded before this returns, the shortest first
         """
         self.partition_count = partition_count
         left: list[HostedShard] = []
-        for partition in logged:
-            hosted = self._new_hosted(partition)
+        opened = [(partition, self._new_hosted(partition)) for partition in logged]
+        for partition, hosted in sorted(opened, key=lambda each: each[1].log.size):
             if hosted.log.size <= at_once_bytes:
                 at_once_bytes -= hosted.log.size
                 hosted.finish_loading(self.load(hosted, lambda: now))
@@ -588,17 +581,30 @@ class CoordinatorRuntime:
         for hosted in shards.values():
             hosted.give_up()
 
-    def reload(self, partition: int, now: Now) -> HostedShard | None:
-        """Load a shard again from its log, like a broker that becomes the coordinator; None if it was never used.
+    def resign(self, partition: int) -> None:
+        """Serve the groups of a partition no longer: another broker leads it.
 
-        Parked requests of its groups get NOT_COORDINATOR, and so do requests decided in this turn.
+        Parked requests of its groups get NOT_COORDINATOR, and so do requests whose decisions are not in effect.
         """
         old = self.shards.pop(partition, None)
-        if old is None:
-            return None
-        self.by_group = {group: hosted for group, hosted in self.by_group.items() if hosted is not old}
-        old.give_up()
-        return self._host(partition, now)
+        if old is not None:
+            self.by_group = {group: hosted for group, hosted in self.by_group.items() if hosted is not old}
+            old.give_up()
+
+    def take_over(self, partition: int, replica: LeaderReplica, now: Now, at_once_bytes: int) -> HostedShard:
+        """Serve the groups of a partition that this broker leads from now on.
+
+        at_once_bytes  a log up to this size is loaded before this returns; else the shard is still to be loaded
+        """
+        self.resign(partition)
+        hosted = self._new_hosted(partition)
+        hosted.replica = replica
+        if hosted.log.size <= at_once_bytes:
+            hosted.finish_loading(self.load(hosted, lambda: now))
+        else:
+            hosted.begin_loading()
+        self.shards[partition] = hosted
+        return hosted
 
     def give_up_failed(self) -> None:
         """Stop serving groups whose log has failed during background work, such as an fsync.
@@ -618,7 +624,7 @@ class CoordinatorRuntime:
         hosted = self.by_group.get(group_id)
         if hosted is None:
             hosted = self.shard_at(partition_for(group_id, self.partition_count), now)
-            if hosted.is_loading:
+            if hosted.is_loading or not hosted.decides_at_once:
                 return hosted
             if len(self.by_group) >= _REMEMBERED_GROUPS:
                 self.by_group.clear()
@@ -634,6 +640,8 @@ class CoordinatorRuntime:
         return self.shards.values()
 
     def _host(self, partition: int, now: Now) -> HostedShard:
+        if not self.hosts_on_use:
+            raise NotLeadingError("this broker does not lead the partition", str(partition))
         hosted = self._new_hosted(partition)
         hosted.finish_loading(self.load(hosted, lambda: now))
         self.shards[partition] = hosted
@@ -641,7 +649,7 @@ class CoordinatorRuntime:
 
     def _new_hosted(self, partition: int) -> HostedShard:
         shard, log = self._new_shard(partition), self._open_log(partition)
-        return HostedShard(shard, log, self._replies, self._compression, self._max_batch_bytes)
+        return self.new_host(shard, log, self._replies, self._compression, self._max_batch_bytes)
 
     def _new_shard(self, partition: int) -> Shard:
         shard = Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)

@@ -1,10 +1,10 @@
 """Shard loader: loads shards with long logs while the broker already serves requests.
 
-A background thread replays one log after the other. Until a shard is loaded, its clients get
-COORDINATOR_LOAD_IN_PROGRESS and retry; heartbeats are accepted unchecked, so that no member is lost. With
-`offsets.commit.while.loading` commits are accepted as well: they are appended to the log that is being read, and
-override the loaded offsets afterwards. A shard that cannot be loaded serves no requests: half of the offsets would be
-worse than none.
+Background threads replay the logs, the shortest first, and a shorter log next to a longer one. Until a shard is
+loaded, its clients get COORDINATOR_LOAD_IN_PROGRESS and retry; heartbeats are accepted unchecked, so that no member is
+lost. With `offsets.commit.while.loading` commits are accepted as well: they are appended to the log that is being read,
+and override the loaded offsets afterwards. A shard that cannot be loaded serves no requests: half of the offsets
+would be worse than none.
 Source: GroupCoordinatorService and CoordinatorRuntime of Kafka 4.3; inbuilt offset management, on broker failover.
 """
 
@@ -14,9 +14,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
 from kafka_offsets.broker.coordination.shards import Shards
 from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
@@ -26,6 +28,9 @@ from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
+
+LOADS_AT_ONCE = 4
+"""Maximum number of logs that are read at the same time. Each of them is shorter than those begun before it."""
 
 _OFFSET_COMMIT = 8
 
@@ -40,36 +45,67 @@ class ShardLoader:
 
     def __init__(
         self,
+        config: Config,
         topics: Topics,
         scheduler: Scheduler,
         workers: Workers,
         runtime: CoordinatorRuntime,
         shards: Shards,
-        on_loaded: Callable[[], None],
     ) -> None:
+        self.on_loaded: list[Callable[[], None]] = []
+        self._config = config
         self._topics = topics
         self._clock = scheduler.clock
         self._workers = workers
         self._runtime = runtime
         self._shards = shards
-        self._on_loaded = on_loaded
-        self._left = 0
+        self._long: list[HostedShard] = []
+        self._waiting: list[HostedShard] = []
+        self._loading: list[HostedShard] = []
+        self._is_beginning = False
+        self._was_loaded = False
         self._abandoned: list[bool] = []
 
     @property
     def is_loading(self) -> bool:
         """Whether a shard is still to be loaded."""
-        return self._left > 0
+        return bool(self._waiting or self._loading)
 
-    def load(self, shards: list[HostedShard]) -> None:
-        """Load shards in the background; `on_loaded` is called when all of them are done."""
-        if shards:
-            logger.info("%d partitions of the offsets topic are loaded while clients are served", len(shards))
-        else:
-            self._on_loaded()
-        self._left = len(shards)
-        for hosted in shards:
-            self._begin(hosted)
+    def load_short(self, now: Now) -> None:
+        """Load the shards with short logs, before clients are served."""
+        topic = self._topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return
+        if self._topics.is_replicated:  # the metadata say what this broker leads
+            self._runtime.start(topic.partition_count, now)
+            return
+        logged = [index for name, index in self._topics.directory.unopened() if name == OFFSETS_TOPIC]
+        at_once_bytes = self._config.offsets_load_before_listening_bytes
+        self._long = self._runtime.start(topic.partition_count, now, logged, at_once_bytes)
+        for hosted in self._runtime.all_shards():
+            self._shards.touch(hosted)
+
+    def load_long(self) -> None:
+        """Load the other shards in the background; `on_loaded` is called when all of them are done."""
+        shards, self._long = self._long, []
+        if not shards:
+            self._all_loaded()
+            return
+        logger.info("%d partitions of the offsets topic are loaded while clients are served", len(shards))
+        self._waiting += shards
+        self._begin_waiting()
+
+    def load(self, hosted: HostedShard) -> None:
+        """Load one more shard in the background: this broker begins to lead its partition."""
+        self._waiting.append(hosted)
+        self._begin_waiting()
+
+    def _all_loaded(self) -> None:
+        if self._was_loaded:
+            return
+        self._was_loaded = True
+        for call in self.on_loaded:
+            call()
 
     def commit(self, api: Api, request: Any, context: RequestContext, now: Now) -> bool:
         """Append a commit to the log of a shard that is being loaded; False if it is not a commit or not enabled."""
@@ -84,15 +120,35 @@ class ShardLoader:
     def abandon(self) -> None:
         """Stop all loads and open no more logs: the broker stops."""
         self._abandoned.append(True)
+        self._waiting.clear()
         if self._topics.opener is not None:
             self._topics.opener.stop()
+
+    def _begin_waiting(self) -> None:
+        """Begin the load of the shortest log, unless a log that is not longer is being read.
+
+        A load next to a longer one shares the interpreter with it, and ends first. Loads of about the same length
+        would only delay each other.
+        """
+        if self._is_beginning:  # a load has ended inline
+            return
+        self._is_beginning = True
+        self._waiting.sort(key=lambda hosted: hosted.log.size, reverse=True)
+        while self._waiting and len(self._loading) < LOADS_AT_ONCE:
+            shortest = self._waiting[-1].log.size
+            if any(hosted.log.size <= shortest for hosted in self._loading):
+                break
+            self._begin(self._waiting.pop())
+        self._is_beginning = False
 
     def _begin(self, hosted: HostedShard) -> None:
         results: list[Result] = []
         problem: Exception | None = None
         began_ms = self._clock.now().mono_ms
+        self._loading.append(hosted)
 
         def work() -> None:
+            """Load the shard in a worker thread; an exception is kept for the loop."""
             nonlocal problem
             if self._abandoned:
                 return
@@ -102,12 +158,14 @@ class ShardLoader:
                 problem = error
 
         def done(error: StorageError | None) -> None:
-            self._left -= 1
+            """End the load of this partition, and begin that of the next one."""
+            self._loading.remove(hosted)
             self._end(hosted, results, problem, self._clock.now().mono_ms - began_ms)
-            if not self._left and not self._abandoned:
-                self._on_loaded()
+            self._begin_waiting()
+            if not self.is_loading and not self._abandoned:
+                self._all_loaded()
 
-        self._workers.background(work, done)
+        self._workers.loads(work, done)
 
     def _end(
         self, hosted: HostedShard, results: list[Result], problem: Exception | None, took_ms: int

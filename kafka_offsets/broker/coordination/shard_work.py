@@ -21,6 +21,7 @@ def continue_work(hosted: HostedShard, scheduler: Scheduler, schedule: Callable[
         return
 
     def steps() -> Steps:
+        """Do a part of the shard's work in each step, until none is left."""
         while hosted.shard.resolving:
             for result in hosted.shard.work(scheduler.clock.now()):
                 hosted.decide(result)

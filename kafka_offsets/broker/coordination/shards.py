@@ -4,17 +4,25 @@ A decision makes its shard dirty; `append` writes the decisions of dirty shards 
 """
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime, HostedShard, Read, coordinator_error
+from kafka_offsets.broker.coordination.runtime import (
+    CoordinatorRuntime,
+    HostedShard,
+    NotLeadingError,
+    coordinator_error,
+)
 from kafka_offsets.broker.coordination.shard_work import continue_work
+from kafka_offsets.broker.coordination.shared_batches import Read
 from kafka_offsets.broker.growth import Growth
 from kafka_offsets.broker.partition.log_cleaner import offsets_topic_configs
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.zookeeper.znodes import is_name
 
 _LONGEST_GROUP_ID = 32767
 """Maximum length of a group id in the key of a record, in bytes of UTF-8."""
@@ -37,6 +45,7 @@ class Shards:
         growth: Growth,
     ) -> None:
         self._config = config
+        self._only_names = config.offset_storage == "zookeeper"
         self._topics = topics
         self._scheduler = scheduler
         self._runtime = runtime
@@ -46,14 +55,19 @@ class Shards:
     def shard_of(self, group_id: str, now: Now) -> HostedShard | ErrorCode:
         """Return the shard of a group, or the error code for the client.
 
-        UNKNOWN_SERVER_ERROR for an id that fits no record, NOT_COORDINATOR when the log cannot be used.
+        UNKNOWN_SERVER_ERROR for an id that fits no record, INVALID_GROUP_ID for one that ZooKeeper cannot have when it
+        stores the offsets, NOT_COORDINATOR when the log cannot be used.
         """
+        if self._only_names and not is_name(group_id):
+            return ErrorCode.INVALID_GROUP_ID
         if 3 * len(group_id) > _LONGEST_GROUP_ID and len(group_id.encode()) > _LONGEST_GROUP_ID:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         try:
             if not self._runtime.partition_count:
                 self.create_topic(now)
             hosted = self._runtime.shard_of(group_id, now)
+        except NotLeadingError:
+            return ErrorCode.NOT_COORDINATOR
         except StorageError as error:
             logger.error("the shard of a group cannot be used: %s", error)
             return coordinator_error(error)
@@ -93,6 +107,21 @@ class Shards:
         topic = self._topics.create(OFFSETS_TOPIC, config.offsets_topic_num_partitions, configs)
         self._runtime.start(topic.partition_count, now)
 
+    def topic_deleted(self) -> None:
+        """Drop all groups, because the offsets topic is deleted."""
+        self.dirty.clear()
+        self._runtime.stop()
+
+    def committed(self, group_id: str) -> dict[tuple[str, int], OffsetAndMetadata]:
+        """Return the committed offsets of a group by (topic, partition); empty for an unknown group."""
+        if not self.topic_exists:
+            return {}
+        hosted = self._runtime.shard_of(group_id, self._scheduler.clock.now())
+        if hosted.is_loading:
+            raise RuntimeError(f"the offsets of group {group_id} are being loaded")
+        shard = hosted.shard
+        return {(topic, partition): entry for topic, partition, entry in shard.offsets.items(group_id)}
+
     def append(self, now: Now) -> None:
         """Append the decisions of this turn; if the policy needs no fsync, they take effect at once."""
         dirty, self.dirty = self.dirty, {}
@@ -108,6 +137,8 @@ class Shards:
             if not waits:
                 hosted.durable_offset = log.log_end_offset
             hosted.take_effect()
+            if hosted.replica is not None and hosted.has_pending:
+                hosted.on_wait()
             due_ms = None if hosted.is_loading else hosted.shard.next_deadline_ms
             if due_ms is not None:
                 self._schedule_shard(hosted, due_ms)

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps, Until
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.snapshot import (
-    Snapshot,
+    ShardSnapshot,
     SnapshotHead,
     SnapshotTail,
     SnapshotWriter,
@@ -35,12 +36,14 @@ from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join, parent
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.log.producer_state import batch_ending_at
+from kafka_offsets.storage.log.segment_names import COORDINATOR_SNAPSHOT
 from kafka_offsets.storage.repair.recover_valid import damaged_files
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
+    from kafka_offsets.broker.partition.partitions import Partition
 
-SNAPSHOT_FILE = "coordinator-snapshot"
+SNAPSHOT_FILE = COORDINATOR_SNAPSHOT
 """The file name in the folder of the partition. Kafka ignores it; it would read a file that ends in `.snapshot`."""
 
 _CHECK_MS = 5000
@@ -126,7 +129,7 @@ class Snapshots:
         logger.info("%s is used, the log is read from offset %d on", path, snapshot.head.replay_from)
         return snapshot.head.replay_from
 
-    def _check(self, snapshot: Snapshot, hosted: HostedShard) -> int:
+    def _check(self, snapshot: ShardSnapshot, hosted: HostedShard) -> int:
         """Return how many bytes of the log must be replayed; UnusableSnapshotError if any check fails."""
         log, head, tail = hosted.log, snapshot.head, snapshot.tail
         *identity, damaged_files = self._identity(hosted)
@@ -174,8 +177,14 @@ class Snapshots:
         if self._is_on:
             self.scheduler.at(now.mono_ms, self._look)
 
+    def log_cleaned(self, partition: Partition) -> None:
+        """Take a snapshot soon if the log was that of a shard: the existing one no longer matches it."""
+        hosted = self.runtime.shards.get(partition.index) if partition.topic == OFFSETS_TOPIC else None
+        if hosted is not None and not hosted.failed:
+            self.want(hosted)
+
     def want(self, hosted: HostedShard) -> None:
-        """Take a snapshot soon: the log was compacted, so the existing one no longer matches it."""
+        """Take a snapshot soon."""
         if self._is_on:
             self._wanted[hosted] = None
             self._begin_next(self.scheduler.clock.now())
@@ -289,7 +298,7 @@ class _Job:
         self._snapshots = snapshots
         self._files = snapshots.files
         self._ended = ended
-        self._refusals = hosted.refusals
+        self._refusals, self._truncations = hosted.refusals, log.truncations
         self._file: File | None = None
         head = SnapshotHead(*identity, hosted.applied_offset, log.log_start_offset, shard.unknown_records)
         self._writer = SnapshotWriter(shard, head)
@@ -381,7 +390,10 @@ class _Job:
         assert self._file is not None
         self._file.sync()
         self._file.close()
-        self._files.rename(self.path + TEMPORARY_SUFFIX, self.path)
+        with self.hosted.log.file_lock:  # a truncation removes the file of the final name
+            if self.hosted.log.truncations != self._truncations:
+                raise StorageError("the log was truncated in the meantime")
+            self._files.rename(self.path + TEMPORARY_SUFFIX, self.path)
         self._files.sync_directory(parent(self.path))
 
     # ---- in the loop again
@@ -402,11 +414,11 @@ def _last_batch(log: Log, end_offset: int) -> SnapshotTail | None:
     return None if last is None else SnapshotTail(end_offset, last.base_offset, last.crc, last.leader_epoch)
 
 
-def _read(files: Files, path: str) -> Snapshot:
+def _read(files: Files, path: str) -> ShardSnapshot:
     """Read a snapshot. Raises UnusableSnapshotError at the first defect, StorageError."""
     file = files.open(path)
     try:
-        return Snapshot.read(file.size, file.read)
+        return ShardSnapshot.read(file.size, file.read)
     finally:
         file.close()
 

@@ -2,6 +2,8 @@
 
 coordinator/transactions/decisions.py decides what a request may do, from the last state of its id. The next state is
 appended to the id's partition of `__transaction_state` and is valid from then on; answers are sent when it is durable.
+In a cluster it is valid when the in-sync replicas have it: until then other requests for the id get
+CONCURRENT_TRANSACTIONS, and DescribeTransactions has the previous state, as in Kafka.
 The end of a transaction has two more steps: its markers are written after the decision is durable, and it becomes
 complete after the markers are durable. A broker that starts continues both from its logs.
 
@@ -10,16 +12,17 @@ Source: TransactionStateManager, TransactionMarkerChannelManager and Transaction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination.runtime import TooLargeError, coordinator_error, partition_for
+from kafka_offsets.broker.coordination.runtime import TooLargeError, coordinator_error
 from kafka_offsets.broker.coordination.shards import Shards
 from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.growth import Growth
 from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.broker.replicas.interfaces import TransactionPeers
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import TransactionalResult
@@ -28,7 +31,9 @@ from kafka_offsets.coordinator.transactions import records as transaction_record
 from kafka_offsets.coordinator.transactions.decisions import Decision, TopicPartition, Transaction
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import encode_batch, read_records
+from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
 _LONGEST_ID = 32767
@@ -36,6 +41,18 @@ _LONGEST_ID = 32767
 
 _RETRY_MS = 1000
 """The delay after which a marker that a log refused is written again."""
+
+_FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+"""A newer transaction of the producer, or a newer coordinator, has ended this one there."""
+
+_REPLICATED = (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+"""The in-sync replicas have a record, however few they are."""
+
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""A partition has another leader, which may not have the marker, or is deleted."""
+
+_OF_ANOTHER = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRODUCER_FENCED)
+"""Errors of a request that another producer has sent: they do not depend on the state that is being written."""
 
 _SMALLEST_SEGMENT_BYTES = 1 << 20
 
@@ -47,7 +64,9 @@ Decide = Callable[[Transaction | None], Decision]
 class TransactionCoordinator:
     """All transactional ids of a broker.
 
-    ids     by partition of the topic, then by transactional id: the state in the logs
+    ids           by partition of the topic, then by transactional id: the state in the logs
+    _pending      the same for states that the in-sync replicas do not have yet; None deletes the id
+    inter_broker  sends markers to the leaders of partitions; None for a broker that is alone
     """
 
     def __init__(
@@ -66,6 +85,8 @@ class TransactionCoordinator:
         self.durability = durability
         self.shards = shards
         self.ids: list[dict[str, Transaction]] = []
+        self._pending: list[dict[str, Transaction | None]] = []
+        self.inter_broker: TransactionPeers | None = None
         self._partitions: list[Partition | None] = []
 
     # -- the topic and its logs
@@ -86,10 +107,13 @@ class TransactionCoordinator:
 
     def carry_on(self) -> None:
         """Write the markers of the transactions whose end was decided before the broker stopped."""
-        for index, ids in enumerate(self.ids):
-            for name, found in list(ids.items()):
-                if found.is_prepared:
-                    self._write_markers(index, name, found, self.scheduler.clock.now())
+        for index in range(len(self.ids)):
+            self._carry_on(index)
+
+    def _carry_on(self, index: int) -> None:
+        for name, found in list(self.ids[index].items()):
+            if found.is_prepared:
+                self._write_markers(index, name, found, self.scheduler.clock.now())
 
     @property
     def topic_exists(self) -> bool:
@@ -121,6 +145,7 @@ class TransactionCoordinator:
     def topic_deleted(self) -> None:
         """Forget all ids: their topic is deleted."""
         self.ids.clear()
+        self._pending.clear()
         self._partitions.clear()
 
     def _open(self, partition_count: int) -> None:
@@ -128,10 +153,22 @@ class TransactionCoordinator:
         directory = self.topics.directory
         self._partitions = [None] * partition_count
         ids: list[dict[str, Transaction]] = [{} for _ in range(partition_count)]
-        for index in range(partition_count):
+        # One of several brokers takes over what it leads.
+        for index in range(0 if self.topics.is_replicated else partition_count):
             if directory.may_hold_records(TRANSACTIONS_TOPIC, index):
                 ids[index] = _load(self._partition(index).log)
-        self.ids = ids
+        self.ids, self._pending = ids, [{} for _ in range(partition_count)]
+
+    def take_over(self, partition: Partition) -> None:
+        """Coordinate the ids of a partition that this broker leads from now on. Raises StorageError."""
+        self._partitions[partition.index] = partition
+        self.ids[partition.index] = _load(partition.log)
+        self._carry_on(partition.index)
+
+    def resign(self, index: int) -> None:
+        """Forget the ids of a partition: another broker leads it."""
+        if self.ids:
+            self.ids[index], self._pending[index] = {}, {}
 
     def _partition(self, index: int) -> Partition:
         """Return a partition of the topic, its log opened. Raises StorageError."""
@@ -151,10 +188,13 @@ class TransactionCoordinator:
             if not self.ids:
                 self.create_topic()
             index = partition_for(transactional_id, len(self.ids))
-            log = self._partition(index).log
+            partition = self._partition(index)
+            log = partition.log
         except StorageError as error:
             logger.error("the topic of transactions cannot be used: %s", error)
             return coordinator_error(error)
+        if self.topics.is_replicated and not isinstance(partition.replica, LeaderReplica):
+            return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NOT_COORDINATOR if log.failure is not None else index
 
     def when_durable(self, transactional_id: str, callback: Callable[[ErrorCode], None]) -> None:
@@ -171,19 +211,25 @@ class TransactionCoordinator:
         return index if isinstance(index, ErrorCode) else self.ids[index].get(transactional_id)
 
     def decide(
-        self, transactional_id: str, decide: Decide, now: Now
+        self, transactional_id: str, decide: Decide, now: Now, *, joins: bool = False
     ) -> tuple[ErrorCode, Transaction | None, tuple[Log, ...]]:
         """Decide about an id and store the result.
 
+        joins  the request only adds to the transaction, and may do that next to others of its producer: Kafka's brokers
+               repeat such requests of theirs until they succeed
         Returns the error, the next state if it changes, and the logs that the answer has to wait for.
         """
         index = self.partition_of(transactional_id)
         if isinstance(index, ErrorCode):
             return index, None, ()
-        log = self._partition(index).log
-        error, following = decide(self.ids[index].get(transactional_id))
+        log, pending = self._partition(index).log, self._pending[index]
+        found, is_pending = self.ids[index].get(transactional_id), transactional_id in pending
+        error, following = decide(pending[transactional_id] if is_pending and joins else found)
+        if is_pending and not joins:
+            return error if error in _OF_ANOTHER else ErrorCode.CONCURRENT_TRANSACTIONS, None, ()
         if following is None:
-            return error, None, (log,)  # the state that it depends on may not be durable yet
+            # The state that an answer depends on may not be durable yet.
+            return error, None, () if error and self.topics.is_replicated else (log,)
         failed = self._store(index, transactional_id, following, now)
         if failed:
             return failed, None, ()
@@ -213,11 +259,13 @@ class TransactionCoordinator:
         def add(found: Transaction | None) -> Decision:
             return transactions.add_partitions(found, producer_id, epoch, [partition], 2, now)
 
-        return self.decide(transactional_id, add, now)[0]
+        return self.decide(transactional_id, add, now, joins=True)[0]
 
     def _store(self, index: int, transactional_id: str, following: Transaction | None, now: Now) -> ErrorCode:
         """Append the next state of an id, None to delete it; return the error if the log refuses."""
         partition = self._partition(index)
+        if isinstance(partition.replica, LeaderReplica) and partition.replica.check_min_isr(ACKS_ALL):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         try:
             key = transaction_records.encode_key(transactional_id)
             value = None if following is None else transaction_records.encode_value(following)
@@ -229,11 +277,37 @@ class TransactionCoordinator:
             logger.error("transactional id %s: %s", transactional_id, error)
             return coordinator_error(error)
         self.growth.note(partition)
+        if self.topics.is_replicated:
+            self._pending[index][transactional_id] = following
+            self._await_replicas(index, transactional_id, following)
+        else:
+            self._take_effect(index, transactional_id, following)
+        return ErrorCode.NONE
+
+    def _take_effect(self, index: int, transactional_id: str, following: Transaction | None) -> None:
         if following is None:
             del self.ids[index][transactional_id]
         else:
             self.ids[index][transactional_id] = following
-        return ErrorCode.NONE
+
+    def _await_replicas(self, index: int, name: str, following: Transaction | None) -> None:
+        """Let the next state of an id take effect when the in-sync replicas have it, however long that takes."""
+        pending = self._pending[index]
+
+        def ended(error: ErrorCode) -> None:
+            """Take the state over, unless a later one contains it or another broker coordinates the id."""
+            if not self.ids or self._pending[index] is not pending:
+                return
+            if name not in pending or pending[name] is not following:
+                return
+            if error is ErrorCode.REQUEST_TIMED_OUT:
+                self._await_replicas(index, name, following)
+                return
+            del pending[name]
+            if error in _REPLICATED:
+                self._take_effect(index, name, following)
+
+        self.durability.when_durable([self._partition(index).log], ended)
 
     # -- the end of a transaction
 
@@ -244,10 +318,22 @@ class TransactionCoordinator:
 
     def _complete(self, index: int, name: str, prepared: Transaction) -> bool:
         """Note that all markers of a transaction are durable; False when the log refuses that."""
-        if not self.ids or self.ids[index].get(name) != prepared:
+        if not self.ids or self._latest(index, name) != prepared:
             return True  # the topic is deleted
         now = self.scheduler.clock.now()
         return not self._store(index, name, transactions.complete(prepared, now), now)
+
+    def is_ending(self, partition: Partition, name: str, prepared: Transaction) -> bool:
+        """Whether this broker still coordinates a transaction whose end is decided."""
+        return not self.topics.is_replicated or (
+            isinstance(partition.replica, LeaderReplica)
+            and bool(self.ids)
+            and self._latest(partition.index, name) == prepared
+        )
+
+    def _latest(self, index: int, name: str) -> Transaction | None:
+        """Return the last appended state of an id: the markers may be written before that state takes effect."""
+        return self._pending[index].get(name, self.ids[index].get(name))
 
     # -- time
 
@@ -255,6 +341,8 @@ class TransactionCoordinator:
         """Abort transactions that have been open for longer than their timeout, and fence their producers."""
         for index, ids in enumerate(self.ids):
             for name in transactions.timed_out(ids, now):
+                if name in self._pending[index]:
+                    continue
                 fenced = transactions.fence(ids[name], self.topics.new_producer_id, now)
                 if not self._store(index, name, fenced, now):
                     logger.info("transactional id %s: its transaction has timed out and is aborted", name)
@@ -264,7 +352,7 @@ class TransactionCoordinator:
         """Delete transactional ids that have not been used for transactional.id.expiration.ms."""
         for index, ids in enumerate(self.ids):
             for name in transactions.expired(ids, self.config.transactional_id_expiration_ms, now):
-                if self._store(index, name, None, now):
+                if name not in self._pending[index] and self._store(index, name, None, now):
                     break
 
 
@@ -296,13 +384,20 @@ class _Ending:
         self._coordinator.durability.when_durable([self._partition.log], self._decided)
 
     def _decided(self, error: ErrorCode) -> None:
-        if not error:  # otherwise the log accepts no more writes, and the next start continues
+        if error is ErrorCode.REQUEST_TIMED_OUT:
+            self.begin()
+        elif error in _REPLICATED:  # otherwise the log accepts no more writes, or another broker continues
             self._write(self._coordinator.scheduler.clock.now())
 
     def _write(self, now: Now) -> None:
+        if not self._coordinator.is_ending(self._partition, self._name, self._prepared):
+            return  # another broker coordinates the transaction and writes its markers
         self._awaited = 1
+        elsewhere = self._write_elsewhere()
         for each in list(self._left):
             topic, index = each
+            if each in elsewhere:
+                continue
             try:
                 if topic == OFFSETS_TOPIC:
                     self._write_to_shard(each)
@@ -310,6 +405,25 @@ class _Ending:
                     self._write_to_partition(each, now)
             except StorageError as error:
                 self._coordinator.topics.report(topic, index, error)
+        self._settle()
+
+    def _write_elsewhere(self) -> set[TopicPartition]:
+        """Send markers to the other brokers that lead partitions; return these."""
+        inter_broker = self._coordinator.inter_broker
+        if inter_broker is None:
+            return set()
+        by_leader = inter_broker.elsewhere(self._left)
+        self._awaited += len(by_leader)
+        for leader, places in by_leader.items():
+            inter_broker.write_markers(
+                leader, self._prepared, self._partition.leader_epoch, places, self._written_elsewhere
+            )
+        return {place for places in by_leader.values() for place in places}
+
+    def _written_elsewhere(self, outcomes: Mapping[TopicPartition, ErrorCode]) -> None:
+        for place, error in outcomes.items():
+            if error in (ErrorCode.NONE, *_FENCED):
+                self._left.pop(place, None)
         self._settle()
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
@@ -362,7 +476,12 @@ class _Ending:
         self._coordinator.durability.when_durable(self._written, self._all_written)
 
     def _all_written(self, error: ErrorCode) -> None:
-        if not error and not self._complete(self._name, self._prepared):
+        if error is ErrorCode.REQUEST_TIMED_OUT:
+            self._coordinator.durability.when_durable(self._written, self._all_written)
+        elif error in _MOVED:
+            self._left, self._written = dict.fromkeys(self._prepared.partitions), []
+            self._coordinator.scheduler.client_timeout(_RETRY_MS, self._write)
+        elif error in _REPLICATED and not self._complete(self._name, self._prepared):
             self._coordinator.scheduler.client_timeout(
                 _RETRY_MS, lambda now: self._all_written(ErrorCode.NONE)
             )

@@ -8,9 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from kafka_offsets.broker.config.keys import Config, Listener
+from kafka_offsets.broker.api import topic_admin
+from kafka_offsets.broker.config.checks import Listener
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
+from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.client import commits
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
@@ -78,14 +81,18 @@ class Broker:
         ValueError when it exists or when its name, number of partitions or configuration is not allowed;
         StorageError; RuntimeError when the broker is not running.
         """
-        self._call(lambda server: server.core.create_topic(name, partitions, dict(configs or {})))
+        self._call(
+            lambda server: topic_admin.create_topic(
+                server.core.context, name, partitions, dict(configs or {})
+            )
+        )
 
     def committed(self, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
         """Return the committed offsets of a group by (topic, partition); none for an unknown group.
 
         RuntimeError when the broker is not running.
         """
-        return self._call(lambda server: server.core.committed(group))
+        return self._call(lambda server: server.core.shards.committed(group))
 
     def commit(
         self,
@@ -131,7 +138,9 @@ class Broker:
         that `min.compaction.lag.ms` protects stay. ValueError if the topic does not exist or has another policy.
         RuntimeError when the broker is not running, is stopped in the meantime, or runs in the calling thread.
         """
-        return self._wait_for(lambda server: server.core.compact(topic, include_active=include_active))
+        return self._wait_for(
+            lambda server: force_compaction(server.core.log_cleaner, topic, include_active=include_active)
+        )
 
     def start(self) -> None:
         """Start in a separate thread; return once clients can connect."""
@@ -225,6 +234,7 @@ class Broker:
         """Run a loop until the server is stopped; the main function of the thread."""
 
         async def main() -> None:
+            """Start the server, report it in `started`, and stop it when `_stopped` is set."""
             self._stopped = asyncio.Event()
             await self._start_server()
             assert self._server is not None
@@ -244,6 +254,7 @@ class Broker:
         assert self._loop is not None
 
         async def stop() -> None:
+            """Stop the server in its loop, and let `main` return even if that fails."""
             assert self._stopped is not None
             try:
                 await self._stop_server()
@@ -273,6 +284,7 @@ class Broker:
         result: Future[T] = Future()
 
         def call() -> None:
+            """Call the function in the loop's thread; its result or exception goes to the waiting thread."""
             try:
                 server = self._running()
                 value = function(server)

@@ -165,14 +165,14 @@ class LogWriter(logging.Handler):
 
 
 @contextmanager
-def logging_to_standard_error() -> Iterator[None]:
-    """Write all log lines from INFO on to standard error."""
+def logging_to_standard_error(prefix: str = "") -> Iterator[None]:
+    """Write all log lines from INFO on to standard error, each message after `prefix`."""
     root = logging.root
     if root.handlers or sys.stderr is None:  # the embedding program logs, or nothing can
         yield
         return
     writer = LogWriter(2)
-    writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    writer.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {prefix}%(message)s"))
     root.addHandler(writer)
     root.setLevel(logging.INFO)
     try:

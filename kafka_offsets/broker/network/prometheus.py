@@ -75,7 +75,7 @@ class _Handler(WSGIRequestHandler):
         """Log nothing."""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _MetricsServer(ThreadingMixIn, WSGIServer):
     """A thread for each request; their number and their time are limited."""
 
     daemon_threads = True
@@ -128,7 +128,7 @@ class Endpoint:
 
         registry = CollectorRegistry()
         registry.register(Collector(read))
-        self._server = _Server(host, port, request_seconds)
+        self._server = _MetricsServer(host, port, request_seconds)
         self._server.set_app(_logged(make_wsgi_app(registry)))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -145,6 +145,7 @@ def _logged(answer: WSGIApplication) -> WSGIApplication:
     """Return an application that logs its errors; wsgiref would write them to standard error, which can block."""
 
     def answer_and_log(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a request; an exception is logged and becomes status 503."""
         try:
             return answer(environ, start_response)
         except Exception:

@@ -14,13 +14,15 @@ from typing import Any, TypeVar
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.connection import Connection
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.connection import ClientConnection
+from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
+from kafka_offsets.broker.core import BrokerCore, ClusterPart
+from kafka_offsets.broker.network.accepting import stop_accepting
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
-from kafka_offsets.broker.network.socket_writer import Writer
+from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.broker.network.switch_interval import switch_interval
-from kafka_offsets.broker.network.virtual_time import TimeDriver
+from kafka_offsets.broker.network.virtual_time import Driven, TimeDriver
 from kafka_offsets.broker.workers import Done, Work, sync_all
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -28,6 +30,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.log.log import Log
+from kafka_offsets.zookeeper.requests import ZooKeeper
 
 _PAUSE_READING_BYTES = 1 << 20
 """A connection is not read while this many bytes of requests wait for an earlier unanswered one."""
@@ -42,9 +45,6 @@ _BACKLOG = 1024
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
-
-_ROUNDS_OF_ACCEPTING = 2
-"""asyncio creates a transport one round of the loop after accepting, and calls `connection_made` in the next round."""
 
 T = TypeVar("T")
 
@@ -61,14 +61,14 @@ class Peer(asyncio.Protocol):
         self._server = server
         self.listener = listener
         self._transport: asyncio.Transport | None = None
-        self.connection: Connection | None = None
+        self.connection: ClientConnection | None = None
         self._reading = True
         self._aborting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection with the core, or close it."""
         assert isinstance(transport, asyncio.Transport)
-        self._transport, self._writer = transport, Writer(transport)
+        self._transport, self._writer = transport, SocketWriter(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
         self.connection = self._server.admit(self, peername)
         if self.connection is None:
@@ -86,7 +86,12 @@ class Peer(asyncio.Protocol):
         self._server.request_turn()
         if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
             self.flush()
-        if self._reading and not self._may_read():
+        if not self._may_read():
+            self.pause_reading()
+
+    def pause_reading(self) -> None:
+        """Read nothing until `resume`."""
+        if self._reading:
             self._reading = False
             assert self._transport is not None
             self._transport.pause_reading()
@@ -95,10 +100,7 @@ class Peer(asyncio.Protocol):
         """Note that the peer does not read its answers."""
         if self.connection is not None:
             self.connection.is_blocked = True
-        if self._reading:
-            self._reading = False
-            assert self._transport is not None
-            self._transport.pause_reading()
+        self.pause_reading()
 
     def resume_writing(self) -> None:
         """Note that the peer reads again."""
@@ -136,7 +138,7 @@ class Peer(asyncio.Protocol):
     def _may_read(self) -> bool:
         assert self.connection is not None
         connection = self.connection
-        if connection.is_blocked:
+        if connection.is_blocked or self._server.is_paused:
             return False
         waits = connection.unanswered or connection.output_bytes
         return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
@@ -174,14 +176,30 @@ def _ports(listener: asyncio.Server) -> list[int]:
     return [listening.getsockname()[1] for listening in listener.sockets]
 
 
+def time_driver(clock: Clock, driven: Driven, loop: asyncio.AbstractEventLoop) -> TimeDriver | None:
+    """Return what moves a server in a loop through the time of a manual clock; None for any other clock."""
+    if not isinstance(clock, ManualClock):
+        return None
+    submit = partial(asyncio.run_coroutine_threadsafe, loop=loop)
+    return TimeDriver(clock, driven, submit, loop.call_later, partial(asyncio.sleep, 0))
+
+
 class Server:
-    """Listens, and drives one BrokerCore from the loop it was started in."""
+    """Listens, and drives one BrokerCore from the loop it was started in.
+
+    is_paused        whether a test has paused it: its sockets stay open, and it reads nothing
+    accepts_at_once  whether clients may connect as soon as a port is taken, else from `accept` on
+    """
+
+    is_paused = False
+    accepts_at_once = True
 
     def __init__(self, config: Config, files: Files | None = None, clock: Clock | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock if clock is not None else SystemClock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
+        self._loader = ThreadPoolExecutor(LOADS_AT_ONCE, thread_name_prefix="kafka-offsets-load")
         self._peers: set[Peer] = set()
         self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
@@ -194,21 +212,57 @@ class Server:
         self._told_ms = -_TELL_MS
         self._config = config
         self.refuses: Callable[[], None] | None = None
-        self._time_driver: TimeDriver | None = None
-        if isinstance(self._clock, ManualClock):
-            submit = partial(asyncio.run_coroutine_threadsafe, loop=self._loop)
-            self._time_driver = TimeDriver(
-                self._clock, self, submit, self._loop.call_later, partial(asyncio.sleep, 0)
-            )
+        self._time_driver = self.new_time_driver()
         self.core = self.new_core(files)
+
+    @property
+    def servers(self) -> "list[Server]":
+        """The servers that a test sees as this one: itself alone, or those of a cluster's nodes."""
+        return [self]
+
+    def stop_time(self) -> None:
+        """Follow a manual clock no longer."""
+        if self._time_driver is not None:
+            self._time_driver.stop()
+
+    def new_time_driver(self) -> TimeDriver | None:
+        """Create what moves this server through the time of a manual clock; None for any other clock."""
+        return time_driver(self._clock, self, self._loop)
 
     def new_core(self, files: Files | None) -> BrokerCore:
         """Create the broker core that this server drives."""
-        core = BrokerCore(self._config, files, self._clock, self._sync, self._background)
+        core = BrokerCore(
+            self._config,
+            files,
+            self._clock,
+            self._sync,
+            partial(self._background, self._writer),
+            self._new_zookeeper,
+            self.cluster_part(),
+            partial(self._background, self._loader),
+        )
         if self._time_driver is not None:
             core.scheduler.real_time_fallback = self._time_driver.real_time_fallback
             core.scheduler.scaled_interval = self._time_driver.scaled_interval
         return core
+
+    def _new_zookeeper(self, config: Config) -> ZooKeeper:
+        from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
+
+        def post(function: Callable[[], None]) -> None:
+            """Run a callback of ZooKeeper's client in the thread of the broker."""
+
+            def call() -> None:
+                function()
+                self.request_turn()
+
+            self._loop.call_soon_threadsafe(call)
+
+        return KazooZooKeeper(config.zookeeper_connect or "", config.zookeeper_session_timeout_ms, post)
+
+    def cluster_part(self) -> ClusterPart | None:
+        """Return the part of a cluster that this broker is, None for a broker that is alone."""
+        return None
 
     def served(self) -> Apis:
         """Return the table of APIs of this server; tests may override it."""
@@ -235,14 +289,27 @@ class Server:
 
     async def _listen(self, index: int, host: str, port: int) -> asyncio.Server:
         new_peer = partial(self.new_peer, index)
-        listener = await self._loop.create_server(new_peer, host, port, backlog=_BACKLOG, reuse_address=True)
+        listen = partial(
+            self._loop.create_server,
+            new_peer,
+            host,
+            backlog=_BACKLOG,
+            reuse_address=True,
+            start_serving=self.accepts_at_once,
+        )
+        listener = await listen(port)
         ports = _ports(listener)
         if len(set(ports)) == 1:
             return listener
         # With port 0 and a host of several addresses each address gets its own port; clients receive one of them.
         listener.close()
         await listener.wait_closed()
-        return await self._loop.create_server(new_peer, host, ports[0], backlog=_BACKLOG, reuse_address=True)
+        return await listen(ports[0])
+
+    async def accept(self) -> None:
+        """Let clients connect."""
+        for listener in self._listeners.values():
+            await listener.start_serving()
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
         """Decide a request as if a connection had sent it; the future has the answer or fails with RuntimeError."""
@@ -256,8 +323,7 @@ class Server:
     async def stop(self) -> None:
         """Stop listening, close all connections, write all decisions and close the files."""
         self._stopping = True
-        if self._time_driver is not None:
-            self._time_driver.stop()
+        self.stop_time()
         for inner in list(self._inner):
             inner.abort()
         self.core.log_cleaner.stop()
@@ -269,6 +335,7 @@ class Server:
                 listener.close()
             self._worker.shutdown(wait=True)
             self._writer.shutdown(wait=True)
+            self._loader.shutdown(wait=True)
             self._timer.cancel()
             if self._turn is not None:
                 self._turn.cancel()
@@ -308,19 +375,12 @@ class Server:
     async def stop_listening(self, indexes: Iterable[int]) -> None:
         """Close some listeners and their connections; `admit` must accept no more of these."""
         closing = {index: self._listeners[index] for index in indexes if index in self._listeners}
-        for listener in closing.values():
-            for accepting in listener.sockets:
-                self._loop.remove_reader(accepting.fileno())
         for peer in list(self._peers):
             if peer.listener in closing:
                 peer.abort()
-        # Accepted connections must reach `admit` before asyncio's server closes: it would leave the others open.
-        for _ in range(_ROUNDS_OF_ACCEPTING):
-            await asyncio.sleep(0)
-        for listener in closing.values():
-            listener.close()
+        await stop_accepting(closing.values())
 
-    def admit(self, peer: Peer, peername: tuple[str, int]) -> Connection | None:
+    def admit(self, peer: Peer, peername: tuple[str, int]) -> ClientConnection | None:
         """Register a connection; None when there are too many or the server is stopping."""
         host = peername[0]
         from_host = self._per_host.get(host, 0)
@@ -409,12 +469,13 @@ class Server:
 
         future.add_done_callback(finished)
 
-    def _background(self, work: Work, done: Done) -> None:
+    def _background(self, threads: ThreadPoolExecutor, work: Work, done: Done) -> None:
         """Run `work` in a background thread, separate from that of the syncs; `done` is called in the loop."""
         self._tasks += 1
-        future = self._loop.run_in_executor(self._writer, switch_interval, work)
+        future = self._loop.run_in_executor(threads, switch_interval, work)
 
         def finished(result: "asyncio.Future[None]") -> None:
+            """Report the end of the work to the loop: `done` gets the StorageError, or None."""
             self._tasks -= 1
             error = result.exception()
             assert error is None or isinstance(error, StorageError), error

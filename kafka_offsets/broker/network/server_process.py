@@ -28,24 +28,21 @@ def serve(
         prometheus.check_installed()
 
     async def main() -> None:
+        """Serve until SIGINT or SIGTERM. Raises StorageError or OSError if the server cannot start."""
         endpoint = None
+        messages.read_schemas()
         server = Server(config, None if data_directory is None else DiskFiles(data_directory))
         try:
             await server.start(host, port)
             if metrics_port is not None:
-                endpoint = _listen_for_prometheus(server, host, metrics_port)
+                endpoint = listen_for_prometheus(server, host, metrics_port)
             stopped = asyncio.Event()
             asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-            # Objects that are loaded now live as long as the process. Requests make much garbage but hardly any cycles:
-            # a collection every 700 objects, Python's default, would take a twentieth of the time.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(20_000, 20, 20)
+            collect_rarely()
             sys.stderr.write(f"listening on {server.core.context.host}:{server.core.context.port}\n")
             sys.stderr.flush()
-            await asyncio.to_thread(messages.read_schemas)
             await stopped.wait()
         finally:
             if endpoint is not None:
@@ -55,7 +52,18 @@ def serve(
     asyncio.run(main())
 
 
-def _listen_for_prometheus(server: Server, host: str, port: int) -> prometheus.Endpoint:
+def collect_rarely() -> None:
+    """Set how often Python looks for cycles, once all is loaded.
+
+    Objects that are loaded now live as long as the process. Requests make much garbage but hardly any cycles: a
+    collection every 700 objects, Python's default, would take a twentieth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def listen_for_prometheus(server: Server, host: str, port: int) -> prometheus.Endpoint:
     """Answer Prometheus with metrics that the loop's thread reads. Raises OSError with the address."""
     loop = asyncio.get_running_loop()
 

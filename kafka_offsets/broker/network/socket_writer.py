@@ -42,7 +42,7 @@ class Transport(Protocol):
         """Return the socket, for the name "socket"."""
 
 
-class Writer:
+class SocketWriter:
     """Writes to one transport, in order.
 
     While it holds data, either the transport has paused its protocol, or the next step is scheduled.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kafka_offsets.clock import ManualClock
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
     from kafka_offsets.broker.scheduler import Deadline
 
 _PARTS = 50
@@ -28,10 +27,27 @@ _ROUNDS_OF_READING = 3
 """The first round of the loop accepts connections, the next rounds set them up and read them."""
 
 
+class DrivenCore(Protocol):
+    """The used methods of a broker, or of several as one."""
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `run_due` must be called, in monotonic time."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the end of a turn would have nothing to do."""
+
+    def run_due(self) -> None:
+        """Run everything that is due."""
+
+
 class Driven(Protocol):
     """The used methods of the server."""
 
-    core: BrokerCore
+    @property
+    def core(self) -> DrivenCore:
+        """The broker, which may be replaced."""
 
     @property
     def is_at_work(self) -> bool:

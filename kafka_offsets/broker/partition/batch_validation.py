@@ -108,17 +108,18 @@ def find_flaw(request: messages.ProduceRequest) -> Refused | None:
     for named in request.topic_data:
         for data in named.partition_data:
             records = data.records or b""
-            if len(records) >= HEADER_BYTES:
+            size = len(records)
+            if size >= HEADER_BYTES:
                 length, magic, attributes = _LENGTH_MAGIC_AND_ATTRIBUTES.unpack_from(records)
-                if magic == 2 and HEADER_BYTES <= length + LOG_OVERHEAD <= len(records):
+                if magic == 2 and HEADER_BYTES <= length + LOG_OVERHEAD <= size:
                     if not attributes & TRANSACTIONAL:
                         continue
                     if request.transactional_id is not None:
                         return None
                     return Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, by_log=False)
-            size = _batch_size(records, 0)
-            if isinstance(size, Refused):
-                return size
+            first = _batch_size(records, 0)
+            if isinstance(first, Refused):
+                return first
     return None
 
 
@@ -236,16 +237,16 @@ def check_batch(
     refused = _check_header(records, header, config)
     if refused is not None:
         return refused
-    faults = _Faults(header, config, topic_partition, now)
+    errors = _BatchErrors(header, config, topic_partition, now)
     try:
         latest, body = _scan_batch(
-            records, header, config, faults, allowance or DecompressionBudget(header.size)
+            records, header, config, errors, allowance or DecompressionBudget(header.size)
         )
     except DecompressionLimitError as error:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error), by_log=False)
     except ProtocolError as error:
         return _invalid(str(error))
-    refused = faults.refused()
+    refused = errors.refused()
     if refused is not None:
         return refused
     return _as_kept(records, header, latest, body, config, now)
@@ -280,7 +281,7 @@ def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> R
     return None
 
 
-class _Faults:
+class _BatchErrors:
     """Records that the topic refuses, collected during the scan of a batch.
 
     earliest, latest  range of valid deltas to the base timestamp
@@ -349,7 +350,11 @@ class _Faults:
 
 
 def _scan_batch(
-    records: bytes, header: BatchHeader, config: TopicConfig, faults: _Faults, allowance: DecompressionBudget
+    records: bytes,
+    header: BatchHeader,
+    config: TopicConfig,
+    errors: _BatchErrors,
+    allowance: DecompressionBudget,
 ) -> tuple[int, bytes | bytearray | None]:
     """Read all records of a batch without keeping any.
 
@@ -369,7 +374,7 @@ def _scan_batch(
     if count * _LEAST_RECORD_BYTES > limit - position:
         raise ProtocolError(f"{count} records in {limit - position} bytes", position)
     items.take_items(count)
-    low, high = scan(data, position, limit, count, faults, items)
+    low, high = scan(data, position, limit, count, errors, items)
     base = header.base_timestamp
     if not _LEAST_TIMESTAMP <= base + low <= base + high <= _MAX_TIMESTAMP:
         raise ProtocolError("a timestamp of more than 64 bits", HEADER_BYTES)

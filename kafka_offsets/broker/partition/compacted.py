@@ -17,6 +17,7 @@ class Compacted(NamedTuple):
     records_gone   how many of these were removed, including tombstones_gone
     bytes, bytes_gone        size of the same records
     segments, segments_left  number of segments of the whole log before and now, including the active one
+    active_bytes   size of the active segment, which is excluded
     error          why the log was not compacted, or None
     """
 
@@ -29,12 +30,15 @@ class Compacted(NamedTuple):
     segments: int = 0
     segments_left: int = 0
     error: str | None = None
+    active_bytes: int = 0
 
     @classmethod
-    def of(cls, name: str, results: Sequence[CompactionResult], size: int, segments: int) -> Self:
+    def of(
+        cls, name: str, results: Sequence[CompactionResult], size: int, segments: int, active_bytes: int
+    ) -> Self:
         """Combine the passes over one log that had `size` bytes in `segments` segments before."""
         if not results:
-            return cls(name, bytes=size, segments=segments, segments_left=segments)
+            return cls(name, bytes=size, segments=segments, segments_left=segments, active_bytes=active_bytes)
         # Each pass covers the result of the previous passes and more: the last one covers everything.
         last = results[-1]
         gone = sum(result.records_read - result.records_kept for result in results)
@@ -48,6 +52,7 @@ class Compacted(NamedTuple):
             bytes_gone=bytes_gone,
             segments=segments,
             segments_left=segments - sum(result.segments_read - result.segments_kept for result in results),
+            active_bytes=active_bytes,
         )
 
     def plus(self, other: Compacted) -> Compacted:
@@ -61,6 +66,7 @@ class Compacted(NamedTuple):
             self.bytes_gone + other.bytes_gone,
             self.segments + other.segments,
             self.segments_left + other.segments_left,
+            active_bytes=self.active_bytes + other.active_bytes,
         )
 
     def line(self, *, dry_run: bool) -> str:

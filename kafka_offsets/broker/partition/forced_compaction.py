@@ -23,12 +23,9 @@ _DELETED = "its topic was deleted in the meantime"
 Answer = dict[tuple[str, int], Compacted]
 
 
-def force_compaction(
-    cleaner: LogCleaner, topic: str | None, is_loading: Callable[[], bool], *, include_active: bool
-) -> Future[Answer]:
+def force_compaction(cleaner: LogCleaner, topic: str | None, *, include_active: bool) -> Future[Answer]:
     """Start to compact all logs with cleanup.policy=compact, or those of one topic; the future has the result of each.
 
-    is_loading      whether logs are still being read, and must not be cleaned
     include_active  first roll each log to a new segment, so that the active segment is compacted too
     ValueError if the topic does not exist or has another policy: compaction would remove its records without a key.
     The future fails with RuntimeError if the broker stops first. An empty log that is not open stays closed.
@@ -42,7 +39,7 @@ def force_compaction(
             raise ValueError(f"the cleanup.policy of {topic!r} is {','.join(cleanup_policy(found))}")
         topics = [found]
     compacted = [each for each in topics if "compact" in cleanup_policy(each)]
-    request = _Request(cleaner, compacted, is_loading, include_active)
+    request = _Request(cleaner, compacted, include_active)
     request.begin()
     return request.future
 
@@ -50,12 +47,9 @@ def force_compaction(
 class _Request:
     """The logs that are still to be compacted, and the results of the others."""
 
-    def __init__(
-        self, cleaner: LogCleaner, topics: list[Topic], is_loading: Callable[[], bool], include_active: bool
-    ) -> None:
+    def __init__(self, cleaner: LogCleaner, topics: list[Topic], include_active: bool) -> None:
         self.future: Future[Answer] = Future()
         self._cleaner = cleaner
-        self._is_loading = is_loading
         self._include_active = include_active
         self._left = [(topic, index) for topic in topics for index in range(topic.partition_count)]
         self._task = BackgroundTask(
@@ -82,7 +76,7 @@ class _Request:
     def _steps(self) -> Steps:
         done: Answer = {}
         for topic, index in self._left:
-            while self._is_loading():  # the loader is reading the logs
+            while not self._cleaner.is_started:
                 yield Pause(_RETRY_MS)
             passes = _Passes(self._cleaner, topic, index)
             done[topic.name, index] = yield from passes.steps(include_active=self._include_active)
@@ -98,7 +92,7 @@ class _Passes:
         self._topic = topic
         self._index = index
         self._results: list[CompactionResult] = []
-        self._size = self._segments = 0
+        self._size = self._segments = self._active_bytes = 0
 
     def steps(self, *, include_active: bool) -> Steps:
         """Compact the log; return the result."""
@@ -111,10 +105,11 @@ class _Passes:
                 if include_active and not log.closed and log.segments[-1].size:
                     log.roll()
                 self._size, self._segments = log.size, len(log.segments)
+                self._active_bytes = log.segments[-1].size
                 error = yield from self._rounds(partition)
         except StorageError as refused:
             error = refused
-        done = Compacted.of(name, self._results, self._size, self._segments)
+        done = Compacted.of(name, self._results, self._size, self._segments, self._active_bytes)
         if error is None:
             return done
         described = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"

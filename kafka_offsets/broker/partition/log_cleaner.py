@@ -84,7 +84,9 @@ class LogCleaner:
     """The cleaner of a broker: compaction and retention of its logs.
 
     give_up_failed  called when a log may have failed during work for which no request waited
+    is_started  whether the logs may be cleaned: before, the coordinator is reading them
     on_cleaned  called with each partition whose log was compacted
+    on_deleted  called with each partition whose log start has moved
     on_stopped  called once it has been stopped
     """
 
@@ -99,7 +101,9 @@ class LogCleaner:
         self.config = config
         self.topics = topics
         self.scheduler = scheduler
+        self.is_started = False
         self.on_cleaned: list[Callable[[Partition], None]] = []
+        self.on_deleted: list[Callable[[Partition], None]] = []
         self.on_stopped: list[Callable[[], None]] = []
         self._workers = workers
         self._give_up_failed = give_up_failed
@@ -112,6 +116,7 @@ class LogCleaner:
 
     def start(self) -> None:
         """Begin the periodic checks, at the configured intervals."""
+        self.is_started = True
         config = self.config
         if config.log_cleaner_enable:
             self._after(config.log_cleaner_backoff_ms, self._clean_filthiest)
@@ -138,6 +143,7 @@ class LogCleaner:
 
     def _start(self, name: str, steps: Steps, ended: Callable[[Exception | None], None]) -> None:
         def over(error: Exception | None) -> None:
+            """Forget the task and pass its error on, unless the cleaner has stopped."""
             self._tasks.discard(task)
             if not self._stopped:
                 if error is not None:
@@ -173,6 +179,7 @@ class LogCleaner:
         before = self.topics.directory.cleaned_to(partition.topic, partition.index) or 0
 
         def cleaned(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
+            """Exclude a log with a storage error, postpone one without progress, and clean the next one."""
             if partition.log.closed:  # its topic was deleted
                 pass
             elif isinstance(error, StorageError):
@@ -262,6 +269,7 @@ class LogCleaner:
         self._cleaning.add(partition.log)
 
         def over(error: Exception | None) -> None:
+            """Store the result of a cleaning without an error, then report it to `ended`."""
             self._cleaning.discard(partition.log)
             result = compaction.result
             if error is None and result is not None:
@@ -286,6 +294,7 @@ class LogCleaner:
             result.bytes_read,
             result.segments_kept,
         )
+        partition.note_cleaned()
         for call in self.on_cleaned:
             call(partition)
 
@@ -310,11 +319,25 @@ class LogCleaner:
                         yield from _roll_old(partition.log, config, policy, wall_ms)
                         yield from _remove_deleted(partition.log)
                         if "delete" in policy:
-                            yield from _delete_old(partition, config, wall_ms)
+                            yield from self._delete_old(partition, config, wall_ms)
                 except StorageError as error:
                     logger.error("retention of %s: %s", partition.log.directory, error)
                     self._give_up_failed()
                 yield None
+
+    def _delete_old(self, partition: Partition, config: TopicConfig, wall_ms: int) -> Steps:
+        """Delete the oldest segments while the log is too large, or they are too old, by their newest record."""
+        log = partition.log
+        while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
+            if len(log.segments) == 1:
+                log.roll()
+            if log.gaps_before < log.segments[1].base_offset:
+                yield log.settle_ended
+                continue
+            partition.expire_records_before(log.segments[1].base_offset)
+            for call in self.on_deleted:
+                call(partition)
+            yield None
 
 
 def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: int) -> Steps:
@@ -344,19 +367,6 @@ def _remove_deleted(log: Log) -> Steps:
 
 def _is_usable(log: Log) -> bool:
     return not log.closed and log.failure is None
-
-
-def _delete_old(partition: Partition, config: TopicConfig, wall_ms: int) -> Steps:
-    """Delete the oldest segments while the log is too large, or they are too old, by their newest record."""
-    log = partition.log
-    while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
-        if len(log.segments) == 1:
-            log.roll()
-        if log.gaps_before < log.segments[1].base_offset:
-            yield log.settle_ended
-            continue
-        partition.expire_records_before(log.segments[1].base_offset)
-        yield None
 
 
 def _oldest_is_over(log: Log, config: TopicConfig, wall_ms: int) -> bool:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Pause, Steps, Until
 from kafka_offsets.broker.partition.partitions import LogLoadingError
-from kafka_offsets.clock import Now
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.logs import new_logger
 
@@ -72,10 +71,11 @@ class LogOpener:
         self._unlisted = ""
         self._stopped = False
 
-    def start(self, now: Now) -> None:
+    def start(self) -> None:
         """Begin to open the existing logs that are not requested."""
         if self._directory.files.outlives_process:
-            self._scheduler.at(now.mono_ms + _FIRST_MS, lambda now: self._open_others())
+            first_ms = self._scheduler.clock.now().mono_ms + _FIRST_MS
+            self._scheduler.at(first_ms, lambda now: self._open_others())
 
     def stop(self) -> None:
         """Stop opening logs, including the current one."""
@@ -213,6 +213,7 @@ class LogOpener:
         problem: Exception | None = None
 
         def work() -> None:
+            """Open the log in a worker thread, unless the opening was abandoned; an exception is kept for the loop."""
             nonlocal problem
             with opening.lock:
                 if opening.abandoned.is_set() or self._stopped:
@@ -225,6 +226,7 @@ class LogOpener:
                     problem = error
 
         def done(error: StorageError | None) -> None:
+            """Take the opened log in or refuse it, in the loop. Then open the next one, or resume what waits."""
             self._opening = None
             for each in opened:
                 self._take_in(topic, index, each, opening)

@@ -19,14 +19,18 @@ from kafka_offsets.broker.partition.producer_recovery import (
     saved_producers,
 )
 from kafka_offsets.broker.partition.producers import Producers
+from kafka_offsets.broker.partition.topic_decisions import Replicas, TopicDecisions
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.records import encode_marker, read_batch_header
-from kafka_offsets.storage.data_directory import DataDirectory, NewTopic
-from kafka_offsets.storage.data_directory import Topic as TopicEntry
+from kafka_offsets.replication.follower import FollowerReplica
+from kafka_offsets.replication.leader import LeaderReplica
+from kafka_offsets.storage.catalogue import CatalogueTopic as TopicEntry
+from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import (
     append_aborted,
@@ -63,13 +67,14 @@ class Opened(NamedTuple):
 class Partition:
     """One partition whose log is open.
 
-    topic         name of its topic
-    known         its producers, if opening has found them
-    read_later    schedules calls of `read_on` until that returns True; returns whether the log can wait for that
-    leader_epoch  written into batches; requests contain it to identify the leader that they know
-    parked        fetches that wait for the log to grow, each with the number of bytes that still count for it
-    joining       requests that wait until the partition is durably added to their transaction
-    told_bytes    how many bytes had been appended when its parked fetches were last notified
+    topic           name of its topic
+    known           its producers, if opening has found them
+    read_later      schedules calls of `read_on` until that returns True; returns whether the log can wait for that
+    leader_epoch    written into batches; requests contain it to identify the leader that they know
+    parked          fetches that wait for the log to grow, each with the number of bytes that still count for it
+    joining         requests that wait until the partition is durably added to their transaction
+    notified_bytes  how many bytes had been appended when its parked fetches were last notified
+    replica         leads or follows as one replica of several; None: this broker has the only one
     """
 
     __slots__ = (
@@ -83,8 +88,9 @@ class Partition:
         "joining",
         "leader_epoch",
         "log",
+        "notified_bytes",
         "parked",
-        "told_bytes",
+        "replica",
         "topic",
         "topic_id",
     )
@@ -107,7 +113,8 @@ class Partition:
         log.start_epoch(max(leader_epoch, log.leader_epoch), at_once=False)
         self.leader_epoch = log.leader_epoch
         self.parked: dict[Any, int] = {}
-        self.told_bytes = 0
+        self.notified_bytes = 0
+        self.replica: LeaderReplica | FollowerReplica | None = None
         self.joining = 0
         # An empty log need not be read.
         if known is None and log.log_start_offset == log.log_end_offset == 0:
@@ -130,6 +137,8 @@ class Partition:
             known is None or known.end_offset < self.log.log_end_offset
         )
         if known is not None and not is_behind:
+            if self._is_written_elsewhere:  # from now on this broker may append itself
+                self._is_written_elsewhere = self.topic == OFFSETS_TOPIC
             return known.producers
         if self._unreadable is not None:
             raise self._unreadable
@@ -159,6 +168,44 @@ class Partition:
         self._unreadable = None
         if self._reading is not None:
             self._reading.restart()
+
+    def append_replicated(self, batches: bytes) -> None:
+        """Append batches as the leader of this partition wrote them; their producers are read on their next use.
+
+        Raises as `Log.append_replicated` does.
+        """
+        known_end = self.log.log_end_offset
+        self.log.append_replicated(batches)
+        if not self._is_written_elsewhere:
+            self._is_written_elsewhere = True
+            if self._known is not None:
+                self._known = self._known._replace(end_offset=known_end)
+
+    def truncate(self, offset: int) -> None:
+        """Remove every record from `offset` on, with what its producers and transactions are known by.
+
+        Raises as `Log.truncate` does.
+        """
+        self._truncated_by(self.log.truncate, offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Remove all records; the log begins at `offset` then. Raises as `Log.restart_at` does."""
+        self._truncated_by(self.log.restart_at, offset)
+
+    def _truncated_by(self, truncate: Callable[[int], None], offset: int) -> None:
+        """Truncate the log; the producers are read again, unless they are known only up to an earlier offset."""
+        truncations = self.log.truncations
+        try:
+            truncate(offset)
+        finally:
+            if self.log.truncations != truncations:
+                known, end = self._known, self.log.log_end_offset
+                is_earlier = self._is_written_elsewhere and known is not None and known.end_offset <= end
+                if not is_earlier or end == self.log.log_start_offset:
+                    self._known = None
+                self._unreadable = None
+                if self._reading is not None:
+                    self._reading.restart()
 
     @property
     def knows_producers(self) -> bool:
@@ -316,12 +363,15 @@ class Topics:
     directory  the data directory with their catalogue
     waiting    fetches that wait for records, by their connection
     opener     opens long logs in the background; None: the first request opens each log
+    is_replicated  whether this broker is one of several: their metadata say what it leads, and in which epoch
+    cluster    decides about topics, and calls `install…` and `remove` of each broker; None: this broker decides alone
     version    grows whenever a topic is created, is deleted or gets more partitions
     created_version  the version at which the last topic was created
     """
 
-    def __init__(self, directory: DataDirectory, config: Config) -> None:
+    def __init__(self, directory: DataDirectory, config: Config, *, is_replicated: bool = False) -> None:
         self.directory = directory
+        self.is_replicated = is_replicated
         self.waiting: dict[object, dict[Any, None]] = {}
         self._config = config
         self._inherited = TopicConfig.of(config, {})
@@ -329,6 +379,7 @@ class Topics:
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
         self._producer_ids = iter(range(0))
         self.opener: Opener | None = None
+        self.cluster: TopicDecisions | None = None
         self.version = self.created_version = 0
         self._reported: dict[tuple[str, int], tuple[str, int | None]] = {}
 
@@ -366,6 +417,12 @@ class Topics:
         topic = self._by_name.get(name)
         return None if topic is None else self.partition_of(topic, index)
 
+    def offsets_log(self, index: int) -> Log:
+        """Return the log of a partition of the offsets topic, which exists. Raises StorageError."""
+        partition = self.partition(OFFSETS_TOPIC, index)
+        assert partition is not None
+        return partition.log
+
     def partition_of(self, topic: Topic, index: int) -> Partition | None:
         """Return a partition of `topic`, as `partition` does."""
         partitions = topic.partitions
@@ -385,6 +442,7 @@ class Topics:
         open_log = self.directory.opening(topic.name, index, topic.log_config, is_abandoned)
 
         def opened() -> Opened:
+            """Open the log, sync what a dead process has not synced, and read its producers. Raises StorageError."""
             log = open_log()
             is_on_disk = self._config.fsync == "never" or log.recovery_point >= log.log_end_offset
             if not is_on_disk and not is_abandoned():
@@ -434,7 +492,9 @@ class Topics:
             )
         for damage in log.damages:
             logger.error("damaged: %s", damage)
-        epoch = self.directory.leader_epoch(topic.name, index, log.leader_epoch)
+        epoch = log.leader_epoch
+        if not self.is_replicated:
+            epoch = self.directory.leader_epoch(topic.name, index, log.leader_epoch)
         partition = topic.partitions[index] = Partition(
             topic.name, topic.topic_id, index, log, opened.known, self._read_later, epoch
         )
@@ -474,20 +534,35 @@ class Topics:
     def create(
         self, name: str, partition_count: int, configs: Mapping[str, str] = MappingProxyType({})
     ) -> Topic:
-        """Create one topic, as `create_several` does."""
-        (topic,) = self.create_several([NewTopic(name, partition_count, configs)])
+        """Create one topic, as `create_several` does; another broker may have created it at the same time."""
+        topic: Topic | None
+        try:
+            (topic,) = self.create_several([NewTopic(name, partition_count, configs)])
+        except StorageError:
+            topic = self._by_name.get(name)
+            if topic is None:
+                raise
+        if topic is None:
+            raise StorageError(f"topic {name} exists in the cluster, and this broker could not store it yet")
         return topic
 
-    def create_several(self, wanted: Sequence[NewTopic]) -> list[Topic]:
-        """Create topics, all or none. Costs one sync.
+    def create_several(self, wanted: Sequence[NewTopic]) -> Sequence[Topic | None]:
+        """Create topics, all or none; return None for each that the cluster has and this broker could not store yet.
 
-        ConfigError for configs that Kafka refuses; ValueError for a name that exists or that Kafka does not allow.
-        Raises StorageError; then none of them is created.
+        Costs one sync. ConfigError for configs that Kafka refuses; ValueError for a name that exists or that Kafka does
+        not allow. Raises StorageError; then none of them is created, but by another broker at the same time.
         """
         if not wanted:
             return []
         for new in wanted:
             check_topic_configs(new.configs)
+        if self.cluster is not None:
+            self.cluster.create(wanted)
+            return [self._by_name.get(new.name) for new in wanted]
+        return self.install(wanted)
+
+    def install(self, wanted: Sequence[NewTopic]) -> list[Topic]:
+        """Create topics in this broker's directory, as `create_several`."""
         created = [self._topic(entry) for entry in self.directory.create_topics(wanted)]
         self._by_name |= {topic.name: topic for topic in created}
         self._by_id |= {topic.topic_id: topic for topic in created}
@@ -506,6 +581,13 @@ class Topics:
 
         After a StorageError the topics may be deleted, with their folders removed later: check with `get`.
         """
+        if self.cluster is not None:
+            self.cluster.delete(list(names))
+        else:
+            self.remove(names)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete topics in this broker's directory, as `delete_several`."""
         topics = [self._by_name[name] for name in names]
         if self.opener is not None:
             self.opener.forget({topic.name for topic in topics})
@@ -519,20 +601,36 @@ class Topics:
                     for key in [key for key in self._reported if key[0] == topic.name]:
                         del self._reported[key]
 
+    def remove_log(self, topic: Topic, index: int) -> None:
+        """Delete the log of a partition that this broker does not have a replica of any longer. StorageError."""
+        if self.opener is not None:
+            self.opener.forget({topic.name})
+        topic.partitions[index] = None
+        self.directory.delete_log(topic.name, index)
+
     def add_partitions(self, name: str, total: int) -> Topic:
         """Give one topic more partitions, `total` in all, as `grow_several` does."""
         self.grow_several({name: total})
         return self._by_name[name]
 
-    def grow_several(self, totals: Mapping[str, int]) -> None:
+    def grow_several(self, totals: Mapping[str, int], replicas: Replicas = MappingProxyType({})) -> None:
         """Add partitions to topics, up to the total in `totals`, to all of them or none. Costs one sync.
 
+        replicas  the brokers of each new partition of a topic, if they are given
         KeyError; ValueError if a total is lower than the current number; StorageError.
         """
         entries = self.directory.topics
         for name, total in totals.items():
             if total < entries[name].partition_count:
                 raise ValueError(f"{name} has {entries[name].partition_count} partitions, not fewer: {total}")
+        if self.cluster is not None:
+            self.cluster.grow(totals, replicas)
+        else:
+            self.install_partitions(totals)
+
+    def install_partitions(self, totals: Mapping[str, int]) -> None:
+        """Add partitions in this broker's directory, as `grow_several`."""
+        entries = self.directory.topics
         self.directory.update_topics(
             entries[name]._replace(partition_count=total) for name, total in totals.items()
         )
@@ -543,6 +641,14 @@ class Topics:
 
     def set_configs(self, name: str, configs: Mapping[str, str]) -> Topic:
         """Replace everything that was set for a topic. KeyError, ConfigError, StorageError: nothing has changed."""
+        if self.cluster is not None:
+            TopicConfig.of(self._config, configs)
+            self.cluster.configure(name, configs)
+            return self._by_name[name]
+        return self.install_configs(name, configs)
+
+    def install_configs(self, name: str, configs: Mapping[str, str]) -> Topic:
+        """Replace the configurations of a topic in this broker's directory, as `set_configs`."""
         topic = self._by_name[name]
         config = TopicConfig.of(self._config, configs)
         self.directory.update_topic(self.directory.topics[name]._replace(configs=dict(configs)))
@@ -553,7 +659,8 @@ class Topics:
         """Return a producer id that was never returned before, over all restarts. Raises StorageError."""
         producer_id = next(self._producer_ids, None)
         if producer_id is None:
-            self._producer_ids = iter(self.directory.allocate_producer_ids())
+            source = self.directory if self.cluster is None else self.cluster
+            self._producer_ids = iter(source.allocate_producer_ids())
             producer_id = next(self._producer_ids)
         return producer_id
 

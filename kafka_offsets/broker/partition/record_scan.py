@@ -33,7 +33,7 @@ Span = tuple[int, int, int]
 _NOTHING: Span = (0, *NO_DELTAS)
 
 
-class Faults(Protocol):
+class RecordErrors(Protocol):
     """Collects records that the topic refuses.
 
     earliest, latest  range of valid timestamp deltas
@@ -59,7 +59,7 @@ class Items(Protocol):
 
 
 def scan(
-    data: bytes | bytearray, position: int, limit: int, count: int, faults: Faults, allowance: Items
+    data: bytes | bytearray, position: int, limit: int, count: int, errors: RecordErrors, allowance: Items
 ) -> tuple[int, int]:
     """Check `count` records that must fill `data` up to `limit`; return the minimum and maximum timestamp delta.
 
@@ -72,13 +72,13 @@ def scan(
     while True:
         last_stop = count - _LEAST_RUN if fruitless < _FRUITLESS else 0
         index, start, position, least, greatest = _validate_records(
-            data, position, limit, index, count, faults, allowance, last_stop
+            data, position, limit, index, count, errors, allowance, last_stop
         )
         low, high = min(low, least), max(high, greatest)
         if index == count:
             return low, high
         ahead = min(count, index + most)
-        run, least, greatest = _uniform_run(data, start, position, limit, index, ahead, faults)
+        run, least, greatest = _uniform_run(data, start, position, limit, index, ahead, errors)
         low, high = min(low, least), max(high, greatest)
         index += run
         position += run * (position - start)
@@ -92,7 +92,7 @@ def _validate_records(
     limit: int,
     index: int,
     count: int,
-    faults: Faults,
+    errors: RecordErrors,
     allowance: Items,
     last_stop: int,
 ) -> tuple[int, int, int, int, int]:
@@ -102,7 +102,7 @@ def _validate_records(
     Returns the number of the next record, where the last one begins and where it ends, and the least and greatest
     timestamp delta.
     """
-    earliest, latest, needs_key = faults.earliest, faults.latest, faults.needs_key
+    earliest, latest, needs_key = errors.earliest, errors.latest, errors.needs_key
     low, high = NO_DELTAS
     before = start = -1
     for delta, offset, _, key_size, _, value_size, headers_at, end in walk_records(
@@ -115,9 +115,9 @@ def _validate_records(
         if delta < low:
             low = delta
         if key_size < 0 and needs_key:
-            faults.add_keyless(index)
+            errors.add_keyless(index)
         if not earliest <= delta <= latest:
-            faults.add_ill_timed(index, delta)
+            errors.add_ill_timed(index, delta)
         if data[headers_at]:
             _check_headers(data, headers_at, end, allowance)
         start, position = position, end
@@ -129,7 +129,7 @@ def _validate_records(
 
 
 def _uniform_run(
-    data: bytes | bytearray, start: int, end: int, limit: int, index: int, count: int, faults: Faults
+    data: bytes | bytearray, start: int, end: int, limit: int, index: int, count: int, errors: RecordErrors
 ) -> Span:
     """Return how many records from number `index` on, at `end`, are valid because they match the last checked one.
 
@@ -152,7 +152,7 @@ def _uniform_run(
     if data[times] > 127 or data[key_size - 1] > 127:  # a longer varint would move the following fields
         return _NOTHING
     size, at = read_varint(data, key_size)
-    if size < 0 and faults.needs_key:
+    if size < 0 and errors.needs_key:
         return _NOTHING
     same += range(key_size, at)
     value_size = at + max(size, 0)
@@ -167,14 +167,14 @@ def _uniform_run(
         run -= len(column.lstrip(data[at : at + 1]))
         if run < _LEAST_RUN:
             return _NOTHING
-    first, behind = offsets + stride, offsets + stride * run + 1
+    first, stop = offsets + stride, offsets + stride * run + 1
     if two_bytes:
         are_right = (
-            data[first:behind:stride] == _OFFSETS_LOW[index : index + run]
-            and data[first + 1 : behind + 1 : stride] == _OFFSETS_HIGH[index : index + run]
+            data[first:stop:stride] == _OFFSETS_LOW[index : index + run]
+            and data[first + 1 : stop + 1 : stride] == _OFFSETS_HIGH[index : index + run]
         )
     else:
-        are_right = data[first:behind:stride] == _OFFSETS[index : index + run]
+        are_right = data[first:stop:stride] == _OFFSETS[index : index + run]
     deltas = sorted(set(data[times + stride : times + stride * run + 1 : stride]))
     if not are_right or deltas[-1] > 127:
         return _NOTHING
@@ -183,7 +183,7 @@ def _uniform_run(
     else:
         deltas = [ZIGZAG[deltas[0]]]
     low, high = deltas[0], deltas[-1]
-    return (run, low, high) if faults.earliest <= low <= high <= faults.latest else _NOTHING
+    return (run, low, high) if errors.earliest <= low <= high <= errors.latest else _NOTHING
 
 
 def _check_headers(data: bytes | bytearray, position: int, end: int, allowance: Items) -> None:

@@ -92,6 +92,7 @@ class RecoveryPoints:
         open_logs = list(self._directory.logs.values())
 
         def write() -> None:
+            """Save the recovery points and the summaries of large logs, in a worker thread. Raises StorageError."""
             _check_present(open_logs)
             write_points()
             for log in logs:

@@ -1,0 +1,141 @@
+"""Forwarding: a broker passes commits, fetches and deletions of offsets on to the coordinator of their group.
+
+Only with `offsets.forward`. A request of another broker is never passed on, so that brokers with different metadata
+cannot send it in a circle. What is passed on is bounded in number and in time. If the answer is lost, the client gets
+an error that it retries, because the coordinator may have executed the request. Source: inbuilt offset management, on
+the broker side of a fetch; offset API proposal, phase 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.cluster.held_answers import decide, pass_on
+from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.replicas.channel import is_of_broker
+from kafka_offsets.broker.scheduler import Deadline
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol.mirroring.named import GROUP_ID
+
+_MOST_UNDER_WAY = 1000
+
+CoordinatorOf = Callable[[str], int]
+"""group -> the broker that coordinates it, -1 for none."""
+
+
+class Forwarding:
+    """The requests that one broker has passed on.
+
+    under_way  how many of them have no answer yet
+    """
+
+    def __init__(self) -> None:
+        self.under_way = 0
+
+    def takes(self, core: Context, row: Api, context: RequestContext) -> bool:
+        """Whether a request is passed on if another broker coordinates its group."""
+        return (
+            core.config.offsets_forward
+            and row.forwarded
+            and not is_of_broker(context.client_id, core.cluster_id)
+        )
+
+    def decide(
+        self,
+        core: Context,
+        row: Api,
+        request: Any,
+        context: RequestContext,
+        now: Now,
+        coordinator_of: CoordinatorOf,
+    ) -> None:
+        """Answer a request with what the coordinators of its groups answer, each for its own groups."""
+        _Forwarded(self, core, row, context, coordinator_of).decide(
+            request, now, lambda answer: pass_on(core, context, answer)
+        )
+
+
+class _Forwarded:
+    """One request on its way to the coordinators of its groups."""
+
+    def __init__(
+        self,
+        forwarding: Forwarding,
+        core: Context,
+        row: Api,
+        context: RequestContext,
+        coordinator_of: CoordinatorOf,
+    ) -> None:
+        self._forwarding = forwarding
+        self._core = core
+        self._row = row
+        self._context = context
+        self._version = context.api_version
+        self._coordinator_of = coordinator_of
+
+    def decide(self, request: Any, now: Now, done: Callable[[Any], None]) -> None:
+        """Decide the groups of one coordinator after the other; `done` gets the joined answer."""
+        named = self._row.named(self._version)
+        elsewhere = {
+            node_id
+            for group in named.ids(request, GROUP_ID)
+            if (node_id := self._coordinator_of(group)) != self._core.node_id
+        }
+        if not elsewhere:
+            self._here(request, now, done)
+            return
+        node_id = min(elsewhere)
+        if not named.keys(request):
+            self._there(node_id, request, done)
+            return
+        part, rest = named.split_by_key(request, lambda group: self._coordinator_of(group) == node_id)
+        if rest is None:
+            self._there(node_id, part, done)
+            return
+
+        def answered(answer: Any) -> None:
+            """Decide the other groups, and join the answers in the order of the request."""
+            self.decide(rest, now, lambda other: done(named.join_by_key(request, answer, other)))
+
+        self._there(node_id, part, answered)
+
+    def _here(self, request: Any, now: Now, done: Callable[[Any], None]) -> None:
+        held = Held(self._context, request, done)
+        response = decide(self._core, self._row, request, held, now)
+        if response is not None:
+            held.hand_over(response)
+
+    def _there(self, node_id: int, request: Any, done: Callable[[Any], None]) -> None:
+        """Send a request to a coordinator."""
+        core, forwarding = self._core, self._forwarding
+        assert core.replicas is not None
+        if node_id < 0 or forwarding.under_way >= _MOST_UNDER_WAY:
+            done(self._failed(request))
+            return
+        forwarding.under_way += 1
+        deadline: Deadline | None = None
+
+        def end(response: Any) -> None:
+            """Take the first of answer, loss and time-out."""
+            nonlocal deadline
+            if deadline is None:
+                return
+            deadline.cancel()
+            deadline = None
+            forwarding.under_way -= 1
+            if not self._context.connection.closing:
+                done(self._failed(request) if response is None else response)
+
+        deadline = core.scheduler.client_timeout(core.config.offsets_commit_timeout_ms, lambda now: end(None))
+        peer = self._context.connection.peer
+        core.replicas.inter_broker.send(node_id, peer, request, self._version, end)
+
+    def _failed(self, request: Any) -> Any:
+        """Return an error that every client retries: of a fetch, consumers before 3.9 retry NOT_COORDINATOR alone."""
+        is_fetch = self._row.name == "OffsetFetch"
+        error = ErrorCode.NOT_COORDINATOR if is_fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self._row.fail(request, error, self._version)

@@ -1,0 +1,454 @@
+"""Rows of a broker of a cluster: they first check who leads or coordinates what a request names.
+
+A broker refuses the partitions and groups that another one leads or coordinates, one by one as Kafka does. Where an
+answer names brokers, leaders or replicas, it names those of the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kafka_offsets.broker.api.fetch import FOLLOWERS_SERVE_SINCE, Refuses
+from kafka_offsets.broker.api.replicas import unregistered
+from kafka_offsets.broker.api.row import Addresses, Api, Apis, Route
+from kafka_offsets.broker.api.topic_admin import is_too_late
+from kafka_offsets.broker.cluster.forwarding import Forwarding
+from kafka_offsets.broker.cluster.held_answers import decide, decide_and_change, names_of, pass_on, topic_name
+from kafka_offsets.broker.cluster.view import ClusterView
+from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.partition.partitions import Topic
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.metadata.image import NO_BROKER, Place
+from kafka_offsets.metadata.membership import Membership
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID, index_of, name_in
+from kafka_offsets.replication.partition_state import NO_LEADER
+
+Handle = Callable[..., Any]
+
+_PRODUCE = 0
+_DESCRIBE_PRODUCERS = 61
+_LEADER_SINCE = {0: 10, 1: 16}
+"""From these versions of Produce and Fetch on an answer tells the right leader and its address (KIP-951)."""
+
+_AT_ANOTHER_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+_TRANSACTION = 1
+"""The key type of a transactional id in FindCoordinator."""
+
+_UNCLEAN = 1
+"""The type of an unclean election in ElectLeaders."""
+
+_ELECTION_MESSAGES = {
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
+}
+
+_BROKER_RESOURCES = (4, 8)
+"""A broker, and its loggers, as the resource types of ListConfigResources."""
+
+
+class ClusterRows:
+    """The rows of one broker of a cluster."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._view = ClusterView(membership.image)
+        self._forwarding = Forwarding()
+        self._described: dict[str, Handle] = {
+            "Metadata": self._metadata,
+            "DescribeTopicPartitions": self._describe_partitions,
+            "DescribeCluster": self._describe_cluster,
+            "FindCoordinator": self._find_coordinator,
+            "ListGroups": self._list_groups,
+            "ListTransactions": self._list_transactions,
+            "ListConfigResources": self._list_config_resources,
+            "CreateTopics": self._create_topics,
+            "AlterPartitionReassignments": self._reassign,
+            "ListPartitionReassignments": self._list_reassignments,
+            "DescribeQuorum": self._describe_quorum,
+        }
+
+    def table(self, rows: Apis) -> Apis:
+        """Return the table of a cluster, made from that of one broker."""
+        return Apis(self._row(row) for row in rows)
+
+    def _row(self, row: Api) -> Api:
+        made = self._made_row(row)
+        if not row.decided_by_controller:
+            return made
+        return replace(made, handle=partial(self._if_reachable, made))
+
+    def _if_reachable(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
+        """Refuse what only the controller decides while this broker does not reach it; Kafka waits for the time-out."""
+        if self._membership.is_reachable:
+            return row.handle(core, request, context, now)
+        return row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+
+    def _made_row(self, row: Api) -> Api:
+        handle: Handle
+        if row.name == "Fetch":
+            handle = self._fetch
+        elif row.name == "ElectLeaders":
+            handle = self._elect_leaders
+        elif row.name == "UnregisterBroker":
+            handle = self._unregister_broker
+        elif row.addresses is Addresses.PARTITIONS:
+            handle = self._by_leader
+        elif row.addresses is not Addresses.BROKER:
+            handle = self._by_coordinator
+        elif row.name in self._described:
+            handle = partial(self._describe, self._described[row.name])
+        else:
+            return row
+        return replace(row, route=Route.BROKER, handle=partial(handle, row))
+
+    # -- requests for leaders
+
+    def _by_leader(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
+        def is_elsewhere(topic: str, index: int) -> bool:
+            if row.key == _DESCRIBE_PRODUCERS:  # any replica answers
+                return not self._view.hosts(core, topic, index)
+            return not self._view.leads(core, topic, index)
+
+        version, name_of = context.api_version, names_of(core)
+        named = row.named(version)
+        if not any(is_elsewhere(*place) for place in named.places(request, name_of)):
+            return row.handle(core, request, context, now)
+        struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
+        if row.key == _PRODUCE and request.acks == 0:
+            # This is how a broker reports an error to a producer with acks=0.
+            if rest is not None:
+                row.handle(core, rest, Held(context, rest, lambda _: None), now)
+            core.answers.close_connection(context.connection)
+            return None
+        refused = row.fail(struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
+        if row.has_leader_epochs:
+            self._compare_epochs(core, struck, refused)
+        if rest is None:
+            return self._name_leaders(row, core, version, refused)
+
+        def join(response: Any) -> Any:
+            return self._name_leaders(row, core, version, named.join_by_partition(request, refused, response))
+
+        return decide_and_change(core, row, rest, context, now, join)
+
+    def _compare_epochs(self, core: Context, request: Any, refused: Any) -> None:
+        """Answer that a leader epoch is not the current one: a replica compares it before it checks who leads."""
+        given = {
+            (name_in(topic), index_of(each)): each.current_leader_epoch
+            for topic in request.topics
+            for each in topic.partitions
+        }
+        for topic in refused.topics:
+            for each in topic.partitions:
+                place = Place(name_in(topic), index_of(each))
+                state, epoch = self._membership.image.state(*place), given[place]
+                if state is not None and core.node_id in state.replicas and 0 <= epoch != state.leader_epoch:
+                    is_old = epoch < state.leader_epoch
+                    each.error_code = (
+                        ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+                    )
+
+    def _fetch(
+        self,
+        row: Api,
+        core: Context,
+        request: messages.FetchRequest,
+        context: RequestContext,
+        now: Now,
+        refuses: Refuses | None = None,
+    ) -> Any:
+        """Refuse partitions inside fetch: it knows which of them have changed for a session."""
+        named = row.named(context.api_version).places(request, names_of(core))
+        asked = {*named, *core.fetch_sessions.places(request.session_id)}
+        if all(self._view.leads(core, *place) for place in asked):
+            return row.handle(core, request, context, now, refuses)
+        followers_serve = context.api_version >= FOLLOWERS_SERVE_SINCE
+
+        def refuse(topic: str, index: int) -> ErrorCode:
+            """Refuse a partition that this broker neither leads nor may serve as a follower."""
+            error = ErrorCode.NONE if refuses is None else refuses(topic, index)
+            if error or self._view.leads(core, topic, index):
+                return error
+            if followers_serve and self._view.follows(core, topic, index):
+                return ErrorCode.NONE  # the log refuses brokers
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+        def name_leaders(response: Any) -> Any:
+            """Add the leaders of refused partitions to the response."""
+            if not isinstance(response, messages.FetchResponse):
+                return (
+                    response  # already encoded, with many records of other partitions: clients use Metadata
+                )
+            return self._name_leaders(row, core, context.api_version, response)
+
+        held = Held(context, request, lambda response: pass_on(core, context, name_leaders(response)))
+        response = row.handle(core, request, held, now, refuse)
+        if response is not None:
+            held.hand_over(response)
+        return None
+
+    def _name_leaders(self, row: Api, core: Context, version: int, response: Any) -> Any:
+        """Add the leaders of refused partitions to the answer, if the version has fields for them."""
+        if version < _LEADER_SINCE.get(row.key, version + 1):
+            return response
+        named: set[int] = set()
+        for topic in response.responses:
+            found = core.topics.get(topic_name(core, topic))
+            partitions = topic.partition_responses if row.key == _PRODUCE else topic.partitions
+            for each in partitions:
+                if found is None or each.error_code not in _AT_ANOTHER_LEADER:
+                    continue
+                index = index_of(each)
+                state = self._view.state(found, index)
+                each.current_leader = row.response.LeaderIdAndEpoch(  # type: ignore[attr-defined]
+                    state.leader, state.leader_epoch
+                )
+                named.add(state.leader)
+        endpoint = row.response.NodeEndpoint  # type: ignore[attr-defined]
+        response.node_endpoints = [
+            endpoint(node.id, node.host, node.port) for node in self._view.up if node.id in named
+        ]
+        return response
+
+    # -- requests for coordinators
+
+    def _by_coordinator(
+        self, row: Api, core: Context, request: Any, context: RequestContext, now: Now
+    ) -> Any:
+        is_transactional = row.addresses is Addresses.TRANSACTION
+
+        def is_elsewhere(key: str) -> bool:
+            found = self._view.coordinator(core, key, is_transactional=is_transactional)
+            return found != core.node_id
+
+        version = context.api_version
+        named = row.named(version)
+        if is_transactional:
+            keys = list(filter(None, named.ids(request, TRANSACTIONAL_ID)))
+        else:
+            keys = named.ids(request, GROUP_ID)
+        if not any(is_elsewhere(key) for key in keys):
+            return decide(core, row, request, context, now)
+        if self._forwarding.takes(core, row, context):
+            coordinator_of = partial(self._view.coordinator, core, is_transactional=False)
+            self._forwarding.decide(core, row, request, context, now, coordinator_of)
+            return None
+        error = ErrorCode.NOT_COORDINATOR
+        if not named.keys(request):
+            return row.fail(request, error, version)
+        struck, rest = named.split_by_key(request, is_elsewhere)
+        refused = row.fail(struck, error, version)
+        if rest is None:
+            return refused
+        return decide_and_change(core, row, rest, context, now, partial(named.join_by_key, request, refused))
+
+    # -- answers that name brokers, leaders or replicas
+
+    def _describe(
+        self, change: Handle, row: Api, core: Context, request: Any, context: RequestContext, now: Now
+    ) -> Any:
+        return decide_and_change(
+            core, row, request, context, now, partial(self._changed, change, core, request, context)
+        )
+
+    def _changed(
+        self, change: Handle, core: Context, request: Any, context: RequestContext, response: Any
+    ) -> Any:
+        change(core, request, context, response)
+        return response
+
+    def _metadata(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        response.brokers = [response.Broker(node.id, node.host, node.port) for node in self._view.up]
+        response.controller_id = self._view.controller_id
+        self._place(core, response)
+
+    def _describe_partitions(
+        self, core: Context, request: Any, context: RequestContext, response: Any
+    ) -> None:
+        """Unlike Metadata, this names eligible leader replicas, and a partition without a leader has no error."""
+        self._place(core, response)
+        for topic in response.topics:
+            found = core.topics.get(topic.name) if topic.name else None
+            if found is None or topic.error_code:
+                continue
+            for each in topic.partitions:
+                state = self._view.state(found, each.partition_index)
+                each.error_code = ErrorCode.NONE
+                each.eligible_leader_replicas = list(state.elr)
+                each.last_known_elr = [] if state.last_leader == NO_LEADER else [state.last_leader]
+
+    def _place(self, core: Context, response: Any) -> None:
+        for topic in response.topics:
+            found = core.topics.get(topic.name) if topic.name else None
+            if found is None or topic.error_code:
+                continue
+            for each in topic.partitions:
+                index = each.partition_index
+                state = self._view.state(found, index)
+                each.leader_id, each.leader_epoch = state.leader, state.leader_epoch
+                each.replica_nodes, each.isr_nodes = list(state.replicas), list(state.isr)
+                each.offline_replicas = [n for n in each.replica_nodes if not self._view.is_up(n)]
+                if each.leader_id == NO_LEADER:
+                    each.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+
+    def _describe_cluster(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        if response.error_code:
+            return
+        fenced = request.include_fenced_brokers
+        nodes = self._view.brokers if fenced else self._view.up
+        response.brokers = [
+            response.DescribeClusterBroker(node.id, node.host, node.port, None, not node.is_up)
+            for node in nodes
+        ]
+        response.controller_id = self._view.controller_id
+
+    def _find_coordinator(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        is_transactional = request.key_type == _TRANSACTION
+        answers = [(each.key, each) for each in response.coordinators] or [(request.key, response)]
+        for key, each in answers:
+            if each.error_code:
+                continue
+            node = self._view.broker(self._view.coordinator(core, key, is_transactional=is_transactional))
+            if node is None:
+                each.error_code, each.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
+                each.node_id, each.host, each.port = NO_BROKER, "", -1
+            else:
+                each.node_id, each.host, each.port = node.id, node.host, node.port
+
+    def _list_groups(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        response.groups = [
+            each
+            for each in response.groups
+            if self._view.coordinator(core, each.group_id, is_transactional=False) == core.node_id
+        ]
+
+    def _list_transactions(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        response.transaction_states = [
+            each
+            for each in response.transaction_states
+            if self._view.coordinator(core, each.transactional_id, is_transactional=True) == core.node_id
+        ]
+
+    def _list_config_resources(
+        self, core: Context, request: Any, context: RequestContext, response: Any
+    ) -> None:
+        every = response.config_resources
+        kept = [each for each in every if each.resource_type not in _BROKER_RESOURCES]
+        kinds = [each.resource_type for each in every if each.resource_type in _BROKER_RESOURCES]
+        response.config_resources = kept + [
+            response.ConfigResource(str(node.id), kind) for kind in kinds for node in self._view.up
+        ]
+
+    def _describe_quorum(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        """Name all brokers as voters, and the controller as their leader. One that is down has fetched nothing."""
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if partition.error_code:
+                    continue
+                (own,) = partition.current_voters
+                partition.leader_id = self._view.controller_id
+                partition.current_voters = [
+                    response.ReplicaState(
+                        each.id,
+                        own.replica_directory_id,
+                        *(
+                            (own.log_end_offset, own.last_fetch_timestamp, own.last_caught_up_timestamp)
+                            if each.is_up
+                            else (-1, -1, -1)
+                        ),
+                    )
+                    for each in self._view.brokers
+                ]
+        if response.nodes:  # since version 2
+            name = response.nodes[0].listeners[0].name
+            response.nodes = [
+                response.Node(each.id, [response.Listener(name, each.host, each.port)])
+                for each in self._view.brokers
+            ]
+
+    # -- requests that place replicas
+
+    def _create_topics(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        asked = {topic.name: topic for topic in request.topics}
+        for each in response.topics:
+            wanted, found = asked[each.name], core.topics.get(each.name)
+            if each.error_code:
+                continue
+            if found is not None and not request.validate_only:
+                each.replication_factor = len(self._view.state(found, 0).replicas)
+            elif wanted.assignments:
+                each.replication_factor = len(wanted.assignments[0].broker_ids)
+            elif wanted.replication_factor > 0:
+                each.replication_factor = wanted.replication_factor
+            else:
+                each.replication_factor = min(core.config.default_replication_factor, len(self._view.brokers))
+
+    def _reassign(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+        """Begin to move replicas, or cancel that."""
+        for wanted, answered in zip(request.topics, response.responses, strict=True):
+            for asked, each in zip(wanted.partitions, answered.partitions, strict=True):
+                is_cancelled = asked.replicas is None and core.topics.get(wanted.name) is not None
+                if is_cancelled or not each.error_code:
+                    place = Place(wanted.name, asked.partition_index)
+                    each.error_code = self._membership.reassign(place, asked.replicas)
+
+    def _list_reassignments(
+        self, core: Context, request: Any, context: RequestContext, response: Any
+    ) -> None:
+        asked = None
+        if request.topics is not None:
+            asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+        topics: dict[str, Any] = {}
+        for place, state in self._membership.image.placed():
+            if not state.is_reassigning or (asked is not None and tuple(place) not in asked):
+                continue
+            topic = topics.setdefault(place.topic, response.OngoingTopicReassignment(place.topic, []))
+            topic.partitions.append(
+                response.OngoingPartitionReassignment(
+                    place.partition, list(state.replicas), list(state.adding), list(state.removing)
+                )
+            )
+        response.topics = list(topics.values())
+
+    def _elect_leaders(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
+        """Elect leaders, for the requested partitions or all."""
+        response = row.handle(core, request, context, now)
+        if response.error_code or is_too_late(
+            request.timeout_ms
+        ):  # the first versions have no top-level error
+            return response
+        places = [Place(topic.name, index) for topic, index in self._asked_elections(core, request)]
+        errors = self._membership.elect(places, unclean=request.election_type == _UNCLEAN)
+        answered = {each.topic: each for each in response.replica_election_results}
+        is_for_all = request.topic_partitions is None
+        for place, error in errors.items():
+            if is_for_all and error is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            results = answered[place.topic].partition_result
+            results[:] = [each for each in results if each.partition_id != place.partition]
+            result = row.response.PartitionResult(place.partition, error, _ELECTION_MESSAGES.get(error))  # type: ignore[attr-defined]
+            results.append(result)
+        return response
+
+    def _unregister_broker(
+        self, row: Api, core: Context, request: Any, context: RequestContext, now: Now
+    ) -> Any:
+        return unregistered(request.broker_id, self._membership.unregister(request.broker_id))
+
+    def _asked_elections(self, core: Context, request: Any) -> list[tuple[Topic, int]]:
+        if request.topic_partitions is None:
+            return [(topic, i) for topic in core.topics.all() for i in range(topic.partition_count)]
+        asked = []
+        for each in request.topic_partitions:
+            topic = core.topics.get(each.topic)
+            if topic is not None:
+                asked += [(topic, i) for i in each.partitions if 0 <= i < topic.partition_count]
+        return asked

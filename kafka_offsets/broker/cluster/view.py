@@ -1,0 +1,96 @@
+"""View: the metadata of the cluster as one broker answers from them."""
+
+from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.partition.partitions import Topic
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.metadata.image import ClusterImage, RegisteredBroker
+from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.replication.follower import FollowerReplica
+from kafka_offsets.replication.leader import LeaderReplica
+from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
+
+
+class ClusterView:
+    """The cluster as a broker knows it."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+
+    @property
+    def brokers(self) -> list[RegisteredBroker]:
+        """All registered brokers."""
+        return list(self.image.brokers.by_id.values())
+
+    @property
+    def up(self) -> list[RegisteredBroker]:
+        """The brokers that are up."""
+        return [broker for broker in self.brokers if broker.is_up]
+
+    @property
+    def controller_id(self) -> int:
+        """The controller, -1 for none."""
+        return self.image.brokers.controller_id
+
+    def is_up(self, broker_id: int) -> bool:
+        """Whether a broker is up."""
+        return self.image.is_up(broker_id)
+
+    def state(self, topic: Topic, index: int) -> PartitionState:
+        """Return the state of a partition that exists."""
+        found = self.image.state(topic.name, index)
+        assert found is not None, f"{topic.name}-{index} is in the directory and not in the metadata"
+        return found
+
+    def leader(self, topic: Topic, index: int) -> int:
+        """Return the broker that leads a partition, -1 for none."""
+        return self.state(topic, index).leader
+
+    def leads(self, core: Context, name: str, index: int) -> bool:
+        """Whether this broker leads a partition; True for a partition that does not exist.
+
+        It does not lead yet while it cannot open the log.
+        """
+        state = self.image.state(name, index)
+        if state is None or state.leader != core.node_id:
+            return state is None
+        return isinstance(_replica(core, name, index), LeaderReplica)
+
+    def follows(self, core: Context, name: str, index: int) -> bool:
+        """Whether this broker follows the leader of a partition with an open log."""
+        return isinstance(_replica(core, name, index), FollowerReplica)
+
+    def hosts(self, core: Context, name: str, index: int) -> bool:
+        """Whether this broker is a replica of a partition; True for a partition that does not exist."""
+        state = self.image.state(name, index)
+        return state is None or core.node_id in state.replicas
+
+    def home(self, core: Context, key: str, *, is_transactional: bool) -> tuple[Topic, int]:
+        """Return the topic and the partition of a group or a transactional id; create the topic if it is missing.
+
+        StorageError if it cannot be created.
+        """
+        if is_transactional:
+            if not core.transactions.topic_exists:
+                core.transactions.create_topic()
+        elif not core.shards.topic_exists:
+            core.shards.create_topic(core.clock.now())
+        topic = core.topics.get(TRANSACTIONS_TOPIC if is_transactional else OFFSETS_TOPIC)
+        assert topic is not None
+        return topic, partition_for(key, topic.partition_count)
+
+    def coordinator(self, core: Context, key: str, *, is_transactional: bool) -> int:
+        """Return the broker that coordinates a group or a transactional id; -1 for none."""
+        return self.leader(*self.home(core, key, is_transactional=is_transactional))
+
+    def broker(self, broker_id: int) -> RegisteredBroker | None:
+        """Return a broker, None for an unknown one or for no leader."""
+        return None if broker_id == NO_LEADER else self.image.brokers.by_id.get(broker_id)
+
+
+def _replica(core: Context, name: str, index: int) -> LeaderReplica | FollowerReplica | None:
+    """Return the replica of a partition; None while its log is not open, or the disk has refused to store it."""
+    topic = core.topics.get(name)
+    if topic is None or index >= topic.partition_count:
+        return None
+    partition = topic.partitions[index]
+    return None if partition is None else partition.replica

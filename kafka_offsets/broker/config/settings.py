@@ -1,0 +1,80 @@
+"""Settings of groups, users and clients: where a change of them is decided, and how it gets into force here.
+
+A broker that is alone writes its data directory. In a cluster the metadata have the settings, and each broker installs
+them in its directory. What may be set is checked before: see `config.group`, `api.quotas` and `api.credentials`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from kafka_offsets.broker.config.group import GroupConfigs
+from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.storage.client_settings import Credentials, Quotas, ScramCredential
+from kafka_offsets.storage.data_directory import DataDirectory
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SharedSettings:
+    """The settings that all brokers of a cluster have in common.
+
+    cluster  makes a change in the metadata, which call `install` of each broker; None: this broker decides alone
+    Each method raises StorageError; what the disk has refused is then as before.
+    """
+
+    def __init__(self, directory: DataDirectory, groups: GroupConfigs) -> None:
+        self._directory, self._groups = directory, groups
+        self.cluster: Callable[[Settings], None] | None = None
+
+    def set_group(self, group: str, configs: Mapping[str, str]) -> None:
+        """Configure a group; the configuration must be checked."""
+        if self.cluster is not None:
+            self.cluster(Settings(groups={group: configs}))
+        else:
+            self._groups.set(group, configs)
+
+    def set_quotas(self, quotas: Quotas) -> None:
+        """Replace all quotas."""
+        clients = self._directory.clients
+        if self.cluster is not None:
+            self.cluster(Settings(quotas=_changes(clients.quotas, quotas, {})))
+        else:
+            clients.set_quotas(quotas)
+
+    def set_credentials(self, credentials: Credentials) -> None:
+        """Replace all SCRAM credentials."""
+        clients = self._directory.clients
+        if self.cluster is not None:
+            self.cluster(Settings(credentials=_changes(clients.credentials, credentials, None)))
+        else:
+            clients.set_credentials(credentials)
+
+    def install(self, settings: Settings) -> None:
+        """Bring this broker up to date with the settings of its cluster; what it has already costs nothing."""
+        for group in {*self._directory.group_configs, *settings.groups}:
+            configs = settings.groups.get(group, {})
+            if configs != self._groups.of(group):
+                self._groups.set(group, configs)
+        clients = self._directory.clients
+        if clients.quotas != settings.quotas:
+            clients.set_quotas(settings.quotas)
+        if clients.credentials != settings.credentials:
+            clients.set_credentials(
+                {
+                    key: ScramCredential(*each)
+                    for key, each in settings.credentials.items()
+                    if each is not None
+                }
+            )
+
+
+def _changes(before: Mapping[K, V], after: Mapping[K, V], removed: V) -> dict[K, V]:
+    """Return what differs, with `removed` for the keys that are gone."""
+    return {
+        key: after.get(key, removed)
+        for key in {*before, *after}
+        if before.get(key, removed) != after.get(key, removed)
+    }

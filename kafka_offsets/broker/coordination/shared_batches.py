@@ -1,0 +1,90 @@
+"""Shared batches: which decisions of a turn go into one batch, and their records as they are in it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+
+from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn
+from kafka_offsets.coordinator.result import CoordinatorRecord, Result, TransactionalResult
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.records import encode_keyed, encode_keyed_batch, keyed_batch
+
+_TARGET_BATCH_BYTES = 1 << 20
+"""Decisions of one turn share a batch up to about this size; a larger decision has its own batch."""
+
+_RECORD_OVERHEAD = 40
+"""An upper bound of what a record adds to its key and value."""
+
+Read = Callable[[ErrorCode], None]
+"""A read that waits until earlier decisions have taken effect; called with the error if they fail."""
+
+Decided = Result | Read | TransactionalResult
+"""An item of a turn."""
+
+
+def apart(decided: Iterable[Decided]) -> Iterable[list[Decided]]:
+    """Group decisions into batches in their order; each batch of a transaction is separate."""
+    plain: list[Decided] = []
+    for result in decided:
+        if isinstance(result, TransactionalResult):
+            yield from share_batches(plain)
+            plain = []
+            yield [result]
+        else:
+            plain.append(result)
+    yield from share_batches(plain)
+
+
+def share_batches(results: Iterable[Decided]) -> Iterable[list[Decided]]:
+    """Group decisions so that the records of each group fit into one batch of limited size."""
+    group: list[Decided] = []
+    size = 0
+    for result in results:
+        added = _size_of(result.records) if isinstance(result, Result) else 0
+        if group and size + added > _TARGET_BATCH_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(result)
+        size += added
+    if group:
+        yield group
+
+
+def encode(
+    decided: Sequence[Sequence[CoordinatorRecord]],
+    wall_ms: int,
+    base_offset: int,
+    leader_epoch: int,
+    compression: Compression,
+    max_bytes: int,
+) -> bytes:
+    """Return the batch with the records of several decisions. BatchTooLargeError if it is larger than `max_bytes`."""
+    for records in decided:
+        if type(records) is CommitColumns:
+            body, count = _encode_columns(decided)
+            return keyed_batch(body, count, wall_ms, base_offset, leader_epoch, compression, max_bytes)
+    records = decided[0] if len(decided) == 1 else [*chain.from_iterable(decided)]
+    return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
+
+
+def _size_of(records: Sequence[CoordinatorRecord]) -> int:
+    """Return about how many bytes records take in a batch, and no fewer."""
+    if type(records) is CommitColumns:
+        return sum(
+            len(part) * part.record_bytes if isinstance(part, TopicColumn) else _size_of(part)
+            for part in records.parts
+        )
+    return sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
+
+
+def _encode_columns(decided: Iterable[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
+    """Return the records of decisions as they are in a batch, and how many there are."""
+    encoded: list[bytes] = []
+    count = 0
+    for records in decided:
+        for part in records.parts if type(records) is CommitColumns else (records,):
+            encoded.append(
+                part.encode(count) if isinstance(part, TopicColumn) else encode_keyed(part, None, count)
+            )
+            count += len(part)
+    return b"".join(encoded), count

@@ -1,0 +1,139 @@
+"""Inner channel: a connection between two brokers of one process, with the frames of the wire and without a socket."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafka_offsets.broker.replicas.channel import OnAnswer
+from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.connection import ClientConnection
+    from kafka_offsets.broker.network.server import Server
+
+_SIZE = struct.Struct(">i")
+
+
+class Network(Protocol):
+    """Connects the brokers of a process."""
+
+    def server(self, node_id: int) -> Server | None:
+        """Return the server of a node that is up."""
+
+    def carry(self, source: int, target: int, deliver: Callable[[], None]) -> bool:
+        """Have `deliver` called later, in order; False if nothing can pass between these nodes."""
+
+
+class InnerChannel:
+    """A connection from one node to another.
+
+    client_id  in the header of its requests
+    _number  counts its connections: what belongs to a lost one is dropped where it arrives
+    _closed  counts the calls of `close`: what was lost before one is not reported after it
+    """
+
+    def __init__(self, network: Network, source: int, client_id: str, target: int) -> None:
+        self._network = network
+        self._source, self._target = source, target
+        self.client_id = client_id
+        self._waiting: deque[tuple[type[messages.MessageValue], int, int, OnAnswer]] = deque()
+        self._number = self._correlation_id = self._closed = 0
+        self._connection: ClientConnection | None = None
+        self._of: Server | None = None
+
+    def send(self, request: messages.MessageValue, version: int, on_answer: OnAnswer) -> None:
+        """Send a request."""
+        self._correlation_id += 1
+        self._waiting.append((type(request), version, self._correlation_id, on_answer))
+        frame = encode_request(request, version, self._correlation_id, self.client_id)
+        number = self._number
+        if not self._network.carry(self._source, self._target, lambda: self._arrive(number, frame)):
+            self._lose()
+
+    def _arrive(self, number: int, frame: bytes) -> None:
+        """Decide a request at the other broker, unless its connection was closed on its way."""
+        if number != self._number:
+            return
+        server = self._network.server(self._target)
+        if server is None:
+            self._lose()
+            return
+        if server is not self._of or self._connection is None or self._connection.closing:
+            self._of = server
+            self._connection = server.core.connect(f"node {self._source}", "/127.0.0.1", self)
+            self._connection.apis = server.served()
+        try:
+            server.core.receive(self._connection, frame)
+        except ProtocolError as error:
+            server.core.answers.refuse(self._connection, error)
+        server.request_turn()
+
+    def flush(self) -> None:
+        """Carry the answers back; the server calls this at the end of its turn."""
+        assert self._of is not None and self._connection is not None
+        connection = self._connection
+        data = self._of.core.drain(connection)
+        if connection.closing:
+            self._of.core.disconnect(connection)
+            self._connection = None
+            self._lose()
+            return
+        number = self._number
+        if data and not self._network.carry(self._target, self._source, lambda: self._receive(number, data)):
+            self._lose()
+
+    def _receive(self, number: int, data: bytes) -> None:
+        """Pass answers on to who has sent the requests."""
+        if number != self._number:
+            return
+        position = 0
+        while position < len(data) and self._waiting:
+            (size,) = _SIZE.unpack_from(data, position)
+            frame = data[position + _SIZE.size : position + _SIZE.size + size]
+            position += _SIZE.size + size
+            request, version, correlation_id, on_answer = self._waiting.popleft()
+            self._answer(on_answer, decode_response(request, version, frame, correlation_id))
+
+    def _answer(self, on_answer: OnAnswer, response: Any) -> None:
+        server = self._network.server(self._source)
+        if server is not None:
+            on_answer(response)
+            server.request_turn()
+
+    def abort(self) -> None:
+        """Lose the connection: the other broker stops."""
+        self._connection = None
+        self._lose()
+
+    def _lose(self) -> None:
+        self._disconnect()
+        self._number += 1
+        lost, self._waiting = self._waiting, deque()
+        closed = self._closed
+
+        def report() -> None:
+            """Answer with None, unless the channel was closed in the meantime."""
+            for *_, on_answer in lost:
+                if closed == self._closed:
+                    self._answer(on_answer, None)
+
+        if lost:
+            self._network.carry(self._source, self._source, report)
+
+    def close(self) -> None:
+        """Close the connection; its requests get no answer."""
+        self._waiting.clear()
+        self._number += 1
+        self._closed += 1
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        """Let the other broker drop the connection: what waits there would be sent as the answer to a later request."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._of is not None and not connection.closing:
+            self._of.core.disconnect(connection)

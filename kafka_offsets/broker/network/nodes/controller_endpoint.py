@@ -1,0 +1,214 @@
+"""Controller endpoint: the socket at which a controller serves the brokers of other processes.
+
+A frame is an int32 size and a message of `metadata.controller_service`. A broker whose connection closes is fenced at
+once, and one that sends nothing for the session timeout loses its connection.
+"""
+
+import asyncio
+import struct
+
+from kafka_offsets.broker.network.accepting import stop_accepting
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.metadata.controller_service import BrokerSession, ControllerService
+from kafka_offsets.protocol.connection import FrameReader
+
+MOST_FRAME_BYTES = 64 << 20
+"""The largest message in either direction: the image of a million partitions."""
+
+_MOST_UNREGISTERED_BYTES = 64 << 10
+"""The largest message of a connection that has not registered a broker: any program may connect."""
+
+_MOST_UNSENT_BYTES = 2 * MOST_FRAME_BYTES
+"""A broker that does not read loses its connection when this much waits for it."""
+
+_MOST_CONNECTIONS = 1000
+_CHECKS_PER_TIMEOUT = 4
+_RETRY_SECONDS = 1.0
+_PREFERRED_LEADERS_SECONDS = 300.0
+"""How often preferred leaders are elected: Kafka's default of leader.imbalance.check.interval.seconds."""
+
+_SIZE = struct.Struct(">i")
+
+logger = new_logger(__name__)
+
+
+def framed(message: bytes) -> bytes:
+    """Return a message as a frame."""
+    return _SIZE.pack(len(message)) + message
+
+
+class ControllerEndpoint:
+    """Listens, and drives one `ControllerService` from the loop it was started in."""
+
+    def __init__(self, service: ControllerService, session_timeout_ms: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._service = service
+        self._timeout_seconds = session_timeout_ms / 1000
+        self._peers: set[_Peer] = set()
+        self._listener: asyncio.Server | None = None
+        self._is_stopped = False
+        self._unfenced: set[str] = set()
+        self._refusal = ""
+        self._check: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._preferred: asyncio.TimerHandle | None = None
+        self._decision: asyncio.Handle | None = None
+
+    async def start(self, host: str, port: int = 0) -> int:
+        """Listen; return the port. Brokers that were up have the session timeout to come back. Raises OSError."""
+        self._listener = await self._loop.create_server(lambda: _Peer(self, self._service), host, port)
+        self._check_later()
+        self._prefer_later()
+        if self._service.has_absent:
+            self._retry = self._loop.call_later(self._timeout_seconds, self._fence_absent)
+        found: int = self._listener.sockets[0].getsockname()[1]
+        return found
+
+    async def stop(self) -> None:
+        """Close the listener and all connections; no broker is fenced by that."""
+        self._is_stopped = True
+        for timer in (self._check, self._retry, self._preferred, self._decision):
+            if timer is not None:
+                timer.cancel()
+        for peer in list(self._peers):
+            peer.retire()
+        if self._listener is not None:
+            await stop_accepting([self._listener])
+            await self._listener.wait_closed()
+
+    def admit(self, peer: "_Peer") -> bool:
+        """Register a connection; False if there are too many or the endpoint is stopped."""
+        if self._is_stopped or len(self._peers) >= _MOST_CONNECTIONS:
+            return False
+        self._peers.add(peer)
+        return True
+
+    def release(self, peer: "_Peer") -> None:
+        """Forget a connection."""
+        self._peers.discard(peer)
+        is_refused = self._service.has_absent and not self._is_stopped  # by the store
+        if is_refused and self._retry is None:
+            self._retry = self._loop.call_later(_RETRY_SECONDS, self._fence_absent)
+
+    def refused(self, reason: str) -> None:
+        """Log why a connection was refused, once for a broker that tries again and again."""
+        if reason != self._refusal:
+            self._refusal = reason
+            logger.warning("a connection was refused: %s", reason)
+
+    def decide_soon(self) -> None:
+        """Decide what brokers have proposed once everything is received that has arrived."""
+        if self._decision is None:
+            self._decision = self._loop.call_soon(self._decide)
+
+    def _decide(self) -> None:
+        self._decision = None
+        self._service.decide_proposals()
+
+    def _fence_absent(self) -> None:
+        self._retry = None
+        reasons = {str(error) for error in self._service.fence_absent()}
+        for reason in sorted(reasons - self._unfenced):
+            logger.error("a broker that is gone cannot be fenced: %s", reason)
+        if self._unfenced and not reasons:
+            logger.info("brokers that are gone are fenced")
+        self._unfenced = reasons
+        if reasons and not self._is_stopped:
+            self._retry = self._loop.call_later(_RETRY_SECONDS, self._fence_absent)
+
+    def _prefer_later(self) -> None:
+        self._preferred = self._loop.call_later(_PREFERRED_LEADERS_SECONDS, self._elect_preferred)
+
+    def _elect_preferred(self) -> None:
+        """Let preferred leaders lead that are in sync again: a restart leaves all partitions with a few brokers."""
+        self._prefer_later()
+        try:
+            self._service.elect_preferred_leaders()
+        except StorageError as error:
+            logger.error("preferred leaders are not elected: %s", error)
+
+    def _check_later(self) -> None:
+        self._check = self._loop.call_later(self._timeout_seconds / _CHECKS_PER_TIMEOUT, self._close_silent)
+
+    def _close_silent(self) -> None:
+        self._check_later()
+        oldest = self._loop.time() - self._timeout_seconds
+        for peer in list(self._peers):
+            if peer.received_at < oldest:
+                logger.warning("%s: nothing was received for %g s", peer.name, self._timeout_seconds)
+                peer.abort()
+
+
+class _Peer(asyncio.Protocol):
+    """The connection of one broker.
+
+    received_at  when it last sent something, in the time of the loop
+    """
+
+    def __init__(self, endpoint: ControllerEndpoint, service: ControllerService) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._endpoint, self._service = endpoint, service
+        self._reader = FrameReader(_MOST_UNREGISTERED_BYTES)
+        self._session = BrokerSession(self._send, self.abort)
+        self._transport: asyncio.Transport | None = None
+        self._is_retired = False
+        self.received_at = self._loop.time()
+
+    @property
+    def name(self) -> str:
+        """The broker, for messages."""
+        return "a connection" if self._session.broker_id is None else f"broker {self._session.broker_id}"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect a registration."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._endpoint.admit(self):
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Decide complete messages."""
+        self.received_at = self._loop.time()
+        assert self._transport is not None
+        self._reader.feed(data)
+        try:
+            while not self._transport.is_closing() and (frame := self._reader.next_frame()) is not None:
+                self._service.receive(self._session, frame)
+                if self._session.broker_id is not None:
+                    self._reader.max_bytes = MOST_FRAME_BYTES
+        except ProtocolError as error:
+            if self._session.broker_id is None:
+                self._endpoint.refused(str(error))
+            else:
+                logger.warning("%s: connection closed: %s", self.name, error)
+            self._lose()
+            self._transport.close()
+        if self._service.has_proposals:
+            self._endpoint.decide_soon()
+
+    def _send(self, message: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(framed(message))
+        if self._transport.get_write_buffer_size() > _MOST_UNSENT_BYTES:
+            logger.warning("%s: connection closed: it does not read", self.name)
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fence the broker."""
+        self._lose()
+
+    def _lose(self) -> None:
+        if not self._is_retired:
+            self._service.lost(self._session)
+        self._endpoint.release(self)
+
+    def abort(self) -> None:
+        """Close at once."""
+        assert self._transport is not None
+        self._transport.abort()
+
+    def retire(self) -> None:
+        """Close at once, and fence no broker."""
+        self._is_retired = True
+        self.abort()

@@ -1,0 +1,29 @@
+"""Part: connects a broker with the metadata of its cluster, wherever they are."""
+
+from __future__ import annotations
+
+from kafka_offsets.broker.cluster.rows import ClusterRows
+from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.metadata.membership import Membership
+
+
+def connect(core: BrokerCore, membership: Membership) -> None:
+    """Let a broker decide through its membership."""
+    assert core.replicas is not None, "a broker of a cluster has replicas"
+
+    def partition_count(name: str) -> int:
+        found = core.topics.get(name)
+        return 0 if found is None else found.partition_count
+
+    core.replicas.membership = membership
+    core.topics.cluster = ClusterTopics(membership, core.config, partition_count)
+    core.settings.cluster = membership.alter_settings
+    core.context.apis = ClusterRows(membership).table(core.context.apis)
+
+
+def catch_up(core: BrokerCore) -> None:
+    """Remove and install what has changed while a broker was away; it has received the image of its cluster."""
+    assert core.replicas is not None, "a broker of a cluster has replicas"
+    core.replicas.remove_unknown_topics()
+    core.replicas.install_settings()

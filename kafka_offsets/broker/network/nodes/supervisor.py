@@ -1,0 +1,234 @@
+"""Supervisor: the parent of the brokers of a cluster on one machine, and the home of their controller.
+
+It starts a process for each broker, starts one again that has ended, and stops all of them in order. If it is killed,
+the brokers end by themselves, because their standard input ends.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
+from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
+from kafka_offsets.broker.network.nodes.node_process import READY, NodeOrder
+from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.metadata.controller import Controller
+from kafka_offsets.metadata.controller_service import ControllerService
+from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
+"""How long a broker that has ended stays down, at first and after it has ended again and again."""
+
+_STEADY_SECONDS = 10.0
+"""A broker that has run for this long starts again after the first pause."""
+
+_STOP_SECONDS = 30.0
+"""How long a broker may take to stop."""
+
+logger = new_logger(__name__)
+
+
+class NodesFailedError(KafkaOffsetsError):
+    """A broker could not be started when the cluster was; it has written why."""
+
+
+class NodesOptions(NamedTuple):
+    """What all brokers have in common.
+
+    broker_count    their ids begin with node.id
+    port            of the first broker, the others take the next ones; 0: any free ports
+    data_directory  has a directory for each broker, and the metadata; None: all is in memory
+    metrics_port    of the first broker, as `port`; None: disabled
+    settings, properties_file  the configuration, see `NodeOrder`
+    """
+
+    broker_count: int
+    host: str
+    port: int
+    data_directory: Path | None
+    metrics_port: int | None
+    settings: dict[str, str]
+    properties_file: str | None
+
+
+def serve_nodes(config: Config, options: NodesOptions, command: Sequence[str]) -> None:
+    """Run a cluster until SIGINT or SIGTERM; writes the addresses of its brokers to standard error.
+
+    command  starts a process that reads a `NodeOrder`
+    Raises NodesFailedError, StorageError or OSError if it cannot start.
+    """
+    files: Files = MemoryFiles() if options.data_directory is None else DiskFiles(options.data_directory)
+    store = MetadataFile(files)
+    try:
+        asyncio.run(_Supervisor(config, options, command, store).run())
+    finally:
+        store.close()
+
+
+class _Supervisor:
+    """One run of a cluster."""
+
+    def __init__(
+        self, config: Config, options: NodesOptions, command: Sequence[str], store: MetadataFile
+    ) -> None:
+        self._config, self._options, self._store = config, options, store
+        self._command = command
+        first = config.node_id
+        self._broker_ids = tuple(range(first, first + options.broker_count))
+        self._controller = Controller(store.load(), config.min_insync_replicas, store)
+        self._nodes = [_Node(self, number, broker_id) for number, broker_id in enumerate(self._broker_ids)]
+        self._controller_port = 0
+
+    async def run(self) -> None:
+        """Serve until a signal arrives."""
+        loop = asyncio.get_running_loop()
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        service = ControllerService(self._controller, self._store.cluster_id, self._broker_ids)
+        endpoint = ControllerEndpoint(service, self._config.broker_session_timeout_ms)
+        self._controller_port = await endpoint.start("127.0.0.1")
+        stopping = asyncio.ensure_future(stopped.wait())
+        ready = asyncio.ensure_future(self._ready())
+        running = [asyncio.ensure_future(node.run()) for node in self._nodes]
+        try:
+            await asyncio.wait({ready, stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                sys.stderr.write(f"listening on {self._addresses()}\n")
+                sys.stderr.flush()
+                await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            ready.cancel()
+            for node, task in reversed([*zip(self._nodes, running, strict=True)]):
+                await node.stop()
+                task.cancel()
+            outcomes = await asyncio.gather(*running, return_exceptions=True)
+            await endpoint.stop()
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _ready(self) -> None:
+        for node in self._nodes:
+            await node.is_ready.wait()
+
+    def _addresses(self) -> str:
+        by_id = self._controller.image.brokers.by_id
+        return ",".join(by_id[broker_id].address for broker_id in self._broker_ids if broker_id in by_id)
+
+    def order(self, number: int, broker_id: int, port: int | None) -> NodeOrder:
+        """Return the order for the process of a broker; `port` is that of an earlier one."""
+        options = self._options
+        directory = options.data_directory
+        metrics_port = options.metrics_port
+        if port is None:
+            port = options.port + number if options.port else 0
+        return NodeOrder(
+            broker_id,
+            self._store.cluster_id,
+            ("127.0.0.1", self._controller_port),
+            options.host,
+            port,
+            None if directory is None else str(directory / f"broker-{broker_id}"),
+            metrics_port + number if metrics_port else metrics_port,
+            options.settings,
+            options.properties_file,
+        )
+
+    @property
+    def command(self) -> Sequence[str]:
+        """Start a process that reads an order."""
+        return self._command
+
+    def port_of(self, broker_id: int) -> int | None:
+        """Return the port of a broker that is registered, None for another one."""
+        broker = self._controller.image.brokers.by_id.get(broker_id)
+        return None if broker is None else broker.port
+
+
+class _Node:
+    """The processes of one broker, one after the other.
+
+    is_ready  set once clients may connect
+    """
+
+    def __init__(self, supervisor: _Supervisor, number: int, broker_id: int) -> None:
+        self._supervisor = supervisor
+        self._number, self._broker_id = number, broker_id
+        self._process: asyncio.subprocess.Process | None = None
+        self._is_stopping = False
+        self._port: int | None = None
+        self.is_ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Start the broker, again and again when it ends. Raises NodesFailedError if it was never ready, OSError."""
+        loop = asyncio.get_running_loop()
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            started = loop.time()
+            status = await self._run_process()
+            if self._is_stopping:
+                return
+            ended = f"broker {self._broker_id} {_described(status)}"
+            if not self.is_ready.is_set():
+                raise NodesFailedError(f"{ended} before it was ready")
+            if loop.time() - started >= _STEADY_SECONDS:
+                pause = _FIRST_PAUSE_SECONDS
+            logger.error("%s; it starts again in %g s", ended, pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _run_process(self) -> int:
+        """Run one process; return its exit status."""
+        pipe = asyncio.subprocess.PIPE
+        # In a session of its own: a SIGINT from the terminal reaches this process alone, which stops all in order.
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._supervisor.command, stdin=pipe, stdout=pipe, start_new_session=True
+        )
+        logger.info("broker %d is process %d", self._broker_id, process.pid)
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(self._supervisor.order(self._number, self._broker_id, self._port).encoded())
+            if await process.stdout.readline() == READY:
+                self._port = self._supervisor.port_of(self._broker_id) or self._port
+                self.is_ready.set()
+            return await process.wait()
+        except asyncio.CancelledError:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            raise
+        finally:
+            self._process = None
+
+    async def stop(self) -> None:
+        """Stop the broker in order, or kill it if that takes too long."""
+        self._is_stopping = True
+        process = self._process
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+            except TimeoutError:
+                logger.error("broker %d does not stop in %g s: it is killed", self._broker_id, _STOP_SECONDS)
+                process.kill()
+                await process.wait()
+
+
+def _described(status: int) -> str:
+    """Describe how a process ended."""
+    if status >= 0:
+        return f"has ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"

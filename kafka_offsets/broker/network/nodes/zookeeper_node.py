@@ -1,0 +1,201 @@
+"""ZooKeeper node: one broker of a cluster whose metadata and election of a controller are in ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network import prometheus
+from kafka_offsets.broker.network.nodes.elected_controller import ElectedController
+from kafka_offsets.broker.network.nodes.node_process import serve_until
+from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
+from kafka_offsets.errors import ConfigError, StorageError
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.checkpoints import encode_uuid
+from kafka_offsets.storage.files import DiskFiles, Files
+from kafka_offsets.zookeeper import election
+from kafka_offsets.zookeeper.cluster_session import ClusterSession
+from kafka_offsets.zookeeper.cluster_znodes import Address
+from kafka_offsets.zookeeper.election import Election, View
+from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
+
+_RETRY_SECONDS = 1.0
+_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
+
+
+class ZooKeeperNode(NodeServer):
+    """A broker that is registered in ZooKeeper, follows the controller that is elected there, and may be elected.
+
+    controller_port  where it serves the metadata while it is the controller; 0 takes a free port each time
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        session: ClusterSession,
+        cluster_id: str,
+        files: Files | None = None,
+        controller_port: int = 0,
+    ) -> None:
+        self._session, self._cluster_id, self._controller_port = session, cluster_id, controller_port
+        self._view = View(is_registered=False)
+        self._registered = asyncio.Event()
+        self._election: Election | None = None
+        self._controller: ElectedController | None = None
+        place = NodePlace(config.node_id, cluster_id, self._controller_address)
+        super().__init__(config, place, files)
+        topics = self.core.topics.cluster
+        assert isinstance(topics, ClusterTopics)
+        topics.waits_for_brokers = True
+
+    def _controller_address(self) -> Address | None:
+        return self._view.address
+
+    async def start(self, host: str, port: int) -> None:
+        """Start as any broker. While it is the controller, it listens at the same host. Raises OSError."""
+        self._controller_host = host
+        await super().start(host, port)
+
+    async def take_part(self) -> None:
+        """Register in ZooKeeper, and then with the controller."""
+        context = self.core.context
+        self._advertised_host = context.host
+        loop = asyncio.get_running_loop()
+
+        def seen(view: View) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._see, view)
+
+        address = context.host, context.port
+        self._election = Election(self._session, self._cluster_id, context.node_id, address, seen)
+        self._session.on_state = self._election.changed
+        self._session.call(self._election.look)
+        await self._registered.wait()
+        await super().take_part()
+
+    def _see(self, view: View) -> None:
+        """Begin or end a term as the controller, or follow another controller."""
+        if self._stopping:
+            return
+        self._view = view
+        if view.is_registered:
+            self._registered.set()
+        current = self._controller
+        if current is not None and current.term == view.term:
+            current.saw(view.live)
+        else:
+            if current is not None:
+                current.stop()
+            if view.term is not None:
+                self._begin_term(view, current)
+        self._link.look()
+
+    def _begin_term(self, view: View, previous: ElectedController | None) -> None:
+        term, elected, session = view.term, self._election, self._session
+        assert term is not None and elected is not None
+
+        def serving(port: int) -> None:
+            session.call(lambda: elected.announce((self._advertised_host, port)))
+
+        def end() -> None:
+            """Let another broker try; if it is this one again, not at once."""
+            session.call(lambda: session.later(_RETRY_SECONDS, lambda: elected.resign(term)))
+
+        address = self._controller_host, self._controller_port
+        self._controller = ElectedController(
+            session, term, self._cluster_id, self._config, address, serving, end
+        )
+        self._controller.start(view.live, previous)
+
+    async def stop(self) -> None:
+        """Let other brokers lead what this one leads, and stop; the session ends afterwards."""
+        await super().stop()
+        if self._election is not None:
+            self._election.stop()
+        if self._controller is not None:
+            self._controller.stop()
+            await asyncio.to_thread(self._controller.join)
+
+
+class ZooKeeperOptions(NamedTuple):
+    """How one broker of such a cluster is started; `config` has its id and the servers of ZooKeeper."""
+
+    host: str
+    port: int
+    controller_port: int
+    data_directory: Path | None
+    metrics_port: int | None
+
+
+def open_session(config: Config) -> ClusterSession:
+    """Return a session with ZooKeeper. Raises ConfigError, and StorageError if it does not answer in time."""
+    servers, timeout_ms = config.zookeeper_connect or "", config.zookeeper_session_timeout_ms
+    session = ClusterSession(lambda post: KazooZooKeeper(servers, timeout_ms, post))
+    limit_ms = config.zookeeper_connection_timeout_ms or timeout_ms
+    if not session.start(limit_ms / 1000):
+        session.stop()
+        raise StorageError(f"ZooKeeper at {servers} does not answer in {limit_ms} ms")
+    return session
+
+
+def serve_with_zookeeper(config: Config, options: ZooKeeperOptions) -> None:
+    """Run one broker until SIGINT or SIGTERM; writes its address to standard error.
+
+    Raises StorageError or OSError if it cannot start, ConfigError for what does not fit together.
+    """
+    if config.offset_storage != "log":
+        raise ConfigError(
+            "a cluster has its offsets in the offsets topic: offset.storage=zookeeper is for one broker"
+        )
+    _check_reachable(config, options.host)
+    if options.metrics_port is not None:
+        prometheus.check_installed()
+    session = open_session(config)
+    try:
+        cluster_id = join_cluster(session, config)
+        asyncio.run(_serve(config, options, session, cluster_id))
+    finally:
+        session.stop()
+
+
+def _check_reachable(config: Config, host: str) -> None:
+    """Raise ConfigError if other brokers would be given a host that means every interface."""
+    advertised = config.advertised_listener()
+    given = host if advertised is None else advertised.host
+    if given in _EVERY_INTERFACE:
+        raise ConfigError(
+            f"other brokers cannot connect to {given or 'every interface'}: set advertised.listeners to an address of"
+            " this machine, such as PLAINTEXT://broker1.example.com:9092"
+        )
+
+
+def join_cluster(session: ClusterSession, config: Config) -> str:
+    """Return the id of the cluster, which exists from now on. Raises StorageError."""
+    limit_ms = config.zookeeper_session_timeout_ms
+    try:
+        return session.run(election.join(encode_uuid(uuid4().bytes)), limit_ms / 1000)
+    except TimeoutError:
+        raise StorageError(f"ZooKeeper does not answer in {limit_ms} ms") from None
+
+
+async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSession, cluster_id: str) -> None:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    messages.read_schemas()
+    files = None if options.data_directory is None else DiskFiles(options.data_directory)
+    server = ZooKeeperNode(config, session, cluster_id, files, options.controller_port)
+    loop.set_exception_handler(server.on_loop_error)
+
+    def ready() -> None:
+        sys.stderr.write(f"listening on {server.core.context.host}:{server.core.context.port}\n")
+        sys.stderr.flush()
+
+    await serve_until(stopped, server, (options.host, options.port), options.metrics_port, ready)

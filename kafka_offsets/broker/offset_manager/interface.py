@@ -1,0 +1,70 @@
+"""The interface of an offset manager. Each broker has one; `offset.storage` chooses it.
+
+The document that it comes from names the methods (Inbuilt offset management, 1c). Here they take requests and answer
+with callbacks, because a store may need time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.coordination.runtime import HostedShard
+    from kafka_offsets.protocol import messages
+
+Response = Any
+Reader = Callable[[Any, Any, RequestContext, Now], Response | None]
+"""(context of the broker, request, context of the request, time) -> the response, or None when it is sent later."""
+
+
+class OffsetManager(Protocol):
+    """Stores, fetches and maintains committed offsets."""
+
+    def startup(self) -> None:
+        """Begin to use the store."""
+        ...
+
+    def get_offset(
+        self,
+        read: Reader,
+        broker: Any,
+        request: messages.OffsetFetchRequest,
+        context: RequestContext,
+        now: Now,
+    ) -> Response | None:
+        """Answer a fetch. `read` answers from the offset tables, which hold what is committed when it is called.
+
+        Returns the response, or None when it is sent later.
+        """
+        ...
+
+    def put_offset(
+        self, hosted: HostedShard, api: Api, request: Any, context: RequestContext, now: Now
+    ) -> None:
+        """Decide a request for one group, and store the offsets that it commits or deletes before it is answered."""
+        ...
+
+    def delete_group(self, hosted: HostedShard, group_id: str, context: RequestContext, now: Now) -> int:
+        """Delete a group with its offsets; return the number of records that are decided already."""
+        ...
+
+    def get_groups(self, context: RequestContext, read: Callable[[], Response | None]) -> Response | None:
+        """Answer a request about all groups. `read` answers from the shards, which know all groups by then."""
+        ...
+
+    def trigger_load_offsets(self) -> None:
+        """Load in the background what is not loaded yet."""
+        ...
+
+    def cleanup(self, done: Callable[[], None]) -> None:
+        """Bring the tables in line with the store, and remove from it what leads to no offset; then call `done`."""
+        ...
+
+    def shutdown(self) -> None:
+        """Stop using the store."""
+        ...

@@ -1,0 +1,184 @@
+"""Inter-broker requests of transactions: markers to the leaders of partitions, and partitions to the coordinator.
+
+The coordinator of a transactional id is one broker, the leaders of the partitions in its transaction are others.
+Markers go to them by WriteTxnMarkers; they add or verify their partitions by AddPartitionsToTxn (KIP-890). Source:
+TransactionMarkerChannelManager and AddPartitionsToTxnManager of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from kafka_offsets.broker.partition.topic_names import TRANSACTIONS_TOPIC
+from kafka_offsets.broker.replicas.channel import Channel, OnAnswer
+from kafka_offsets.broker.replicas.interfaces import OnOutcomes
+from kafka_offsets.coordinator.transactions.decisions import TopicPartition, Transaction
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.replication.partition_state import NO_LEADER
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.context import Context
+
+_POOLED = 4
+"""Connections to each broker for forwarded requests."""
+
+_MARKERS_VERSION = 1
+_ADD_VERSION = 5
+"""Of AddPartitionsToTxn: sent by brokers, with a flag for verification alone."""
+
+
+class InterBroker:
+    """What one broker asks of others for transactions.
+
+    leader_of   (topic, partition) -> the broker that leads it, -1 for none
+    channel_to  returns a new channel to a broker
+    """
+
+    def __init__(
+        self,
+        broker: Context,
+        leader_of: Callable[[str, int], int],
+        channel_to: Callable[[int], Channel],
+    ) -> None:
+        self._broker = broker
+        self._leader_of = leader_of
+        self._channel_to = channel_to
+        self._channels: dict[int, Channel] = {}
+        self._pools: dict[tuple[int, int], Channel] = {}
+
+    def _channel(self, node_id: int) -> Channel:
+        channel = self._channels.get(node_id)
+        if channel is None:
+            channel = self._channels[node_id] = self._channel_to(node_id)
+        return channel
+
+    def send(
+        self, node_id: int, peer: str, request: messages.MessageValue, version: int, on_answer: OnAnswer
+    ) -> None:
+        """Send a client's request to another broker, over one of a few connections.
+
+        peer  the client's connection: all its requests go over the same one, which keeps their order
+        """
+        place = node_id, crc32(peer.encode()) % _POOLED
+        channel = self._pools.get(place)
+        if channel is None:
+            channel = self._pools[place] = self._channel_to(node_id)
+        channel.send(request, version, on_answer)
+
+    def stop(self) -> None:
+        """Close all channels."""
+        for channel in (*self._channels.values(), *self._pools.values()):
+            channel.close()
+        self._channels.clear()
+        self._pools.clear()
+
+    def elsewhere(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Return the partitions that other brokers lead, by leader; those without a leader by `NO_LEADER`."""
+        found: dict[int, list[TopicPartition]] = {}
+        for place in places:
+            leader = self._leader_of(*place)
+            exists = self._broker.topics.id_and_partition_count(place[0])[1] > place[1]
+            if exists and leader != self._broker.node_id:
+                found.setdefault(leader, []).append(place)
+        return found
+
+    def write_markers(
+        self,
+        leader: int,
+        prepared: Transaction,
+        coordinator_epoch: int,
+        places: list[TopicPartition],
+        on_outcomes: OnOutcomes,
+    ) -> None:
+        """Have the leader of partitions end a transaction there."""
+        lost = dict.fromkeys(places, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if leader == NO_LEADER:
+            on_outcomes(lost)
+            return
+        made = messages.WriteTxnMarkersRequest
+        topics: dict[str, list[int]] = {}
+        for topic, index in places:
+            topics.setdefault(topic, []).append(index)
+        marker = made.WritableTxnMarker(
+            prepared.producer_id,
+            prepared.producer_epoch,
+            prepared.commits,
+            [made.WritableTxnMarkerTopic(topic, indexes) for topic, indexes in topics.items()],
+            coordinator_epoch,
+        )
+
+        def answered(response: messages.WriteTxnMarkersResponse | None) -> None:
+            """Report the outcome of each partition."""
+            if response is None:
+                on_outcomes(lost)
+                return
+            on_outcomes(
+                {
+                    (topic.name, each.partition_index): ErrorCode(each.error_code)
+                    for result in response.markers
+                    for topic in result.topics
+                    for each in topic.partitions
+                }
+            )
+
+        self._channel(leader).send(made([marker]), _MARKERS_VERSION, answered)
+
+    def coordinator_of(self, transactional_id: str) -> int:
+        """Return the broker that coordinates a transactional id; `NO_LEADER` if there is none."""
+        count = self._broker.topics.id_and_partition_count(TRANSACTIONS_TOPIC)[1]
+        return (
+            self._leader_of(TRANSACTIONS_TOPIC, partition_for(transactional_id, count))
+            if count
+            else NO_LEADER
+        )
+
+    def coordinates(self, transactional_id: str | None) -> bool:
+        """Whether this broker coordinates a transactional id."""
+        return not transactional_id or self.coordinator_of(transactional_id) == self._broker.node_id
+
+    def add_or_verify(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        places: list[TopicPartition],
+        on_outcomes: OnOutcomes,
+        *,
+        adds: bool,
+    ) -> None:
+        """Have the coordinator add partitions to the transaction of a producer, or verify that they are in it."""
+        lost = dict.fromkeys(places, ErrorCode.NOT_COORDINATOR)
+        coordinator = self.coordinator_of(transactional_id)
+        if coordinator == NO_LEADER:
+            on_outcomes(lost)
+            return
+        made = messages.AddPartitionsToTxnRequest
+        topics: dict[str, list[int]] = {}
+        for topic, index in places:
+            topics.setdefault(topic, []).append(index)
+        transaction = made.AddPartitionsToTxnTransaction(
+            transactional_id,
+            *producer,
+            not adds,
+            [made.AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
+        )
+
+        def answered(response: messages.AddPartitionsToTxnResponse | None) -> None:
+            """Report the outcome of each partition."""
+            if response is None or response.error_code:
+                on_outcomes(lost)
+                return
+            on_outcomes(
+                lost
+                | {
+                    (topic.name, each.partition_index): ErrorCode(each.partition_error_code)
+                    for result in response.results_by_transaction
+                    for topic in result.topic_results
+                    for each in topic.results_by_partition
+                }
+            )
+
+        self._channel(coordinator).send(made(transactions=[transaction]), _ADD_VERSION, answered)

@@ -1,0 +1,512 @@
+"""Replica manager: makes this broker lead and follow what the metadata say, and moves high watermarks.
+
+A delta of the metadata creates and deletes topics here, and makes partitions led or followed. A leader counts how far
+its followers are; a follower copies from its leader through a `ReplicaFetcher`. The decisions are those of the room
+`replication`; this carries them out. Source: ReplicaManager and Partition of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.api import fetch
+from kafka_offsets.broker.api.topic_admin import topic_deleted
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps
+from kafka_offsets.broker.config.topic import usable_configs
+from kafka_offsets.broker.partition.partitions import LogLoadingError
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.broker.replicas.acknowledgements import Acknowledgements
+from kafka_offsets.broker.replicas.channel import Channel
+from kafka_offsets.broker.replicas.coordinators import Coordinators
+from kafka_offsets.broker.replicas.deletions import Deletions
+from kafka_offsets.broker.replicas.fetcher import ReplicaFetcher
+from kafka_offsets.broker.replicas.inter_broker import InterBroker
+from kafka_offsets.clock import Now
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.metadata.image import ClusterTopic, Delta, Place, Placed
+from kafka_offsets.protocol import messages
+from kafka_offsets.replication.follower import FollowerReplica, Truncate
+from kafka_offsets.replication.leader import LeaderReplica, ReplicationSettings
+from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
+from kafka_offsets.storage.catalogue import NewTopic
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.partition.partitions import Partition, Topic
+    from kafka_offsets.broker.workers import Workers
+    from kafka_offsets.metadata.membership import Membership
+    from kafka_offsets.storage.log.log import Log
+
+_RETRY_MS = 1000
+"""The delay after which a partition that could not be opened is tried again."""
+
+_TRANSACTION_TIMEOUT_MS = 30_000
+"""How long the state of a transaction and its markers wait for the in-sync replicas: Kafka's request.timeout.ms."""
+
+_AT_ONCE_MS = 500
+"""How long the logs of one change are opened in one piece: most topics are led when their creator gets the answer."""
+
+_STEP_MS = 200
+"""The length of a step in which others are opened."""
+
+_STEPS = Pacing(fixed_ms=2)
+
+logger = new_logger(__name__)
+
+
+class ReplicaManager:
+    """The replicas of one broker.
+
+    channel_to  returns a new channel to a broker
+    membership  the metadata as this broker knows them; set before the first delta
+    """
+
+    def __init__(self, broker: Context, channel_to: Callable[[int], Channel], workers: Workers) -> None:
+        self._broker = broker
+        self._workers = workers
+        self._is_stopped = False
+        self._channel_to = channel_to
+        self.membership: Membership
+        self.acknowledgements = Acknowledgements(broker.scheduler)
+        self.deletions = Deletions(broker.scheduler)
+        self.coordinators = Coordinators(broker)
+        self.inter_broker = InterBroker(broker, self._leader_of, channel_to)
+        broker.transactions.inter_broker = self.inter_broker
+        self._by_log: dict[Log, Partition] = {}
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._due: dict[ReplicaFetcher, None] = {}
+        self._unfinished: dict[str, None] = {}
+        self._postponed: dict[Place, None] = {}
+        self._opening: BackgroundTask | None = None
+        broker.runtime.hosts_on_use = False
+        self._schedule_check()
+        self._schedule_checkpoint()
+
+    # -- metadata
+
+    def apply(self, delta: Delta) -> None:
+        """Do what a change of the metadata requires of this broker."""
+        if delta.settings is not None:
+            self.install_settings()
+        for topic in delta.deleted:
+            known = self._broker.topics.get(topic.name)
+            if known is not None and known.topic_id == topic.topic_id:
+                self._attempt(Place(topic.name, 0), partial(self._delete, known))
+        for topic in delta.created:
+            self._attempt(Place(topic.name, 0), partial(self._create, topic))
+        changed = [
+            Placed(Place(topic.name, index), state)
+            for topic in delta.created
+            for index, state in enumerate(topic.partitions)
+        ]
+        self._change_roles([*changed, *delta.partitions])
+        if delta.brokers is not None:
+            self._broker.broker_ids = tuple(sorted(delta.brokers.by_id))
+            live, now = self._live(), self._broker.clock.now()
+            for partition in list(self._by_log.values()):  # a decided proposal may change them
+                if isinstance(partition.replica, LeaderReplica):
+                    if partition.replica.on_live(live, now.mono_ms):
+                        self._high_watermark_moved(partition, partition.replica)
+                    self._propose(partition, partition.replica)
+                    self.deletions.settle(partition)
+            for broker_id in [each for each in self._fetchers if each not in live]:
+                self._fetchers.pop(broker_id).stop()
+            for fetcher in self._fetchers.values():
+                fetcher.registered()
+                self._due[fetcher] = None
+
+    def _attempt(self, place: Place, work: Callable[[], None]) -> None:
+        """Do something for a topic; if the disk refuses it, or a log is still being opened, try again later."""
+        try:
+            work()
+        except StorageError as error:
+            if not isinstance(error, LogLoadingError):
+                self._broker.topics.report(*place, error)
+            if not self._unfinished:
+                self._broker.scheduler.client_timeout(_RETRY_MS, self._retry)
+            self._unfinished[place.topic] = None
+
+    def _retry(self, now: Now) -> None:
+        """Bring the topics for which something has failed to the state that the metadata have by now."""
+        names, self._unfinished = self._unfinished, {}
+        topics = self.membership.image.topics
+        for name in names:
+            known = self._broker.topics.get(name)
+            if known is not None and name not in topics:
+                self._attempt(Place(name, 0), partial(self._delete, known))
+        self.apply(Delta(created=tuple(topics[name] for name in names if name in topics)))
+
+    def remove_unknown_topics(self) -> None:
+        """Delete the topics that were deleted while this broker was away."""
+        for known in list(self._broker.topics.all()):
+            if known.name not in self.membership.image.topics:
+                self._attempt(Place(known.name, 0), partial(self._delete, known))
+
+    def install_settings(self) -> None:
+        """Install the settings of groups, users and clients, also removals that this broker has missed."""
+        try:
+            self._broker.settings.install(self.membership.image.settings)
+        except StorageError as error:
+            logger.error(
+                "settings of the cluster are not in force here until the next change or start: %s", error
+            )
+
+    def _leader_of(self, topic: str, index: int) -> int:
+        return self.membership.image.leader(topic, index)
+
+    def state(self, topic: str, index: int) -> PartitionState | None:
+        """Return the state of a partition; None if it does not exist."""
+        return self.membership.image.state(topic, index)
+
+    def hosts(self, topic: str, index: int) -> bool:
+        """Whether this broker is a replica of a partition."""
+        state = self.state(topic, index)
+        return state is not None and self._broker.node_id in state.replicas
+
+    def _live(self) -> Mapping[int, int]:
+        brokers = self.membership.image.brokers.by_id.values()
+        return {broker.id: broker.epoch for broker in brokers if broker.is_up}
+
+    def _create(self, topic: ClusterTopic) -> None:
+        """Create a topic here, or give it the partitions and configurations that it has by now."""
+        topics, configs = self._broker.topics, self._usable_configs(topic)
+        known = topics.get(topic.name)
+        if known is not None and known.topic_id != topic.topic_id:
+            self._delete(known)  # deleted and created again while this broker was away
+            known = None
+        if known is None:
+            topics.install([NewTopic(topic.name, len(topic.partitions), configs, topic.topic_id)])
+            if topic.name == OFFSETS_TOPIC:
+                self._broker.runtime.start(len(topic.partitions), self._broker.clock.now())
+            elif topic.name == TRANSACTIONS_TOPIC:
+                self._broker.transactions.topic_created()
+            return
+        if known.partition_count < len(topic.partitions):
+            topics.install_partitions({topic.name: len(topic.partitions)})
+        if known.configs != configs:
+            topics.install_configs(topic.name, configs)
+
+    def _usable_configs(self, topic: ClusterTopic) -> Mapping[str, str]:
+        """Return the configurations of a topic that can be used: ZooKeeper has also what other programs wrote."""
+        configs, reasons = usable_configs(topic.configs)
+        for reason in reasons:
+            logger.error("%s: the metadata have a configuration without effect: %s", topic.name, reason)
+        return configs
+
+    def _delete(self, known: Topic) -> None:
+        """Delete a topic here. Raises StorageError."""
+        for partition in known.open_partitions:
+            self._drop(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        try:
+            self._broker.topics.remove([known.name])
+        finally:
+            if self._broker.topics.get(known.name) is None:
+                topic_deleted(self._broker, known.name)
+
+    def replicate(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
+        """Call back when the in-sync replicas have what these logs have now: see `Durability.replicate`."""
+        partitions = [self._by_log[log] for log in logs if log in self._by_log]
+
+        def ended(outcomes: Mapping[Partition, ErrorCode]) -> None:
+            callback(next((error for error in outcomes.values() if error), ErrorCode.NONE))
+
+        self.acknowledgements.wait(partitions, _TRANSACTION_TIMEOUT_MS, ended)
+
+    def _schedule_checkpoint(self) -> None:
+        """Write the high watermarks now and then: a leader that was killed begins with the last one written."""
+        every_ms = max(self._broker.config.replica_high_watermark_checkpoint_interval_ms, 1)
+
+        def write(now: Now) -> None:
+            self._workers.background(self._broker.directory.high_watermarks_writer(), written)
+
+        def written(error: StorageError | None) -> None:
+            if error is not None:
+                logger.error("the high watermarks are not written: %s", error)
+            if not self._is_stopped:
+                self._broker.scheduler.after_interval(every_ms, write)
+
+        self._broker.scheduler.after_interval(every_ms, write)
+
+    # -- roles
+
+    def _change_roles(self, changed: Iterable[Placed]) -> None:
+        """Lead, follow and leave partitions; what takes too long is continued in steps.
+
+        Opening 5,000 logs takes some seconds: in one piece, this broker would send no heartbeats for that long.
+        """
+        clock = self._broker.clock
+        end_ms = clock.now().mono_ms + _AT_ONCE_MS
+        for place, state in changed:
+            if place in self._postponed or (not self._is_open(place) and clock.now().mono_ms >= end_ms):
+                self._postponed[place] = None
+            else:
+                self._attempt(place, partial(self._become, place, state))
+        if self._postponed and (self._opening is None or self._opening.is_over()):
+            self._opening = BackgroundTask(
+                "the opening of the logs of partitions",
+                self._broker.scheduler,
+                self._opening_steps(),
+                pacing=_STEPS,
+                may_continue=lambda: not self._is_stopped,
+            )
+            self._opening.start()
+
+    def _opening_steps(self) -> Steps:
+        """Bring postponed partitions to the state that the metadata have by now."""
+        clock = self._broker.clock
+        while self._postponed:
+            end_ms = clock.now().mono_ms + _STEP_MS
+            while self._postponed and clock.now().mono_ms < end_ms:
+                place = next(iter(self._postponed))
+                del self._postponed[place]
+                state = self.state(*place)
+                if state is not None:
+                    self._attempt(place, partial(self._become, place, state))
+            yield None
+
+    def _is_open(self, place: Place) -> bool:
+        topic = self._broker.topics.get(place.topic)
+        if topic is None or place.partition >= topic.partition_count:
+            return False
+        return topic.partitions[place.partition] is not None
+
+    def _become(self, place: Place, state: PartitionState) -> None:
+        """Lead, follow or leave a partition. Raises StorageError."""
+        node_id = self._broker.node_id
+        topic = self._broker.topics.get(place.topic)
+        if topic is None or place.partition >= topic.partition_count:
+            return  # it could not be created
+        partition = topic.partitions[place.partition]
+        if node_id not in state.replicas:
+            if partition is not None:
+                self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._broker.topics.remove_log(topic, place.partition)
+            return
+        partition = self._broker.topics.partition_of(topic, place.partition)
+        assert partition is not None
+        self._by_log[partition.log] = partition
+        if state.leader == node_id:
+            self._lead(partition, state)
+        else:
+            self._follow(partition, state)
+
+    def _lead(self, partition: Partition, state: PartitionState) -> None:
+        now = self._broker.clock.now()
+        replica, log = partition.replica, partition.log
+        if isinstance(replica, LeaderReplica):
+            self._lead_on(partition, replica, state, now)
+            return
+        self._stop_following(partition)
+        log.start_epoch(max(state.leader_epoch, log.leader_epoch))
+        partition.leader_epoch = log.leader_epoch
+        if log.replicated_to is None:
+            self._restore_high_watermark(partition)
+        high_watermark = log.high_watermark
+        new = LeaderReplica(
+            self._broker.node_id,
+            state,
+            log.log_end_offset,
+            high_watermark,
+            self._settings(partition),
+            now.mono_ms,
+        )
+        new.live = self._live()
+        self.coordinators.lead(partition, new)
+        partition.replica, log.replicated_to = new, new.high_watermark
+        self._high_watermark_moved(partition, new)
+
+    def _lead_on(self, partition: Partition, replica: LeaderReplica, state: PartitionState, now: Now) -> None:
+        """Continue to lead, perhaps in a new epoch: what waits here continues to wait, and groups stay loaded."""
+        if state.leader_epoch > replica.state.leader_epoch:
+            partition.log.start_epoch(max(state.leader_epoch, partition.log.leader_epoch))
+            partition.leader_epoch = partition.log.leader_epoch
+        replica.settings = self._settings(partition)
+        moved = replica.on_append(partition.log.log_end_offset, now.mono_ms)
+        if replica.on_state(state, now.mono_ms) or moved:
+            self._high_watermark_moved(partition, replica)
+        self.deletions.settle(partition)
+        self._propose(partition, replica)
+
+    def _settings(self, partition: Partition) -> ReplicationSettings:
+        topic = self._broker.topics.get(partition.topic)
+        assert topic is not None
+        return ReplicationSettings(
+            self._broker.config.replica_lag_time_max_ms, topic.config.min_insync_replicas
+        )
+
+    def _follow(self, partition: Partition, state: PartitionState) -> None:
+        replica, log = partition.replica, partition.log
+        if isinstance(replica, FollowerReplica):
+            is_new_epoch, state = replica.on_state(state), replica.state
+            if not is_new_epoch and self._is_followed(partition, state):
+                return
+        if log.replicated_to is None:
+            self._restore_high_watermark(partition)
+        self._stop_following(partition)
+        was_leading = isinstance(replica, LeaderReplica)
+        follower = (
+            replica if isinstance(replica, FollowerReplica) else FollowerReplica(self._broker.node_id, state)
+        )
+        partition.replica, partition.leader_epoch = follower, state.leader_epoch
+        if was_leading:
+            self._resign(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for decision in follower.start(log.log_end_offset, log.high_watermark, log.leader_epoch):
+            assert isinstance(decision, Truncate)
+            partition.truncate(decision.offset)
+        if state.leader != NO_LEADER:
+            fetcher = self._fetcher(state.leader)
+            fetcher.add(partition)
+            self._due[fetcher] = None
+
+    def _is_followed(self, partition: Partition, state: PartitionState) -> bool:
+        """Whether a fetcher copies a partition, or it has no leader; not if the disk has refused to begin."""
+        fetcher = self._fetchers.get(state.leader)
+        return state.leader == NO_LEADER or (fetcher is not None and fetcher.has(partition))
+
+    def _restore_high_watermark(self, partition: Partition) -> None:
+        """Begin with the high watermark that was stored, or with the log end if records after that are lost.
+
+        It is written at once then: after the next kill it would be above new records that were never replicated.
+        Raises StorageError.
+        """
+        log, directory = partition.log, self._broker.directory
+        stored = directory.high_watermark(partition.topic, partition.index) or 0
+        log.replicated_to = min(stored, log.log_end_offset)
+        if stored > log.log_end_offset:
+            directory.high_watermarks_writer()()
+
+    def _drop(self, partition: Partition, error: ErrorCode) -> None:
+        """Neither lead nor follow a partition any longer."""
+        self._stop_following(partition)
+        was_leading = isinstance(partition.replica, LeaderReplica)
+        partition.replica = None
+        self._by_log.pop(partition.log, None)
+        if was_leading:
+            self._resign(partition, error)
+
+    def _resign(self, partition: Partition, error: ErrorCode) -> None:
+        """Answer everything that waits for this broker as the leader."""
+        self.acknowledgements.refuse(partition, error)
+        self.deletions.refuse(partition, error)
+        self.coordinators.resign(partition)
+        fetch.answer_waiting(
+            self._broker,
+            lambda topic, index: (topic, index) == (partition.topic, partition.index),
+            self._broker.clock.now(),
+        )
+
+    def _stop_following(self, partition: Partition) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.remove(partition)
+
+    def _fetcher(self, leader: int) -> ReplicaFetcher:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self._fetchers[leader] = ReplicaFetcher(
+                self._broker, self._channel_to(leader), self._broker_epoch
+            )
+        return fetcher
+
+    def _broker_epoch(self) -> int:
+        return self.membership.image.brokers.by_id[self._broker.node_id].epoch
+
+    # -- high watermarks and in-sync replicas
+
+    def end_turn(self, now: Now) -> None:
+        """Note what this turn has appended, and fetch what this broker follows since.
+
+        Where no follower is in sync, high watermarks move at once. What waits for them may append more.
+        """
+        for fetcher in self._due:
+            fetcher.send(now)
+        self._due.clear()
+        unsynced = self._broker.growth.unsynced
+        seen: dict[Log, int] = {}
+        while grown := [log for log in unsynced if seen.get(log) != log.log_end_offset]:
+            for log in grown:
+                seen[log] = log.log_end_offset
+                self._appended(log, now)
+
+    def _appended(self, log: Log, now: Now) -> None:
+        """Note the new end of a log that this broker may lead."""
+        partition = self._by_log.get(log)
+        if partition is None or not isinstance(partition.replica, LeaderReplica):
+            return
+        if partition.parked:
+            self._broker.growth.partitions[partition] = None
+            for parked in partition.parked:
+                partition.replica.on_waiting(parked.request.replica_state.replica_id, now.mono_ms)
+        if partition.replica.on_append(log.log_end_offset, now.mono_ms):
+            self._high_watermark_moved(partition, partition.replica)
+
+    def fetched(
+        self,
+        partition: Partition,
+        follower: int,
+        broker_epoch: int,
+        asked: messages.FetchRequest.FetchPartition,
+    ) -> None:
+        """Note the fetch of a follower whose records are the leader's up to its offset."""
+        replica = partition.replica
+        assert isinstance(replica, LeaderReplica)
+        moved = replica.on_fetch(
+            follower,
+            asked.fetch_offset,
+            self._broker.clock.now().mono_ms,
+            log_start_offset=asked.log_start_offset,
+            broker_epoch=broker_epoch,
+        )
+        if moved:
+            self._high_watermark_moved(partition, replica)
+        self.deletions.settle(partition)
+        self._propose(partition, replica)
+
+    def _high_watermark_moved(self, partition: Partition, replica: LeaderReplica) -> None:
+        partition.log.replicated_to = replica.high_watermark
+        self.acknowledgements.settle(partition)
+        self.coordinators.replicated(partition)
+        if partition.parked:
+            self._broker.growth.partitions[partition] = None
+
+    def _propose(self, partition: Partition, replica: LeaderReplica) -> None:
+        """Send the in-sync replicas that a leader proposes to the controller, if they are not sent yet."""
+        if replica.propose() is not None:
+            self._send_proposal(partition, replica)
+
+    def _send_proposal(self, partition: Partition, replica: LeaderReplica) -> None:
+        proposal = replica.proposal()
+
+        def decided(error: ErrorCode) -> None:
+            """Pass a refusal of the controller on to the leader's replica."""
+            if error and partition.replica is replica:
+                logger.info(
+                    "%s: the in-sync replicas %s are refused: %s", partition, proposal.isr, error.name
+                )
+                replica.on_proposal_refused(error, proposal.partition_epoch)
+
+        self.membership.alter_isr(Place(partition.topic, partition.index), proposal, decided)
+
+    def _schedule_check(self) -> None:
+        """Look for followers that lag, as often as Kafka does."""
+        every_ms = max(self._broker.config.replica_lag_time_max_ms // 2, 1)
+
+        def check(now: Now) -> None:
+            """Propose in-sync replicas without the followers that have lagged for too long."""
+            self._schedule_check()
+            for partition in list(self._by_log.values()):
+                replica = partition.replica
+                if isinstance(replica, LeaderReplica) and replica.tick(now.mono_ms) is not None:
+                    self._send_proposal(partition, replica)
+
+        self._broker.scheduler.after_interval(every_ms, check)
+
+    def stop(self) -> None:
+        """Close all channels."""
+        self._is_stopped = True
+        self.inter_broker.stop()
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        self._fetchers.clear()

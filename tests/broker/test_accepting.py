@@ -1,0 +1,57 @@
+"""Stopping while connections are accepted: asyncio leaves open what it has accepted when its server closes."""
+
+import asyncio
+import gc
+import socket
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
+from kafka_offsets.broker.network.server import Server
+from kafka_offsets.metadata.controller import Controller
+from kafka_offsets.metadata.controller_service import ControllerService
+from kafka_offsets.metadata.image import ClusterImage
+from kafka_offsets.storage.files import MemoryFiles
+
+LONG_MS = 60_000
+PATIENCE_S = 20
+
+Started = tuple[int, Callable[[], Awaitable[None]]]
+"""The port, and what stops the listener."""
+
+
+async def start_controller() -> Started:
+    endpoint = ControllerEndpoint(ControllerService(Controller(ClusterImage()), "cluster"), LONG_MS)
+    return await endpoint.start("127.0.0.1"), endpoint.stop
+
+
+async def start_server() -> Started:
+    server = Server(Config(), MemoryFiles())
+    await server.start("127.0.0.1", 0)
+    return server.core.context.port, server.stop
+
+
+@pytest.mark.parametrize("turns", range(7))
+@pytest.mark.parametrize("start", [start_controller, start_server])
+def test_a_stop_ends_each_accepted_connection(start: Callable[[], Awaitable[Started]], turns: int) -> None:
+    """The socket stayed open if asyncio's server closed between the accept and the new transport."""
+
+    async def main(client: socket.socket) -> None:
+        port, stop = await start()
+        client.connect(("127.0.0.1", port))  # the listener is ready in the next turn of the loop
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await stop()
+
+    with socket.socket() as client, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        client.settimeout(PATIENCE_S)
+        asyncio.run(main(client))
+        gc.collect()
+        with suppress(ConnectionResetError):
+            assert not client.recv(1)
+    assert [str(each.message) for each in warned] == []

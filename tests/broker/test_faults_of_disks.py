@@ -1,0 +1,58 @@
+"""Faults of the disk: full, slow, and failing to sync."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import Broker
+from kafka_offsets.errors import StorageError
+from kafka_offsets.testing.faults.control import Faults
+from tests.broker.fault_requests import commit, connect, produce, produced
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_full_disk_refuses_writes_and_nothing_is_lost_by_it(tmp_path: Path, on_disk: bool) -> None:
+    with Broker(data_directory=tmp_path if on_disk else None) as broker, connect(broker) as client:
+        broker.create_topic("t", 3)
+        faults = Faults(broker)
+        assert produced(produce(client)) == [(0, 0)]
+        with faults.disk_full(free_bytes=50, path="t-0") as fault:
+            assert produced(produce(client, 0, 1)) == [(0, 56), (1, 0)]
+            assert fault.hits == 1
+            assert faults.active == [fault]
+        answer = produce(client)
+        assert (produced(answer), answer.responses[0].partition_responses[0].base_offset) == ([(0, 0)], 1)
+        assert commit(client)["t", 0] == 0
+        with faults.disk_full(path="__consumer_offsets"):
+            assert commit(client)["t", 0] == 16  # as Kafka tells a group of its disk
+        assert commit(client)["t", 0] == 0
+
+
+def test_a_disk_that_has_refused_a_large_write_is_full_for_small_ones() -> None:
+    with Broker() as broker, connect(broker) as client:
+        broker.create_topic("t", 3)
+        with Faults(broker).disk_full(free_bytes=500, path="t-0") as fault:
+            assert produced(produce(client, 0, value=b"." * 1000)) == [(0, 56)]
+            assert produced(produce(client, 0)) == [(0, 56)]
+            assert fault.hits == 2
+        assert produced(produce(client, 0)) == [(0, 0)]
+
+
+def test_a_disk_is_slow_or_fails_to_sync(tmp_path: Path) -> None:
+    broker = Broker({"fsync": "commit"}, data_directory=tmp_path)
+    broker.start()
+    with connect(broker) as client:
+        broker.create_topic("t", 3)
+        faults = Faults(broker)
+        assert commit(client)["t", 0] == 0
+        with faults.slow_disk(30, n=1) as slow:
+            assert commit(client)["t", 0] == 0
+            assert slow.hits == 1
+        with faults.disk_error("sync", path="t-0", n=1) as broken:
+            assert produced(produce(client, 0)) == [(0, 56)]
+            assert produced(produce(client, 1)) == [(1, 0)]
+            assert broken.hits == 1
+        assert produced(produce(client, 0)) == [(0, 56)]  # what was not synced is never taken for durable
+    with suppress(StorageError):
+        broker.stop()

@@ -1,0 +1,336 @@
+"""TCP channels: requests and answers between brokers, and what is reported when a connection is lost."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.server import Server
+from kafka_offsets.broker.network.tcp_channel import ChannelLimits, TcpChannel
+from kafka_offsets.broker.replicas.channel import broker_client_id
+from kafka_offsets.client import commits
+from kafka_offsets.client import connection as client_connection
+from kafka_offsets.client.connection import Connection
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.testing import Cluster
+from kafka_offsets.testing.cluster import node as cluster_node
+
+LIMITS = ChannelLimits(1 << 20, 20_000)
+SOON = ChannelLimits(1 << 20, 50)
+METADATA_VERSION, FETCH_VERSION = 12, 17
+
+
+class Answers:
+    """The answers that a channel has passed on, in their order."""
+
+    def __init__(self) -> None:
+        self.taken: list[object] = []
+        self._arrived = asyncio.Event()
+
+    def __call__(self, answer: object) -> None:
+        self.taken.append(answer)
+        self._arrived.set()
+
+    async def until(self, count: int) -> list[object]:
+        async with asyncio.timeout(20):
+            while len(self.taken) < count:
+                self._arrived.clear()
+                await self._arrived.wait()
+        return self.taken
+
+
+class Side:
+    """The broker that sends: a test counts its turns.
+
+    address  of the other broker, as the metadata have it
+    """
+
+    def __init__(self, address: tuple[str, int] | None, limits: ChannelLimits = LIMITS) -> None:
+        self.address = address
+        self.turns = 0
+        self.answers = Answers()
+        self.channel = TcpChannel("broker-1", 2, lambda node_id: self.address, self._turn, limits)
+
+    def _turn(self) -> None:
+        self.turns += 1
+
+    def ask(self, *topics: str) -> None:
+        wanted = messages.MetadataRequest
+        request = wanted([wanted.Topic(name=name) for name in topics])
+        self.channel.send(request, METADATA_VERSION, self.answers)
+
+
+async def started() -> Server:
+    server = Server(Config(), MemoryFiles())
+    await server.start("127.0.0.1", 0)
+    return server
+
+
+def address(server: Server) -> tuple[str, int]:
+    return server.core.context.host, server.core.context.port
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - the channel has no event for it
+            await asyncio.sleep(0)
+
+
+async def foreign(answer: bytes, *, closes: bool = False) -> tuple[asyncio.Server, tuple[str, int]]:
+    """Listen as something else than a broker: it answers the first bytes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1 << 16)
+        writer.write(answer)
+        if not closes:
+            await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    return listening, listening.sockets[0].getsockname()
+
+
+def test_answers_are_in_the_order_of_the_requests() -> None:
+    async def play() -> None:
+        server = await started()
+        side = Side(address(server))
+        for number in range(5):
+            side.ask(f"t{number}")
+        assert side.answers.taken == []
+        answers = await side.answers.until(5)
+        assert [answer.topics[0].name for answer in answers] == [f"t{number}" for number in range(5)]
+        assert side.turns == 5
+        side.ask("again")
+        assert (await side.answers.until(6))[-1].topics[0].name == "again"
+        side.channel.close()
+        await server.stop()
+
+    asyncio.run(play())
+
+
+def test_the_next_request_after_a_loss_goes_to_where_the_broker_listens_then() -> None:
+    async def play() -> None:
+        first = await started()
+        side = Side(address(first))
+        side.ask("t")
+        await side.answers.until(1)
+        await first.stop()
+        second = await started()
+        side.address = address(second)
+        await until(lambda: side.channel._connection is None)
+        side.ask("u")
+        assert (await side.answers.until(2))[-1].topics[0].name == "u"
+        side.channel.close()
+        await second.stop()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["nothing listens", "the metadata do not know it"])
+def test_an_unreachable_broker_is_reported_later_to_all_waiting_requests_and_logged_once(
+    is_known, caplog
+) -> None:
+    async def play() -> None:
+        server = await started()
+        gone = address(server)
+        await server.stop()
+        side = Side(gone if is_known else None)
+        side.ask()
+        side.ask()
+        assert side.answers.taken == []
+        assert await side.answers.until(2) == [None, None]
+        assert side.turns == 1
+        side.ask()
+        assert await side.answers.until(3) == [None] * 3
+
+    asyncio.run(play())
+    told = [each for each in caplog.messages if "the connection to broker 2" in each]
+    assert len(told) == 1
+    assert ("refuses the connection" if is_known else "do not know") in told[0]
+
+
+def test_a_host_that_cannot_be_one_is_a_lost_connection(caplog) -> None:
+    """A broker may advertise any host."""
+
+    async def play() -> None:
+        side = Side(("a..b", 9092))
+        side.ask()
+        assert await side.answers.until(1) == [None]
+
+    asyncio.run(play())
+    assert "the connection to broker 2 at a..b:9092 is lost" in caplog.text
+
+
+def test_all_requests_without_an_answer_are_lost_with_the_connection(caplog) -> None:
+    async def play() -> None:
+        closing, where = await foreign(b"", closes=True)
+        side = Side(where)
+        side.ask()
+        side.ask()
+        assert await side.answers.until(2) == [None, None]
+        closing.close()
+
+    asyncio.run(play())
+    assert "the broker has closed it" in caplog.text
+
+
+def test_a_closed_channel_reports_nothing_and_opens_again() -> None:
+    async def play() -> None:
+        server = await started()
+        silent, where = await foreign(b"")
+        side = Side(where)
+        side.ask("lost")
+        side.channel.close()  # while it connects
+        side.ask("lost")
+        await until(lambda: side.channel._connection.transport is not None)
+        side.channel.close()
+        side.address = address(server)
+        side.ask("found")
+        (answer,) = await side.answers.until(1)
+        assert answer.topics[0].name == "found"
+        side.channel.close()
+        silent.close()
+        await server.stop()
+
+    asyncio.run(play())
+
+
+def test_a_loss_from_before_a_close_is_not_reported_after_it() -> None:
+    # A follower that closes the channel sends its next Fetch on it: the late report would end that one.
+    async def play() -> None:
+        side = Side(None)
+        side.ask()
+        await asyncio.sleep(0)  # it is lost now, and reported in the next round of the loop
+        side.channel.close()
+        await asyncio.sleep(0)
+        assert side.answers.taken == []
+        side.ask()
+        assert await side.answers.until(1) == [None]
+
+    asyncio.run(play())
+
+
+def test_a_request_without_an_answer_closes_the_connection_in_the_end(caplog) -> None:
+    async def play() -> None:
+        silent, where = await foreign(b"")
+        side = Side(where, SOON)
+        side.ask()
+        assert await side.answers.until(1) == [None]
+        silent.close()
+
+    asyncio.run(play())
+    assert "no answer to Metadata in 50 ms" in caplog.text
+
+
+def test_a_fetch_has_the_time_that_it_may_wait_on_top() -> None:
+    async def play() -> None:
+        server = await started()
+        side = Side(address(server), SOON)
+        side.channel.send(
+            messages.FetchRequest(max_wait_ms=200, min_bytes=1, session_epoch=-1), FETCH_VERSION, side.answers
+        )
+        (answer,) = await side.answers.until(1)
+        assert answer.error_code == 0
+        side.channel.close()
+        await server.stop()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "a frame of 1213486160 bytes"),
+        (struct.pack(">iib", 5, 77, 0), "an answer to request 77"),
+        (struct.pack(">iib", 5, 1, 0), "not an answer of a broker"),
+        (struct.pack(">i", 2 << 20), "a frame of 2097152 bytes"),
+    ],
+    ids=["HTTP", "another request's", "cut off", "too large"],
+)
+def test_a_foreign_answer_is_a_lost_connection_with_a_clear_line(answer: bytes, reason: str, caplog) -> None:
+    async def play() -> None:
+        listening, where = await foreign(answer)
+        side = Side(where)
+        side.ask()
+        side.ask()
+        assert await side.answers.until(2) == [None, None]
+        listening.close()
+
+    asyncio.run(play())
+    assert "this is not an answer of a broker" in caplog.text
+    assert reason in caplog.text
+
+
+def test_an_answer_with_an_unknown_value_is_a_lost_connection(caplog) -> None:
+    async def play() -> None:
+        server = await started()
+        side = Side(address(server))
+        taken: list[object] = []
+
+        def take(answer: object) -> None:
+            taken.append(answer)
+            if answer is not None:
+                ErrorCode(31_000)
+
+        side.channel.send(messages.MetadataRequest([]), METADATA_VERSION, take)
+        side.ask()
+        assert await side.answers.until(1) == [None]
+        assert taken[1:] == [None]
+        await server.stop()
+
+    asyncio.run(play())
+    assert "31000 is not a valid ErrorCode" in caplog.text
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Brokers of one process that reach each other over TCP."""
+
+    def channel(network, source: int, client_id: str, target: int) -> TcpChannel:
+        def address_of(node_id: int) -> tuple[str, int] | None:
+            server = network.server(node_id)
+            return None if server is None else address(server)
+
+        return TcpChannel(client_id, target, address_of, network.server(source).request_turn, LIMITS)
+
+    monkeypatch.setattr(cluster_node, "InnerChannel", channel)
+    with Cluster({"offsets.forward": "true"}, brokers=2) as running:
+        running.create_topic("orders")
+        yield running
+
+
+def test_brokers_replicate_and_forward_over_tcp(cluster: Cluster) -> None:
+    coordinator = cluster.coordinator("g")
+    other = next(each for each in cluster.nodes if each.id != coordinator)
+    request = commits.request("g", {("orders", 0): 7}, {})
+    with Connection(other.host, other.port, 20) as connection:
+        answer = connection.call(request, commits.VERSION)
+    assert answer.topics[0].partitions[0].error_code == 0
+    cluster.kill(coordinator)
+    assert cluster.coordinator("g") == other.id
+    assert cluster.committed("g")["orders", 0].offset == 7
+
+
+def test_a_request_that_a_broker_has_passed_on_is_not_passed_on_again(cluster: Cluster, monkeypatch) -> None:
+    other = next(each for each in cluster.nodes if each.id != cluster.coordinator("g"))
+    request = commits.request("g", {("orders", 0): 7}, {})
+    with Connection(other.host, other.port, 20) as connection:
+        cluster_id = connection.call(messages.MetadataRequest([]), METADATA_VERSION).cluster_id
+        monkeypatch.setattr(client_connection, "_CLIENT_ID", broker_client_id(1, cluster_id))
+        answer = connection.call(request, commits.VERSION)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("client_id", ["broker-1", "broker-", "broker-of-stocks", "broker-1@another cluster"])
+def test_a_client_may_have_the_name_of_a_broker(cluster: Cluster, monkeypatch, client_id: str) -> None:
+    # A client id that began with `broker-` was taken for another broker, and got NOT_COORDINATOR.
+    monkeypatch.setattr(client_connection, "_CLIENT_ID", client_id)
+    other = next(each for each in cluster.nodes if each.id != cluster.coordinator("g"))
+    request = commits.request("g", {("orders", 0): 7}, {})
+    with Connection(other.host, other.port, 20) as connection:
+        answer = connection.call(request, commits.VERSION)
+    assert answer.topics[0].partitions[0].error_code == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -10,11 +10,13 @@ from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import batch_headers
 
 EARLIEST, LATEST = -2, -1
 """Special timestamps of ListOffsets: the first offset of a partition, and the next one to be written."""
 
 _METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 1
+_FETCH_VERSION, _FETCH_BYTES, _FETCH_WAIT_MS = 11, 4 << 20, 500
 _LIST_GROUPS, _LIST_GROUPS_TYPED = 16, 5
 
 
@@ -99,6 +101,29 @@ class Cluster:
                     raise RefusedError(f"{topic.name}-{partition.partition_index}", partition.error_code)
                 found[topic.name, partition.partition_index] = partition.offset
         return found
+
+    def batches(self, place: Place) -> Iterator[bytes]:
+        """Yield the record batches of a partition up to its end now, several at a time, uncommitted ones included."""
+        position, end = (self.offsets_at({place: at})[place] for at in (EARLIEST, LATEST))
+        leader = self._broker(self.leaders([place[0]])[place])
+        made = messages.FetchRequest
+        while position < end:
+            partition = made.FetchPartition(place[1], fetch_offset=position, partition_max_bytes=_FETCH_BYTES)
+            request = made(
+                max_wait_ms=_FETCH_WAIT_MS,
+                min_bytes=1,
+                max_bytes=_FETCH_BYTES,
+                topics=[made.FetchTopic(place[0], partitions=[partition])],
+            )
+            answer = leader.call(request, _FETCH_VERSION)
+            found = answer.responses[0].partitions[0]
+            if answer.error_code or found.error_code:
+                raise RefusedError(f"{place[0]}-{place[1]}", answer.error_code or found.error_code)
+            headers = [header for _, header in batch_headers(found.records or b"")]
+            if not headers:
+                return  # compaction has emptied the rest
+            yield found.records
+            position = headers[-1].last_offset + 1
 
     def groups(self) -> list[ListedGroup]:
         """Return the groups of all brokers, sorted by name."""

@@ -62,9 +62,9 @@ class Connection:
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except (OSError, UnicodeError) as error:
-            raise ConnectionLostError(
-                f"{self._where}: {getattr(error, 'strerror', None) or error}"
-            ) from error
+            reason = getattr(error, "strerror", None) or error
+            advice = ": is a broker running there?" if isinstance(error, ConnectionRefusedError) else ""
+            raise ConnectionLostError(f"{self._where}: {reason}{advice}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self) -> Self:

@@ -118,6 +118,11 @@ class Coordinator:
             raise RefusedError(f"group {self.group}", answer.error_code)
         return _classic_group(answer)
 
+    def why_without_offsets(self) -> str:
+        """Return why nothing is committed, as a sentence: the group does not exist, or has no offsets."""
+        is_unknown = self.describe().state == "Dead"
+        return f"group {self.group} {'does not exist' if is_unknown else 'has no committed offsets'}"
+
     def delete(self) -> None:
         """Delete the group with its offsets."""
         answer = self._ask(messages.DeleteGroupsRequest([self.group]), _DELETE_VERSION, "results")

@@ -33,7 +33,10 @@ class Row(NamedTuple):
 
 def parse_time(text: str) -> int:
     """Parse a time such as 2026-01-31T23:59:00, in UTC unless a UTC offset follows; return ms. Raises ValueError."""
-    when = datetime.fromisoformat(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{text} is not a time such as 2026-01-31T23:59:00") from error
     return round((when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

@@ -15,8 +15,8 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.errors import ConnectionLostError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
-from tests.broker.test_commit_options import stable
 from tests.drivers.core import CoreClient
+from tests.drivers.members import join_request, stable
 
 
 @pytest.fixture
@@ -37,7 +37,6 @@ def run(broker: Broker, capsys: pytest.CaptureFixture[str], *words: str) -> tupl
 
 
 def test_what_was_committed_is_listed(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(broker, capsys, "list", "billing") == (0, "", "")
     assert run(broker, capsys, "commit", "billing", "orders:2=7", "orders:0=42") == (0, "", "")
     assert run(broker, capsys, "list", "billing") == (0, "orders 0 42\norders 2 7\n", "")
     code, said, _ = run(broker, capsys, "list", "billing", "--json")
@@ -95,7 +94,7 @@ def test_an_expected_offset_is_compared(broker: Broker, capsys: pytest.CaptureFi
         (("list", "g", "--bootstrap-server", "here:1,"), "the empty string is not HOST:PORT"),
     ],
 )
-def test_what_cannot_be_asked_is_said_in_a_line(
+def test_what_cannot_be_asked_is_reported_in_a_line(
     words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [*words]
@@ -111,11 +110,14 @@ def test_what_cannot_be_asked_is_said_in_a_line(
     assert line in said and said.count("\n") == 1
 
 
-def test_a_broker_that_is_not_there_is_said_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_broker_is_reported_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert cli.main(["offsets", "list", "g", "--bootstrap-server", f"127.0.0.1:{port}"]) == cli.CANNOT
-    assert capsys.readouterr().err == f"kafka-offsets: 127.0.0.1:{port}: Connection refused\n"
+    assert (
+        capsys.readouterr().err
+        == f"kafka-offsets: 127.0.0.1:{port}: Connection refused: is a broker running there?\n"
+    )
 
 
 @pytest.mark.parametrize("words", [("offsets", "list", "g"), ("groups", "describe", "g"), ("groups", "list")])
@@ -128,7 +130,7 @@ def test_several_addresses_are_tried_in_turn(
     assert cli.main([*words, "--bootstrap-server", f"{dead},{broker.bootstrap_servers}"]) == 0
     assert capsys.readouterr().out
     assert cli.main([*words, "--bootstrap-server", f"{dead}, {dead}"]) == cli.CANNOT
-    refused = f"{dead}: Connection refused"
+    refused = f"{dead}: Connection refused: is a broker running there?"
     assert capsys.readouterr().err == f"kafka-offsets: {refused}; {refused}\n"
 
 
@@ -218,16 +220,14 @@ def test_a_stopped_broker_commits_nothing() -> None:
 def test_a_broker_that_is_stopped_in_between_answers_that(broker: Broker) -> None:
     server = broker._server
     assert server is not None
-    request = messages.JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [])
-    request.protocols = [messages.JoinGroupRequest.Protocol("range", b"")]
     broker._call(lambda server: stable(server.core, [b""]))
-    waiting = broker._call(lambda server: server.exchange(request, 2))
+    waiting = broker._call(lambda server: server.exchange(join_request(), 2))
     broker.stop()
     with pytest.raises(RuntimeError, match="stopped before"):
         waiting.result(5)
 
 
-def test_a_group_with_members_refuses_those_who_are_none(broker: Broker) -> None:
+def test_a_group_with_members_refuses_other_clients(broker: Broker) -> None:
     broker._call(lambda server: stable(server.core, [b""]))
     with pytest.raises(CommitRefusedError) as refused:
         broker.commit("g", {("orders", 0): 1})
@@ -270,7 +270,7 @@ def call(*answers: bytes) -> messages.OffsetCommitResponse:
         plain.thread.join()
 
 
-def test_a_broker_that_knows_no_conditions_is_told_by_its_answer() -> None:
+def test_a_broker_without_conditions_is_recognized_by_its_answer() -> None:
     answer = call(commit_answer())
     commits.check("g", answer, {})
     with pytest.raises(ProtocolError, match="committed t-0 without looking"):
@@ -286,17 +286,17 @@ def test_a_broker_that_knows_no_conditions_is_told_by_its_answer() -> None:
         (struct.pack(">ii", 4, 1), "OffsetCommit|header|Response|tag|byte"),
     ],
 )
-def test_an_answer_that_is_none_is_a_protocol_error(answer: bytes, problem: str) -> None:
+def test_a_malformed_answer_is_a_protocol_error(answer: bytes, problem: str) -> None:
     with pytest.raises(ProtocolError, match=problem):
         call(answer)
 
 
-def test_a_connection_that_ends_is_told() -> None:
+def test_a_connection_that_ends_is_reported() -> None:
     with pytest.raises(ConnectionLostError, match="closed the connection before it answered"):
         call(commit_answer()[:9])
 
 
-def test_a_coordinator_that_is_never_ready_is_told(broker: Broker) -> None:
+def test_a_coordinator_that_is_never_ready_is_reported(broker: Broker) -> None:
     core = broker._server.core  # type: ignore[union-attr]
     client = broker._call(lambda server: CoreClient(core))
     broker._call(lambda server: client.commit("billing", {("orders", 0): 1}))

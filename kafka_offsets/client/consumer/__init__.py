@@ -1,0 +1,1 @@
+"""Consumer: subscriptions, membership in a group, positions and fetching, in one thread."""

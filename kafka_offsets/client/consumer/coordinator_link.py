@@ -1,0 +1,97 @@
+"""Coordinator of the consumer's group: found, connected to, and found again when it has moved or failed."""
+
+from __future__ import annotations
+
+from kafka_offsets.client.connection import Address
+from kafka_offsets.client.consumer.metadata import Metadata
+from kafka_offsets.client.consumer.network import GROUP, Callback, Channel, Network
+from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.protocol import messages
+
+_VERSION = 4
+_GROUP = 0
+_RETRIABLE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class CoordinatorLink:
+    """The link to the coordinator of one group.
+
+    failures  counts how often the coordinator was lost
+    """
+
+    def __init__(self, network: Network, metadata: Metadata, settings: Settings) -> None:
+        assert settings.group_id is not None
+        self.failures = 0
+        self._network = network
+        self._metadata = metadata
+        self._group = settings.group_id
+        self._backoff_ms = settings.retry_backoff_ms
+        self._address: Address | None = None
+        self._channel: Channel | None = None
+        self._is_in_flight = False
+        self._retry_ms = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests can be sent."""
+        return self._channel is not None and not self._channel.is_closed
+
+    def deadline_ms(self, now_ms: int) -> int | None:
+        """When `step` has something to do."""
+        if self.is_ready or self._is_in_flight:
+            return None
+        return max(self._retry_ms, now_ms)
+
+    def step(self, now_ms: int) -> None:
+        """Notice a lost connection; look for the coordinator, and connect to it."""
+        if self._channel is not None and self._channel.is_closed:
+            self.forget(now_ms)
+        if self.is_ready or self._is_in_flight or now_ms < self._retry_ms:
+            return
+        if self._address is not None:
+            self._channel = self._network.channel(self._address, GROUP, now_ms)
+            if self._channel is None:  # it was lost a moment ago; another broker may know the next one
+                self._address = None
+                self._retry_ms = now_ms + self._backoff_ms
+            return
+        request = messages.FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[self._group])
+        self._is_in_flight = self._metadata.send_to_any(
+            request, _VERSION, now_ms, lambda answer: self._found(answer, now_ms)
+        )
+        if not self._is_in_flight:
+            self._retry_ms = now_ms + self._backoff_ms
+
+    def _found(self, answer: messages.FindCoordinatorResponse | None, now_ms: int) -> None:
+        self._is_in_flight = False
+        if answer is None:
+            self._retry_ms = now_ms + self._backoff_ms
+            return
+        (found,) = answer.coordinators
+        if found.error_code in _RETRIABLE:
+            self._retry_ms = now_ms + self._backoff_ms
+        elif found.error_code:
+            raise RefusedError(f"coordinator of group {self._group}", found.error_code)
+        else:
+            self._address = found.host, found.port
+            self._retry_ms = 0
+
+    def send(
+        self,
+        request: messages.MessageValue,
+        version: int,
+        now_ms: int,
+        on_done: Callback,
+        timeout_ms: int | None = None,
+    ) -> bool:
+        """Send a request to the coordinator; return False if it is not known or not connected."""
+        if not self.is_ready or self._address is None:
+            return False
+        return self._network.send(self._address, GROUP, request, version, now_ms, on_done, timeout_ms)
+
+    def forget(self, now_ms: int) -> None:
+        """Look for the coordinator again: it has moved or failed."""
+        if self._channel is not None:
+            self.failures += 1
+        self._channel = self._address = None
+        self._retry_ms = now_ms

@@ -1,0 +1,186 @@
+"""Metadata of the consumer: brokers, topics and leaders, kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.connection import Address
+from kafka_offsets.client.consumer.network import CONTROL, Callback, Network
+from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+
+_logger = new_logger(__name__)
+
+_VERSION = 12
+_MOST_BACKOFF_MS = 1_000
+_RETRIABLE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
+
+
+class TopicMetadata(NamedTuple):
+    """A topic: its id, and the leader of each partition, -1 for none, with its leader epoch."""
+
+    topic_id: bytes
+    is_internal: bool
+    leaders: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
+
+
+class Metadata:
+    """The brokers and the topics of interest.
+
+    version  counts the responses
+    asked    the topics that the last response is about, None for all
+    topics   those that exist
+    """
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.version = 0
+        self.asked: frozenset[str] | None = frozenset()
+        self.topics: dict[str, TopicMetadata] = {}
+        self._network = network
+        self._settings = settings
+        self._missing: frozenset[str] = frozenset()
+        self._warned: frozenset[str] = frozenset()
+        self._brokers: dict[int, Address] = {}
+        self._wanted: frozenset[str] | None = frozenset()
+        self._more: frozenset[str] = frozenset()
+        self._is_stale = True
+        self._is_in_flight = False
+        self._retry_ms = 0
+        self._refresh_ms: int | None = None
+        self._failures = 0
+        self._turn = 0
+
+    # What is known
+
+    def counts(self, topics: frozenset[str]) -> dict[str, int]:
+        """Return the number of partitions of each topic that exists."""
+        return {name: len(self.topics[name].leaders) for name in topics if name in self.topics}
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic."""
+        return next((name for name, topic in self.topics.items() if topic.topic_id == topic_id), None)
+
+    @property
+    def internal(self) -> frozenset[str]:
+        """The internal topics, such as `__consumer_offsets`."""
+        return frozenset(name for name, topic in self.topics.items() if topic.is_internal)
+
+    def leader(self, place: Place) -> Address | None:
+        """Return the address of the leader of a partition, None if it is not known; then metadata is refreshed."""
+        topic = self.topics.get(place[0])
+        found = None if topic is None else self._brokers.get(topic.leaders.get(place[1], -1))
+        if found is None:
+            self.refresh()
+        return found
+
+    def leader_epoch(self, place: Place) -> int:
+        """Return the leader epoch of a partition, -1 if it is not known."""
+        topic = self.topics.get(place[0])
+        return -1 if topic is None else topic.leader_epochs.get(place[1], -1)
+
+    # What is asked
+
+    def want(self, topics: frozenset[str] | None) -> None:
+        """Set the topics of interest, None for all."""
+        if topics != self._wanted:
+            self._wanted = topics
+            if topics is None or (self.asked is not None and not topics <= self.asked):
+                self.refresh()
+
+    def want_more(self, topics: frozenset[str]) -> None:
+        """Add topics that other members of the group subscribe to, and refresh."""
+        self._more |= topics
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Ask again as soon as possible."""
+        self._is_stale = True
+
+    def deadline_ms(self, now_ms: int) -> int | None:
+        """When the next request is due."""
+        if self._is_in_flight:
+            return None
+        if self._is_stale:
+            return max(self._retry_ms, now_ms)
+        return self._refresh_ms
+
+    def step(self, now_ms: int) -> None:
+        """Ask if it is due."""
+        due_ms = self.deadline_ms(now_ms)
+        if due_ms is None or now_ms < due_ms:
+            return
+        wanted = None if self._wanted is None else self._wanted | self._more
+        made = messages.MetadataRequest
+        topics = None if wanted is None else [made.Topic(name=name) for name in sorted(wanted)]
+        request = made(topics, self._settings.allow_auto_create_topics and wanted is not None)
+        self._is_in_flight = self.send_to_any(
+            request, _VERSION, now_ms, lambda answer: self._answered(answer, wanted, now_ms)
+        )
+        if not self._is_in_flight:
+            self._retry_ms = now_ms + self._settings.reconnect_backoff_ms
+
+    def send_to_any(
+        self, request: messages.MessageValue, version: int, now_ms: int, on_done: Callback
+    ) -> bool:
+        """Send a request to any broker; return False if none can be connected to now."""
+        addresses = [*dict.fromkeys((*self._brokers.values(), *self._settings.bootstrap_servers))]
+        for number in range(len(addresses)):
+            address = addresses[(self._turn + number) % len(addresses)]
+            if self._network.send(address, CONTROL, request, version, now_ms, on_done):
+                self._turn += number
+                return True
+        return False
+
+    def _answered(
+        self, answer: messages.MetadataResponse | None, wanted: frozenset[str] | None, now_ms: int
+    ) -> None:
+        self._is_in_flight = False
+        self._is_stale = True
+        self._failures += 1
+        backoff_ms = self._settings.retry_backoff_ms << min(self._failures - 1, 10)
+        self._retry_ms = now_ms + min(backoff_ms, max(_MOST_BACKOFF_MS, self._settings.retry_backoff_ms))
+        if answer is None:
+            self._turn += 1
+            return
+        self.version += 1
+        self.asked = wanted
+        self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self.topics = {}
+        is_whole = True
+        for topic in answer.topics:
+            if topic.error_code in _RETRIABLE:
+                is_whole = False
+                continue
+            if topic.error_code:
+                raise RefusedError(f"topic {topic.name}", topic.error_code)
+            leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+            is_whole &= min(leaders.values(), default=-1) >= 0
+            assert topic.name is not None
+            epochs = {each.partition_index: each.leader_epoch for each in topic.partitions}
+            self.topics[topic.name] = TopicMetadata(topic.topic_id, topic.is_internal, leaders, epochs)
+        self._warn_of_missing(answer)
+        self._refresh_ms = now_ms + self._settings.metadata_max_age_ms
+        current = None if self._wanted is None else self._wanted | self._more
+        if is_whole and wanted == current:
+            self._is_stale, self._failures = False, 0
+            self._retry_ms = now_ms + self._settings.retry_backoff_ms
+        elif is_whole:
+            self._retry_ms = now_ms
+
+    def _warn_of_missing(self, answer: messages.MetadataResponse) -> None:
+        """Log a topic that is missing in two responses, once: the first request may have created it."""
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        missing = frozenset(each.name for each in answer.topics if each.error_code == unknown and each.name)
+        warned = missing & (self._warned | self._missing)
+        for name in sorted(warned - self._warned):
+            _logger.warning("the topic %s does not exist", name)
+        self._warned, self._missing = warned, missing

@@ -1,0 +1,210 @@
+"""Positions: of each consumed partition, the next offset to return; where none is known, it is found out.
+
+A position begins at the offset that the application gave, else at the committed one, else at an end of the log, as
+`auto.offset.reset` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafka_offsets.client.cluster import EARLIEST, LATEST
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.connection import Address
+from kafka_offsets.client.consumer.exceptions import ConsumeInitOffsetNotKnown
+from kafka_offsets.client.consumer.group_offsets import GroupOffsets
+from kafka_offsets.client.consumer.metadata import Metadata
+from kafka_offsets.client.consumer.network import CONTROL, Network
+from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.protocol import messages
+
+_VERSION = 7
+RETRIABLE_OF_LEADER = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""Errors of a leader after which a consumer gets new metadata and asks again."""
+
+_RESETS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+class Position:
+    """The position of one partition.
+
+    offset       the next offset that `poll` returns; None: not known
+    fetch_from   the next offset to fetch: what lies between is fetched already
+    last_epoch   the leader epoch of the record before `fetch_from`, -1 if it was not fetched
+    moves        counts the changes by anything but reading: what was fetched before one is stale
+    must_reset   nothing is committed, or the offset is outside the log
+    error        for the next call of `poll`; until then the partition is not read
+    """
+
+    __slots__ = (
+        "error",
+        "fetch_from",
+        "is_in_flight",
+        "last_epoch",
+        "moves",
+        "must_reset",
+        "offset",
+        "place",
+        "retry_ms",
+    )
+
+    def __init__(self, place: Place, offset: int | None = None) -> None:
+        self.place = place
+        self.offset = offset
+        self.fetch_from = offset or 0
+        self.last_epoch = -1
+        self.moves = 0
+        self.must_reset = False
+        self.is_in_flight = False
+        self.retry_ms = 0
+        self.error: Exception | None = None
+
+    def move(self, offset: int | None) -> None:
+        """Set the position."""
+        self.offset = offset
+        self.fetch_from = offset or 0
+        self.last_epoch = -1
+        self.moves += 1
+        self.must_reset = False
+        self.error = None
+
+
+class Positions:
+    """The positions of the consumed partitions.
+
+    offsets  of the group, None for a consumer without one
+    """
+
+    def __init__(
+        self, network: Network, metadata: Metadata, offsets: GroupOffsets | None, settings: Settings
+    ) -> None:
+        self.table: dict[Place, Position] = {}
+        self._network = network
+        self._metadata = metadata
+        self._offsets = offsets
+        self._reset = _RESETS.get(settings.auto_offset_reset)
+        self._isolation = 1 if settings.is_read_committed else 0
+        self._backoff_ms = settings.retry_backoff_ms
+
+    def add(self, places: Mapping[Place, int | None]) -> None:
+        """Add partitions that are not in the table, each with its offset if it is known."""
+        for place, offset in places.items():
+            if place not in self.table:
+                self.table[place] = Position(place, offset)
+
+    def remove(self, places: Iterable[Place]) -> None:
+        """Remove partitions: what was fetched of them is dropped."""
+        for place in places:
+            self.table.pop(place, None)
+
+    def consumed(self) -> dict[Place, int]:
+        """Return the known positions: all earlier records were returned."""
+        return {place: each.offset for place, each in self.table.items() if each.offset is not None}
+
+    def missing(self) -> list[Position]:
+        """Return those whose offset is not known."""
+        return [each for each in self.table.values() if each.offset is None and each.error is None]
+
+    def check(self) -> None:
+        """Raise the error of a partition. It is forgotten: the partition is tried again."""
+        for each in self.table.values():
+            if each.error is not None:
+                error, each.error = each.error, None
+                raise error
+
+    def step(self, now_ms: int) -> None:
+        """Send the requests for unknown positions; note an error where nothing says where to begin."""
+        due = [each for each in self.missing() if not each.is_in_flight and each.retry_ms <= now_ms]
+        if not due:
+            return
+        committed = [each for each in due if self._offsets is not None and not each.must_reset]
+        if committed:
+            self._ask_group(committed, now_ms)
+        by_leader: dict[Address, list[Position]] = {}
+        for each in due:
+            if self._offsets is not None and not each.must_reset:
+                continue
+            if self._reset is None:
+                topic, partition = each.place
+                each.error = ConsumeInitOffsetNotKnown(
+                    f"{topic}-{partition}: no offset to begin at is known, and auto.offset.reset is none"
+                )
+            elif (leader := self._metadata.leader(each.place)) is not None:
+                by_leader.setdefault(leader, []).append(each)
+        for leader, positions in by_leader.items():
+            self._ask_leader(leader, positions, now_ms)
+
+    def _ask_group(self, positions: list[Position], now_ms: int) -> None:
+        assert self._offsets is not None
+        asked = [(each, each.moves) for each in positions]
+
+        def done(found: Mapping[Place, int] | None) -> None:
+            """Move each position to its committed offset; one without an offset is reset."""
+            for each, moves in asked:
+                each.is_in_flight = False
+                if each.moves != moves:
+                    continue
+                offset = None if found is None else found.get(each.place)
+                if offset is None:
+                    each.retry_ms = now_ms + self._backoff_ms
+                elif offset >= 0:
+                    each.move(offset)
+                else:
+                    each.must_reset = True
+
+        if self._offsets.fetch([each.place for each in positions], now_ms, done):
+            for each in positions:
+                each.is_in_flight = True
+
+    def _ask_leader(self, leader: Address, positions: list[Position], now_ms: int) -> None:
+        assert self._reset is not None
+        made = messages.ListOffsetsRequest
+        topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
+        for each in positions:
+            topic, partition = each.place
+            wanted = made.ListOffsetsPartition(partition, timestamp=self._reset)
+            topics.setdefault(topic, made.ListOffsetsTopic(topic)).partitions.append(wanted)
+        asked = {each.place: (each, each.moves) for each in positions}
+
+        def done(answer: messages.ListOffsetsResponse | None) -> None:
+            """Move each position to the offset that its leader returned, or keep the leader's error."""
+            for each, _ in asked.values():
+                each.is_in_flight = False
+                each.retry_ms = now_ms + self._backoff_ms
+            if answer is None:
+                self._metadata.refresh()
+                return
+            for topic in answer.topics:
+                for found in topic.partitions:
+                    place = topic.name, found.partition_index
+                    each, moves = asked[place]
+                    if found.error_code in RETRIABLE_OF_LEADER:
+                        self._metadata.refresh()
+                    elif found.error_code:
+                        each.error = RefusedError(f"offsets of {place[0]}-{place[1]}", found.error_code)
+                    elif each.moves == moves:
+                        each.move(found.offset)
+
+        request = made(-1, self._isolation, list(topics.values()))
+        if self._network.send(leader, CONTROL, request, _VERSION, now_ms, done):
+            for each in positions:
+                each.is_in_flight = True
+        else:
+            for each in positions:
+                each.retry_ms = now_ms + self._backoff_ms
+            self._metadata.refresh()
+
+    def deadline_ms(self) -> int | None:
+        """When `step` has something to do that depends on no response."""
+        waiting = [each.retry_ms for each in self.missing() if not each.is_in_flight and each.retry_ms]
+        return min(waiting, default=None)

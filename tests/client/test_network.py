@@ -1,0 +1,123 @@
+"""The network of the consumer: responses and losses reach callbacks, and never within the call that sends."""
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_offsets.client.consumer.network import CONTROL, Network
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol import messages
+from kafka_offsets.testing import Broker
+
+RESET = struct.pack("ii", 1, 0)
+"""For SO_LINGER: closing sends RST."""
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    made = Network("c", 30_000, 10)
+    yield made
+    made.close()
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def run_until(network: Network, condition: Any) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        network.run(now_ms(), 20)
+
+
+def ask(
+    network: Network, address: tuple[str, int], answers: list[Any], timeout_ms: int | None = None
+) -> bool:
+    request = messages.MetadataRequest([])
+    return network.send(address, CONTROL, request, 12, now_ms(), answers.append, timeout_ms)
+
+
+def test_responses_are_in_the_order_of_the_requests(network: Network) -> None:
+    with Broker() as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        answers: list[Any] = []
+        for _ in range(3):
+            assert ask(network, (host, int(port)), answers)
+        assert answers == [], "callbacks run in run()"
+        run_until(network, lambda: len(answers) == 3)
+        assert {type(each).__name__ for each in answers} == {"MetadataResponse"}
+    run_until(network, lambda: network.last_error)
+    assert "the broker closed the connection" in network.last_error
+
+
+def test_a_request_on_a_broken_connection_is_lost_later_and_not_while_it_is_sent(network: Network) -> None:
+    """Once a callback that ran inside send() was overtaken by "the request is in flight", which then never ended."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answers: list[Any] = []
+        assert ask(network, server.getsockname(), answers)
+        run_until(network, lambda: network.channel(server.getsockname(), CONTROL, now_ms()).is_open)  # type: ignore[union-attr]
+        peer, _ = server.accept()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        peer.close()
+        time.sleep(0.05)  # until the kernel has the RST; the assertion holds without it as well
+        for _ in range(3):
+            ask(network, server.getsockname(), answers)
+        assert answers == []
+        run_until(network, lambda: len(answers) == 4)
+        assert answers == [None] * 4
+        assert network.last_error
+
+
+def test_a_refused_connection_is_tried_again_after_a_pause(network: Network) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+    answers: list[Any] = []
+    if ask(network, address, answers):
+        run_until(network, lambda: answers)
+    assert not ask(network, address, answers)
+    assert "ECONNREFUSED" in network.last_error
+    with socket.create_server(address):
+        run_until(network, lambda: ask(network, address, []))
+
+
+def test_a_name_that_does_not_exist_is_a_lost_connection(network: Network) -> None:
+    assert not ask(network, ("nowhere.invalid", 9092), [])
+    assert network.last_error.startswith("nowhere.invalid:9092: ")
+
+
+def test_a_response_that_is_late_closes_the_connection(network: Network) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answers: list[Any] = []
+        ask(network, server.getsockname(), answers, timeout_ms=30)
+        run_until(network, lambda: answers)
+        assert answers == [None]
+        assert "a response did not come in time" in network.last_error
+
+
+@pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\0\0\0\4\0\0\0\x63"])
+def test_bytes_that_are_no_response_are_a_protocol_error(network: Network, garbage: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answers: list[Any] = []
+        ask(network, server.getsockname(), answers)
+        run_until(network, lambda: network.channel(server.getsockname(), CONTROL, now_ms()).is_open)  # type: ignore[union-attr]
+        peer, _ = server.accept()
+        peer.sendall(garbage)
+        with peer, pytest.raises(ProtocolError):
+            run_until(network, lambda: False)
+        run_until(
+            network, lambda: answers == [None]
+        )  # the connection is closed, and no caller waits for ever
+
+
+def test_a_broker_that_is_too_old_is_named(network: Network) -> None:
+    with Broker() as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        broker.faults.withhold("Fetch", after_version=11)
+        ask(network, (host, int(port)), [])
+        with pytest.raises(ProtocolError, match="the broker does not serve version 12 of API 1"):
+            run_until(network, lambda: False)

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network import embedded
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
-from kafka_offsets.broker.network.socket_writer import Transport, Writer
+from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -23,7 +24,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
-from kafka_offsets.testing.events import Event
+from kafka_offsets.testing.events import Event, Watches
 from kafka_offsets.testing.groups import GroupView, Place
 from kafka_offsets.testing.recording import Recorder, Requests, Tape
 from kafka_offsets.testing.seeding import (
@@ -42,7 +43,7 @@ _PRODUCE_VERSION = 9
 _PRODUCE_TIMEOUT_MS = 30_000
 
 WAIT_SECONDS = 10.0
-"""How long `wait_for` waits unless it is told."""
+"""The default timeout of `wait_for`."""
 
 _OPENING_SECONDS = 300.0
 """How long anything waits for long logs that are opened after a start: gigabytes are then."""
@@ -53,8 +54,8 @@ T = TypeVar("T")
 class Snapshot:
     """The state of a broker in memory at one moment: topics, records, groups, offsets, transactions. See `restore`."""
 
-    def __init__(self, files: MemoryFiles) -> None:
-        self._files = files
+    def __init__(self, state: Any) -> None:
+        self._state = state
 
 
 class Broker(embedded.Broker):
@@ -134,6 +135,7 @@ class Broker(embedded.Broker):
         """
 
         def read(core: BrokerCore) -> list[tuple[int, int, list[bytes]]]:
+            """Return (partition, log start offset, batches) of each chosen partition. Raises ValueError."""
             ends = groups.log_ends(core, topic)
             chosen = [index for _, index in ends if partition in (None, index)]
             if not chosen:
@@ -254,7 +256,7 @@ class Broker(embedded.Broker):
             (found,) = self.wait_for(event, _OPENING_SECONDS)
             return cast("T", found)
 
-    def _begin(self, begin: "Callable[[Server], Future[T]]") -> "Future[T]":
+    def _begin(self, begin: "Callable[[InspectedServer], Future[T]]") -> "Future[T]":
         """Start an operation in the broker's thread, from another thread, and return its future."""
         begun: Future[Future[T]] = Future()
 
@@ -286,9 +288,11 @@ class Broker(embedded.Broker):
             raise TypeError(f"what snapshot() returned is expected, not {snapshot!r}")
         faults = self._faults
         if faults is not None:
-            self._call(faults.lift_disk)  # the old files are closed, as when a broker stops
+            self._call(
+                lambda server: faults.lift_disk(_server(server))
+            )  # the old files are closed, as when a broker stops
         try:
-            self._begin(lambda server: server.restoring(snapshot._files)).result()
+            self._begin(lambda server: server.restoring(snapshot._state)).result()
         finally:
             if faults is not None and self._server is not None:
                 self._call(faults.follow)
@@ -353,15 +357,15 @@ class Broker(embedded.Broker):
 
     def _new_server(self) -> NetworkServer:
         files: Files = MemoryFiles() if self._data_directory is None else DiskFiles(self._data_directory)
-        return Server(self.config, files, self._clock, self._recorder)
+        return InspectedServer(self.config, files, self._clock, self._recorder)
 
 
-class Server(NetworkServer):
+class InspectedServer(NetworkServer):
     """A server for tests: it checks events after each turn, and its state can be replaced."""
 
     def __init__(self, config: Config, files: Files, clock: Clock | None, recorder: Recorder | None) -> None:
         self._recorder = recorder
-        self._watched: dict[Future[Any], Event] = {}
+        self._watches = Watches()
         self._memory: MemoryFiles | None = None
         super().__init__(config, files, clock)
 
@@ -392,40 +396,21 @@ class Server(NetworkServer):
         finally:
             core.context.apis = by_faults
 
+    def exchange_as_client(self, request: messages.MessageValue, version: int) -> "Future[Any]":
+        """Execute a request as if a client had sent it: faults strike it."""
+        return super().exchange(request, version)
+
     def watch(self, event: Event) -> "Future[Any]":
         """Return a future for the result of an event."""
-        future: Future[Any] = Future()
-        self._watched[future] = event
-        self._look()
-        return future
+        return self._watches.add(event, self.core)
 
     def unwatch(self, future: "Future[Any]", event: Event) -> str:
         """Stop checking an event; return a description of the current state."""
-        self._look()
-        self._watched.pop(future, None)
-        try:
-            return event.tell(self.core)
-        except LogLoadingError as error:
-            return f"not known: {error}"
-
-    def _look(self) -> None:
-        for future, event in list(self._watched.items()):
-            try:
-                found = event.look(self.core)
-            except LogLoadingError:
-                continue  # another turn ends when it is open
-            except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
-                del self._watched[future]
-                future.set_exception(error)
-                continue
-            if found is not None:
-                del self._watched[future]
-                future.set_result(found)
+        return self._watches.remove(future, event, self.core)
 
     def _end_turn(self) -> None:
         super()._end_turn()
-        if self._watched:
-            self._look()
+        self._watches.look(self.core)
 
     async def stop(self) -> None:
         """Stop, as every server does. Waits for events end with an error."""
@@ -433,10 +418,7 @@ class Server(NetworkServer):
             with _expecting_refusals():
                 await super().stop()
         finally:
-            watched, self._watched = self._watched, {}
-            for future, event in watched.items():
-                why = f"this broker was stopped while somebody waited: {event.what}"
-                future.set_exception(RuntimeError(why))
+            self._watches.abandon()
 
     def copy_state(self) -> MemoryFiles:
         """Return a copy of all files."""
@@ -449,12 +431,14 @@ class Server(NetworkServer):
         self.request_turn()
         return self._memory.copy()
 
-    def restoring(self, files: MemoryFiles) -> "Future[None]":
+    def restoring(self, files: object) -> "Future[None]":
         """Start to replace the current core with one that starts from a copy of `files`."""
         if self._memory is None:
             raise RuntimeError(
                 "only a broker in memory can be copied and restored, not one with a data directory"
             )
+        if not isinstance(files, MemoryFiles):
+            raise TypeError("this is a snapshot of a cluster, and not of one broker")
         return asyncio.run_coroutine_threadsafe(self._restore(files), self._loop)
 
     async def _restore(self, files: MemoryFiles) -> None:
@@ -486,7 +470,7 @@ class Server(NetworkServer):
 class _RecordedPeer(Peer):
     """A connection with a tape on it."""
 
-    def __init__(self, server: Server, recorder: Recorder, listener: int) -> None:
+    def __init__(self, server: InspectedServer, recorder: Recorder, listener: int) -> None:
         super().__init__(server, listener)
         self._recorder = recorder
         self._tape: Tape | None = None
@@ -515,7 +499,7 @@ class _RecordedPeer(Peer):
         super().connection_lost(error)
 
 
-class _RecordedWriter(Writer):
+class _RecordedWriter(SocketWriter):
     """A writer with a tape on it."""
 
     __slots__ = ("_tape",)
@@ -552,14 +536,14 @@ def _expecting_refusals() -> Iterator[None]:
             raise
 
 
-def _server(server: NetworkServer) -> Server:
-    return cast("Server", server)
+def _server(server: NetworkServer) -> InspectedServer:
+    return cast("InspectedServer", server)
 
 
 def _prepare(core: BrokerCore, topic: str) -> tuple[int, int]:
     """Create a topic if it does not exist; return its number of partitions and the time in ms."""
     if core.topics.get(topic) is None:
-        core.create_topic(topic, core.config.num_partitions, {})
+        topic_admin.create_topic(core.context, topic, core.config.num_partitions, {})
     found = core.topics.get(topic)
     assert found is not None
     return found.partition_count, core.clock.now().wall_ms

@@ -7,9 +7,11 @@ sleeps or polls: while a test waits, the broker's thread checks the condition af
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.testing.groups import GroupView, MemberView, Place, group_view, lag, log_ends
 
 
@@ -24,6 +26,51 @@ class Event(NamedTuple):
     what: str
     look: Callable[[BrokerCore], Any]
     tell: Callable[[BrokerCore], str]
+
+
+class Watches:
+    """The events that are waited for."""
+
+    def __init__(self) -> None:
+        self._watched: dict[Future[Any], Event] = {}
+
+    def add(self, event: Event, core: BrokerCore) -> "Future[Any]":
+        """Return a future for the result of an event."""
+        future: Future[Any] = Future()
+        self._watched[future] = event
+        self.look(core)
+        return future
+
+    def remove(self, future: "Future[Any]", event: Event, core: BrokerCore) -> str:
+        """Stop checking an event; return a description of the current state."""
+        self.look(core)
+        self._watched.pop(future, None)
+        try:
+            return event.tell(core)
+        except LogLoadingError as error:
+            return f"not known: {error}"
+
+    def look(self, core: BrokerCore) -> None:
+        """Check all events."""
+        for future, event in list(self._watched.items()):
+            try:
+                found = event.look(core)
+            except LogLoadingError:
+                continue  # another turn ends when it is open
+            except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+                del self._watched[future]
+                future.set_exception(error)
+                continue
+            if found is not None:
+                del self._watched[future]
+                future.set_result(found)
+
+    def abandon(self) -> None:
+        """End all waits with an error: the broker has stopped."""
+        watched, self._watched = self._watched, {}
+        for future, event in watched.items():
+            why = f"this broker was stopped while somebody waited: {event.what}"
+            future.set_exception(RuntimeError(why))
 
 
 def group_stable(group: str, *, members: int | None = None) -> Event:
@@ -68,6 +115,7 @@ def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event:
     """
 
     def look(core: BrokerCore) -> dict[Place, int] | None:
+        """Return the committed offsets once they reach the requested ones, None before."""
         found = _offsets(core, group)
         if offsets is None:
             return found or None
@@ -92,6 +140,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event:
         return _offsets(core, group) if found and not any(found.values()) else None
 
     def tell(core: BrokerCore) -> str:
+        """Return the partitions with a lag, or the committed offsets if there are none."""
         late = ", ".join(
             f"{topic}-{index} with a lag of {count}"
             for (topic, index), count in lag(core, group, named).items()
@@ -137,7 +186,7 @@ def topic_created(topic: str) -> Event:
 
 
 def _offsets(core: BrokerCore, group: str) -> dict[Place, int]:
-    return {place: entry.offset for place, entry in core.committed(group).items()}
+    return {place: entry.offset for place, entry in core.shards.committed(group).items()}
 
 
 def _names(offsets: Mapping[Place, int]) -> str:

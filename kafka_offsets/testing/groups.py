@@ -120,7 +120,7 @@ def lag(core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = N
 
     In a partition without a committed offset all records count.
     """
-    committed = core.committed(group_id)
+    committed = core.shards.committed(group_id)
     names = {topic for topic, _ in committed} if topics is None else set(topics)
     behind = {}
     for name in sorted(names):
@@ -141,7 +141,7 @@ def describe_state(core: BrokerCore) -> list[str]:
             owned = ", ".join(f"{topic}-{index}" for topic, index in member.partitions) or "nothing"
             lines.append(f"  {member.client_id or member.member_id} at {member.client_host} has {owned}")
         behind = lag(core, group_id)
-        for (topic, index), entry in sorted(core.committed(group_id).items()):
+        for (topic, index), entry in sorted(core.shards.committed(group_id).items()):
             late = behind.get((topic, index))
             more = "the topic is gone" if late is None else f"lag {late}"
             lines.append(f"  {topic}-{index} committed {entry.offset}, {more}")

@@ -20,23 +20,28 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
-from hypothesis import HealthCheck, Phase, note, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+try:
+    from hypothesis import HealthCheck, Phase, note, settings
+    from hypothesis import strategies as st
+    from hypothesis.stateful import (
+        RuleBasedStateMachine,
+        initialize,
+        invariant,
+        precondition,
+        rule,
+        run_state_machine_as_test,
+    )
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "kafka_offsets.testing.machines needs hypothesis: pip install hypothesis", name=error.name
+    ) from error
 
+from kafka_offsets.broker.cluster.held_answers import topic_name
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.cluster.cluster import Cluster
-from kafka_offsets.testing.faults import partial_errors
 from kafka_offsets.testing.faults.call import Call
 from kafka_offsets.testing.faults.control import Faults
 from kafka_offsets.testing.faults.fault import Fault
@@ -57,24 +62,24 @@ MakeFault = Callable[[Faults, str], Fault]
 FAULTS: dict[str, MakeFault] = {
     "the coordinator has moved": lambda faults, group: faults.coordinator_moved(group, n=1),
     "the coordinator is loading": lambda faults, group: faults.coordinator_loading(group, n=1),
-    "a commit is not answered: the connection closes before": lambda faults, group: faults.close(
+    "a commit is not answered: the connection closes before it": lambda faults, group: faults.close(
         "OffsetCommit", n=1, group=group
     ),
-    "a commit is not answered: the connection closes behind": lambda faults, group: faults.close(
+    "a commit is not answered: the connection closes after it": lambda faults, group: faults.close(
         "OffsetCommit", before=False, n=1, group=group
     ),
-    "a commit hears of a rebalance": lambda faults, group: faults.error(
+    "a commit gets REBALANCE_IN_PROGRESS": lambda faults, group: faults.error(
         "OffsetCommit", ErrorCode.REBALANCE_IN_PROGRESS, n=1, group=group
     ),
-    "a heartbeat hears of a rebalance": lambda faults, group: faults.error(
+    "a heartbeat gets REBALANCE_IN_PROGRESS": lambda faults, group: faults.error(
         "Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS, n=1, group=group
     ),
-    "a heartbeat hears that its member is gone": lambda faults, group: faults.error(
+    "a heartbeat gets UNKNOWN_MEMBER_ID": lambda faults, group: faults.error(
         "Heartbeat", ErrorCode.UNKNOWN_MEMBER_ID, n=1, group=group
     ),
     "a join is cut off": lambda faults, group: faults.close("JoinGroup", n=1, group=group),
     "half an answer to a fetch": lambda faults, group: faults.half_answer("Fetch", n=1),
-    "a fetch hears of another leader": lambda faults, group: faults.error(
+    "a fetch gets NOT_LEADER_OR_FOLLOWER": lambda faults, group: faults.error(
         "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER, n=1
     ),
 }
@@ -298,7 +303,7 @@ class ConsumerMachine(RuleBasedStateMachine):
                 shown = " ".join(value.decode() for value in missing[:_SHOWN])
                 raise AssertionError(
                     f"lost: {shown}{' …' if len(missing) > _SHOWN else ''}; {self.patience_s:g} s after all was "
-                    f"well again this is how things stand:\n{self.broker.describe()}"
+                    f"well again the state is:\n{self.broker.describe()}"
                 )
 
     # -- invariants
@@ -357,7 +362,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             return
         done = set(self.done())
         for topic in call.request.topics:
-            name = partial_errors.topic_name(call._core, topic)
+            name = topic_name(call._core, topic)
             for partition in topic.partitions:
                 offset = partition.committed_offset
                 ahead = [

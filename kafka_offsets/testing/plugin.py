@@ -26,7 +26,7 @@ _SHOWN_REQUESTS = 30
 
 _brokers = pytest.StashKey["list[Broker]"]()
 _session_broker = pytest.StashKey["Broker"]()
-_heard_before = pytest.StashKey[int]()
+_received_before = pytest.StashKey[int]()
 _faults_before = pytest.StashKey[list[Any]]()
 _faults_over = pytest.StashKey[list[Any]]()
 
@@ -125,7 +125,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _refuse("it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses")
     broker = item.config.stash.get(_session_broker, None)
     if broker is not None:
-        item.stash[_heard_before], item.stash[_faults_over] = broker.last_event, broker.faults.over
+        item.stash[_received_before], item.stash[_faults_over] = broker.last_event, broker.faults.over
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -156,15 +156,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
             report.sections.append(_section(own, 0, []))
         broker = item.config.stash.get(_session_broker, None)
         if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
-            heard_before, over = item.stash.get(_heard_before, 0), item.stash.get(_faults_over, [])
-            report.sections.append(_section(broker, heard_before, over))
+            received_before, over = item.stash.get(_received_before, 0), item.stash.get(_faults_over, [])
+            report.sections.append(_section(broker, received_before, over))
     return report
 
 
-def _section(broker: "Broker", heard_before: int, over: list[Any]) -> tuple[str, str]:
+def _section(broker: "Broker", received_before: int, over: list[Any]) -> tuple[str, str]:
     """Return title and text for a report: only requests after an event, and no faults of earlier tests."""
     lines = []
-    requests = broker.requests_after(heard_before)
+    requests = broker.requests_after(received_before)
     if len(requests) > _SHOWN_REQUESTS:
         lines.append(f"… {len(requests) - _SHOWN_REQUESTS} requests before these …")
     lines += [str(each) for each in requests[-_SHOWN_REQUESTS:]] or ["no requests"]

@@ -54,6 +54,7 @@ AlterUserScramCredentials    2.7=0
 DescribeQuorum               4.0=2
 DescribeCluster              2.8=0 3.7=1 4.0=2
 DescribeProducers            2.8=0
+UnregisterBroker             4.0=0
 DescribeTransactions         3.0=0
 ListTransactions             3.0=0 3.8=1 4.1=2
 ConsumerGroupHeartbeat       3.7=0 4.0=1

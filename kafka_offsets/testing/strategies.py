@@ -20,8 +20,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
+try:
+    from hypothesis import strategies as st
+    from hypothesis.strategies import SearchStrategy
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "kafka_offsets.testing.strategies needs hypothesis: pip install hypothesis", name=error.name
+    ) from error
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata

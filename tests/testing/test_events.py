@@ -50,7 +50,7 @@ def waiting(broker: Broker, event: Event) -> Callable[[], object]:
 
 def until_watched(broker: Broker) -> None:
     """Return once somebody waits, as the broker's own thread sees it."""
-    while not broker._call(lambda server: server._watched or None):  # type: ignore[attr-defined]
+    while not broker._call(lambda server: server._watches._watched or None):  # type: ignore[attr-defined]
         pass
 
 
@@ -78,7 +78,7 @@ def test_what_is_the_case_already_is_not_waited_for(broker: Broker) -> None:
     ],
     ids=["topic", "record", "lag", "commit"],
 )
-def test_who_waits_is_woken_by_what_comes_about(broker: Broker, event: Event, cause, given) -> None:
+def test_waiting_threads_are_woken_by_events(broker: Broker, event: Event, cause, given) -> None:
     broker.produce("t", [])
     broker.create_topic("t")
     broker.create_topic("u", 3)
@@ -103,7 +103,7 @@ def consumer(broker: Broker, client_id: str) -> Consumer:
     return made
 
 
-def test_a_group_comes_together_and_parts(broker: Broker) -> None:
+def test_a_group_becomes_stable_and_then_empty(broker: Broker) -> None:
     broker.create_topic("orders", 2)
     stable = waiting(broker, group_stable("billing", members=1))
     one = consumer(broker, "one")
@@ -150,10 +150,10 @@ def test_a_time_out_says_what_is_the_case_now(broker: Broker) -> None:
     ]:
         with pytest.raises(TimeoutError, match="after 0.01 s, not yet: .*" + said):
             broker.wait_for(event, 0.01)
-    assert not broker._call(lambda server: server._watched)  # type: ignore[attr-defined]
+    assert not broker._call(lambda server: server._watches._watched)  # type: ignore[attr-defined]
 
 
-def test_stopping_the_broker_wakes_who_waits() -> None:
+def test_stopping_the_broker_wakes_waiting_threads() -> None:
     broker = Broker()
     broker.start()
     outcome = waiting(broker, topic_created("x"))
@@ -163,7 +163,7 @@ def test_stopping_the_broker_wakes_who_waits() -> None:
         broker.wait_for(topic_created("x"))
 
 
-def test_an_event_that_fails_fails_who_waits_and_nobody_else(broker: Broker) -> None:
+def test_an_event_that_fails_raises_in_its_waiters_alone(broker: Broker) -> None:
     def look(core: object) -> None:
         raise ConfigError("broken")
 

@@ -9,7 +9,7 @@ from kafka_offsets.broker.partition import log_opener
 from kafka_offsets.testing import Broker, record_produced
 
 
-def test_after_a_restart_whoever_looks_into_long_logs_waits_until_they_are_open(
+def test_after_a_restart_readers_of_long_logs_wait_until_they_are_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
@@ -32,7 +32,7 @@ def test_after_a_restart_whoever_looks_into_long_logs_waits_until_they_are_open(
         assert broker.produce("orders", records) == dict.fromkeys(places, 2)
 
 
-def test_the_thread_of_the_loop_is_told_that_it_cannot_wait_for_a_long_log(
+def test_the_thread_of_the_loop_gets_an_error_instead_of_waiting_for_a_long_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import pytest
 
-from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.client import commits
 from kafka_offsets.errors import CommitRefusedError
 from kafka_offsets.testing.machines import ConsumerMachine, Guarantee, check
@@ -41,9 +40,7 @@ class Machine(ConsumerMachine):
         """Commit as a client, whom faults strike, and not as the broker's own `commit`; say whether it is known."""
         request = commits.request(self.group, {(record.topic, record.partition): record.offset + 1}, {})
         try:
-            answer = self.broker._wait_for(
-                lambda server: NetworkServer.exchange(server, request, commits.VERSION)
-            )
+            answer = self.broker._wait_for(lambda server: server.exchange_as_client(request, commits.VERSION))
             commits.check(self.group, answer, {})
         except (CommitRefusedError, RuntimeError):  # a fault
             return False
@@ -68,7 +65,7 @@ class Repeating(Machine):
     guarantee = Guarantee.EXACTLY_ONCE
 
     def commit(self, record) -> bool:
-        """Leave the records to whoever comes next."""
+        """Leave the records to the next worker."""
         return False
 
 
@@ -114,7 +111,7 @@ def test_a_commit_before_the_work_is_done_is_found() -> None:
     assert "orders-0 committed 1" in told
 
 
-def test_a_record_that_nobody_deals_with_is_found() -> None:
+def test_a_record_that_is_not_handled_is_found() -> None:
     with pytest.raises(AssertionError, match=r"lost: orders-\d-2.*; 0 s after all was well again") as found:
         check(Forgetful, examples=50, shrink=False)
     assert "state.produce(" in "\n".join(found.value.__notes__)
@@ -125,7 +122,7 @@ def test_a_record_that_is_dealt_with_twice_is_found() -> None:
         check(Repeating, shrink=False)
 
 
-def test_who_promises_at_most_once_may_lose_records() -> None:
+def test_a_worker_that_promises_at_most_once_may_lose_records() -> None:
     check(Careless, examples=EXAMPLES, steps=STEPS)
 
 

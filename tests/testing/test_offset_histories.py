@@ -7,7 +7,7 @@ from kafka_offsets.testing import strategies
 
 
 @given(strategies.offset_histories())
-def test_a_history_ends_with_what_its_last_records_say(history: strategies.OffsetHistory) -> None:
+def test_a_history_ends_with_its_last_records(history: strategies.OffsetHistory) -> None:
     found: dict[tuple[str, str, int], int] = {}
     for offset, (key, value) in enumerate(history.records):
         parsed = stored.parse_key(key)

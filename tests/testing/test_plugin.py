@@ -105,7 +105,7 @@ WRONG = [
 ]
 
 
-def test_wrong_arguments_of_the_marker_are_said(run) -> None:
+def test_wrong_arguments_of_the_marker_are_reported(run) -> None:
     tests = [
         f"@pytest.mark.kafka({arguments})\ndef test_{number}(kafka_broker):\n    pass\n"
         for number, (arguments, _) in enumerate(WRONG)
@@ -209,7 +209,7 @@ def test_a_failure_shows_the_last_requests_the_groups_and_the_offsets(run, fixtu
     )
 
 
-def test_the_report_of_a_session_shows_what_came_in_this_test(run) -> None:
+def test_the_report_of_a_session_shows_the_requests_of_this_test(run) -> None:
     result = run("""
         import socket
 

@@ -118,7 +118,7 @@ def test_the_name_of_a_capture_says_what_it_is(broker: Broker, tmp_path: Path) -
         broker.save_capture(tmp_path / "wire.txt")
 
 
-def test_the_oldest_requests_go_when_there_are_too_many_bytes_or_requests() -> None:
+def test_the_oldest_requests_are_dropped_when_there_are_too_many_bytes_or_requests() -> None:
     def frame(number: int, size: int) -> bytes:
         return struct.pack(">ihhih", 10 + size, 3, 0, number, -1) + bytes(size)
 

@@ -139,7 +139,7 @@ def test_only_what_is_committed_is_consumed(broker: Broker) -> None:
     producer.abort_transaction(20)
 
 
-def test_a_topic_that_is_not_there_is_named(broker: Broker) -> None:
+def test_a_topic_that_does_not_exist_is_named(broker: Broker) -> None:
     broker.create_topic("orders")
     with pytest.raises(ValueError, match="there is no other"):
         broker.consume_all("other")

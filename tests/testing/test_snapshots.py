@@ -91,7 +91,7 @@ def test_clients_of_before_are_cut_off_and_connect_again(broker: Broker) -> None
         assert connection.api_versions() == 0
 
 
-def test_a_running_consumer_joins_anew_and_goes_on_where_the_restored_offsets_say(broker: Broker) -> None:
+def test_a_running_consumer_joins_again_and_continues_where_the_restored_offsets_say(broker: Broker) -> None:
     broker.produce("orders", ["a", "b"])
     snapshot = broker.snapshot()
     consumer = Consumer(
@@ -123,7 +123,7 @@ def test_a_running_consumer_joins_anew_and_goes_on_where_the_restored_offsets_sa
         consumer.close()
 
 
-def test_members_in_a_snapshot_have_a_new_session_and_then_are_gone() -> None:
+def test_members_in_a_snapshot_have_a_new_session_and_then_are_removed() -> None:
     clock = ManualClock()
     with Broker(clock=clock) as broker:
         broker.create_topic("orders")
@@ -205,8 +205,8 @@ def test_what_is_restored_while_the_clock_moves_moves_with_it() -> None:
         broker.commit("later", {("orders", 0): 1})
         # Both wait for a thread of the broker's: the state is replaced first, then time goes on.
         gate = threading.Event()
-        broker._call(lambda server: server._background(gate.wait, lambda error: None))
-        restored = broker._begin(lambda server: server.restoring(snapshot._files))
+        broker._call(lambda server: server._background(server._writer, gate.wait, lambda error: None))
+        restored = broker._begin(lambda server: server.restoring(snapshot._state))
         days = 8 * 86_400_000
         advanced = pool.submit(clock.advance, days)
         while not broker._call(lambda server: server._time_driver._until_ms == days):

@@ -1,1 +1,1 @@
-"""Clusters for tests: several nodes over one state, with leaders and coordinators that move."""
+"""Clusters for tests: several brokers in one process, each with its own logs, whose leaders and coordinators move."""

@@ -1,43 +1,56 @@
-"""A cluster for tests: several brokers, as clients see them, with leaders and coordinators that move between nodes.
+"""A cluster for tests: several brokers in one process, each with its own logs and address.
 
-One broker serves all addresses. `kafka_offsets.testing.cluster.rows` defines the answers of each node,
-`kafka_offsets.testing.cluster.placement` the leaders.
+Followers copy from their leaders with Fetch, as in Kafka; the metadata are in this process
+(`kafka_offsets.metadata.in_process`). `kafka_offsets.testing.cluster.server` runs the nodes.
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import NamedTuple, TypeVar, cast
 
-from kafka_offsets.broker.api.row import Apis
-from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.connection import Connection
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
-from kafka_offsets.broker.partition.partitions import Topic
+from kafka_offsets.broker.partition.compacted import Compacted
+from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.storage.files import Files, MemoryFiles
-from kafka_offsets.testing.broker import Broker, Server
-from kafka_offsets.testing.cluster.placement import Node, Placement, all_partitions
-from kafka_offsets.testing.cluster.rows import ClusterRows
-from kafka_offsets.testing.recording import Recorder
+from kafka_offsets.testing.broker import Broker
+from kafka_offsets.testing.cluster.server import ClusterServer
+from kafka_offsets.testing.cluster.view import joined
 
 _MOST_BROKERS = 100
 _DEFAULT_FACTOR = 3
 """Replicas of a topic that is created without their number, where the configuration does not say otherwise."""
 
+T = TypeVar("T")
+
+
+class Node(NamedTuple):
+    """One broker of a cluster, as clients see it.
+
+    id     from `node.id` on, 1 unless that is configured
+    is_up  whether it listens
+    """
+
+    id: int
+    host: str
+    port: int
+    is_up: bool
+
+    @property
+    def address(self) -> str:
+        """The advertised `host:port`."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 class Cluster(Broker):
-    """Several brokers in one: a `Broker` with several addresses, and leaders and coordinators spread over them.
+    """Several brokers: a `Broker` with several addresses, with leaders and coordinators spread over its nodes.
 
     brokers  the number of nodes; their ids begin with `node.id`, 1 unless it is configured
     port     of the first node, the others take the next ports; 0 or none: any free ports
     The other parameters are those of `Broker`, in memory. Leaders of a topic's partitions are assigned to the nodes
     round-robin, and a group's coordinator is the leader of its partition of `__consumer_offsets`, found by Kafka's
-    hash. A topic has three replicas unless `default.replication.factor` or its creator sets another number. All nodes
-    share one state, so a move loses nothing; clients see the same effects of a move as in Kafka.
+    hash. A topic has three replicas unless `default.replication.factor` or its creator sets another number. Each node
+    has its own logs, and followers copy from their leaders: what a failure loses here is lost in Kafka too.
     """
 
     def __init__(
@@ -50,7 +63,14 @@ class Cluster(Broker):
         clock: Clock | None = None,
         record: bool = False,
     ) -> None:
-        super().__init__(config, host=host, port=port, clock=clock, record=record)
+        given = {} if config is None else dict(config)
+        super().__init__(
+            {"default.replication.factor": _DEFAULT_FACTOR} | given,
+            host=host,
+            port=port,
+            clock=clock,
+            record=record,
+        )
         if not 1 <= brokers <= _MOST_BROKERS:
             raise ConfigError(f"a cluster has between 1 and {_MOST_BROKERS} brokers, not {brokers}")
         if self._data_directory is not None:
@@ -59,8 +79,6 @@ class Cluster(Broker):
             raise ConfigError(
                 "a cluster has an address for each node: advertised.listeners is for one broker"
             )
-        given = "default.replication.factor" in self.config.given
-        self._factor = self.config.default_replication_factor if given else _DEFAULT_FACTOR
         self._ids = [self.config.node_id + number for number in range(brokers)]
 
     @property
@@ -73,19 +91,22 @@ class Cluster(Broker):
     @property
     def nodes(self) -> list[Node]:
         """The nodes by their ids, each with `id`, `host`, `port`, `address` and `is_up`."""
-        return list(cast("ClusterServer", self._running()).placement.nodes.values())
+        server = _cluster(self._running())
+        return [Node(each.id, each.host, each.port, server.is_running(each.id)) for each in server.nodes]
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the id of the node that leads a partition, -1 for none. ValueError if there is no such partition."""
-        return self._place(lambda core, placement: placement.leader(*_find(core, topic, partition)))
+        return self._in_cluster(lambda server: server.state(topic, partition).leader)
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        """Return the ids of the in-sync replicas of a partition. ValueError if there is no such partition."""
+        return self._in_cluster(lambda server: sorted(server.state(topic, partition).isr))
 
     def coordinator(self, group: str | None = None, *, transactional_id: str | None = None) -> int:
         """Return the id of the node that coordinates a group or a transactional id, -1 for none."""
         key, is_transactional = _key(group, transactional_id)
-        return self._place(
-            lambda core, placement: placement.coordinator(
-                core.context, key, is_transactional=is_transactional
-            )
+        return self._in_cluster(
+            lambda server: server.state(*server.home(key, is_transactional=is_transactional)).leader
         )
 
     # -- moves
@@ -94,154 +115,157 @@ class Cluster(Broker):
         """Move the leader of a partition to another node, in a new leader epoch; return the node's id.
 
         to  the node; default: the next replica that is up. A node that is not a replica becomes one
-        Requests to the old leader receive NOT_LEADER_OR_FOLLOWER. ValueError for an unknown partition or node, for
-        a stopped node, and if no other replica is up.
+        Returns when the node has every record of the old leader and leads. Requests to the old leader receive
+        NOT_LEADER_OR_FOLLOWER. ValueError for an unknown partition or node, for a stopped node, and if no other replica
+        is up.
         """
-        return self._place(
-            lambda core, placement: placement.move(core.context, *_find(core, topic, partition), node_id=to)
-        )
+        return self._until(lambda server: server.moving((topic, partition), to))
 
     def move_coordinator(
         self, group: str | None = None, *, transactional_id: str | None = None, to: int | None = None
     ) -> int:
         """Move the coordinator of a group or a transactional id to another node; return the node's id.
 
-        Its partition moves with all its groups: the new coordinator loads them from the log. Waiting JoinGroups and
+        Its partition moves with all its groups: the new coordinator loads them from its log. Waiting JoinGroups and
         requests to the old coordinator receive NOT_COORDINATOR. ValueError as `move_leader`.
         """
         key, is_transactional = _key(group, transactional_id)
-
-        def move(core: BrokerCore, placement: Placement) -> int:
-            topic, index = placement.home(core.context, key, is_transactional=is_transactional)
-            return placement.move(core.context, topic, index, to)
-
-        return self._place(move)
+        return self._until(
+            lambda server: server.moving(server.home(key, is_transactional=is_transactional), to)
+        )
 
     def stop_node(self, node: int) -> None:
-        """Stop a node: its connections close, it accepts no new ones, and the next replicas lead its partitions.
+        """Stop a node: the next replicas lead its partitions, its connections close, and it accepts no new ones.
 
-        ValueError for an unknown or stopped node.
+        It stops in order, as on a signal: see `kill` for a crash. ValueError for an unknown, stopped or paused node.
         """
-        self._await(lambda server: server.stop_node(node))
+        self._until(lambda server: server.stopping(node))
 
     def start_node(self, node: int) -> None:
-        """Start a stopped node at its old address. It is a replica again, and leads partitions without a leader.
+        """Start a stopped node at its old address. It catches up, and leads partitions without a leader.
 
-        ValueError for an unknown or running node; OSError if another process uses the port.
+        ValueError for an unknown or running node, and for one that `partition` cuts off from the controller;
+        OSError if another process uses the port.
         """
-        self._await(lambda server: server.start_node(node))
+        self._until(lambda server: server.starting(node))
+
+    def restart(self, node: int) -> None:
+        """Stop a node in order and start it again; for a crash, call `kill` and `start_node`.
+
+        ValueError as `stop_node` and `start_node`; OSError if another process uses the port.
+        """
+        self._until(lambda server: server.restarting(node))
 
     def elect_preferred_leaders(self) -> int:
-        """Move each leader to its partition's first replica, if that is up; return how many have moved."""
+        """Move each leader to its partition's first replica, if that is in sync; return how many have moved."""
+        return self._in_cluster(lambda server: server.elect_preferred())
 
-        def elect(core: BrokerCore, placement: Placement) -> int:
-            return sum(
-                placement.elect_preferred(core.context, *place) for place in all_partitions(core.context)
+    def compact(
+        self, topic: str | None = None, *, include_active: bool = False
+    ) -> dict[tuple[str, int], Compacted]:
+        """Compact the logs of all nodes, as `Broker.compact`; return the results of the leaders' logs."""
+
+        def begin(server: ClusterServer) -> Future[list[dict[tuple[str, int], Compacted]]]:
+            """Begin the compaction on each node; the result is that of the leaders' logs."""
+            cleaners = [core.log_cleaner for core in server.cores]
+            begun = [force_compaction(each, topic, include_active=include_active) for each in cleaners]
+            return joined(
+                begun,
+                lambda parts: [
+                    server.led(core, part) for core, part in zip(server.cores, parts, strict=True)
+                ],
             )
 
-        return self._place(elect)
+        return {place: each for part in self._until(begin) for place, each in part.items()}
+
+    # -- failures
+
+    def kill(self, node: int, *, power_failure: bool = False) -> None:
+        """Kill a node, as kill -9: what it has not written or sent is lost, its connections break.
+
+        power_failure  its machine goes down: what it has not synced is lost too. When a broker syncs is `fsync` of its
+                       configuration; a stop in order syncs everything
+        Other in-sync replicas lead its partitions. `start_node` starts it again with the files that it has left.
+        ValueError for an unknown or stopped node.
+        """
+        self._until(lambda server: server.killing(node, power_failure=power_failure))
+
+    def pause(self, node: int) -> None:
+        """Pause the process of a node, as SIGSTOP: it does nothing, and its sockets stay open.
+
+        After `broker.session.timeout.ms` of the cluster's clock the controller fences it and elects other leaders.
+        ValueError for an unknown, stopped or paused node.
+        """
+        self._in_cluster(lambda server: server.pause(node))
+
+    def resume(self, node: int) -> None:
+        """Resume a paused node.
+
+        It first decides what has arrived, with what it knew when it was paused: as a leader that has been deposed it
+        accepts records with `acks=1`, which it truncates later. Then the controller reaches it. ValueError for a node
+        that is not paused.
+        """
+        self._until(lambda server: server.resuming(node))
+
+    def shrink_isr(self, topic: str, partition: int = 0, *, node: int | None = None) -> int:
+        """Remove a follower from the ISR of a partition and keep it out until `grow_isr`; return its id.
+
+        node  the follower; default: the last replica that is in sync and does not lead
+        It still copies records. ValueError for an unknown partition, and for a node that is not a follower in the ISR.
+        """
+        return self._in_cluster(lambda server: server.shrink_isr(topic, partition, node))
+
+    def grow_isr(self, topic: str, partition: int = 0) -> None:
+        """Let the followers that `shrink_isr` has removed join the ISR again. ValueError for an unknown partition."""
+        self._in_cluster(lambda server: server.grow_isr(topic, partition))
+
+    def partition(self, *sides: int | Collection[int]) -> None:
+        """Cut the connections between nodes: `partition(1, {2, 3})`. Clients reach all nodes.
+
+        The controller is on the side with the most nodes, of equal ones on the first. The nodes of other sides are cut
+        off from it: they keep what they know. After `broker.session.timeout.ms` of the cluster's clock the controller
+        elects other leaders, until the nodes are connected again. ValueError for an unknown node, for a node on two
+        sides, and for less than two sides.
+        """
+        self._in_cluster(
+            lambda server: server.cut([{side} if isinstance(side, int) else set(side) for side in sides])
+        )
+
+    def heal(self) -> None:
+        """Connect all nodes again."""
+        self._in_cluster(lambda server: server.heal())
+
+    def slow(self, node: int, ms: int) -> None:
+        """Delay what a node exchanges with other nodes, by so many milliseconds each way; 0 ends it."""
+        self._in_cluster(lambda server: server.slow(node, ms))
 
     def describe(self) -> str:
         """Return nodes, groups, members, assignments, offsets and lag as text."""
-        nodes = [f"node {node.id} {node.address}{'' if node.is_up else ', stopped'}" for node in self.nodes]
+        paused = self._in_cluster(lambda server: {each.node_id for each in server.servers if each.is_paused})
+        nodes = [
+            f"node {node.id} {node.address}{_state(is_up=node.is_up, is_paused=node.id in paused)}"
+            for node in self.nodes
+        ]
         return "\n".join([*nodes, super().describe()])
 
-    def _place(self, function: Callable[[BrokerCore, Placement], int]) -> int:
-        return self._call(lambda server: function(server.core, cast("ClusterServer", server).placement))
+    def _in_cluster(self, function: Callable[[ClusterServer], T]) -> T:
+        return self._call(lambda server: function(_cluster(server)))
 
-    def _await(self, begin: "Callable[[ClusterServer], Coroutine[Any, Any, None]]") -> None:
-        def submit(server: NetworkServer) -> "Future[None]":
-            return asyncio.run_coroutine_threadsafe(
-                begin(cast("ClusterServer", server)), asyncio.get_running_loop()
-            )
-
-        self._begin(submit).result()
+    def _until(self, begin: "Callable[[ClusterServer], Future[T]]") -> T:
+        return self._begin(lambda server: begin(_cluster(server))).result()
 
     def _new_server(self) -> NetworkServer:
-        placement = Placement(self._ids, self._factor)
-        return ClusterServer(self.config, MemoryFiles(), self._clock, self._recorder, placement)
+        return cast("NetworkServer", ClusterServer(self.config, self._ids, self._clock, self._recorder))
 
 
-class ClusterServer(Server):
-    """A server with a listener for each node."""
-
-    def __init__(
-        self,
-        config: Config,
-        files: Files,
-        clock: Clock | None,
-        recorder: Recorder | None,
-        placement: Placement,
-    ) -> None:
-        self.placement = placement
-        self._ids = tuple(placement.nodes)
-        self._rows = ClusterRows(placement, self._ids[0])
-        super().__init__(config, files, clock, recorder)
-
-    def new_core(self, files: Files | None) -> BrokerCore:
-        """Make the broker that all nodes share."""
-        core = super().new_core(files)
-        core.context.broker_ids = self._ids
-        core.context.apis = self.served()
-        return core
-
-    def served(self) -> Apis:
-        """Return the table of APIs, with separate answers for each node."""
-        return self._rows.table(super().served())
-
-    def node_of(self, listener: int) -> int:
-        """Return the node whose listener this is."""
-        return self._ids[listener]
-
-    async def start(self, host: str, port: int) -> None:
-        """Start the listeners of all nodes. Raises OSError."""
-        self._bring_up(self._ids[0])
-        await super().start(host, port)
-        self.placement.set_address(self._ids[0], host, self.core.context.port)
-        for number, node_id in enumerate(self._ids[1:], 1):
-            self._bring_up(node_id)
-            own_port = await self.listen(number, host, port + number if port else 0)
-            self.placement.set_address(node_id, host, own_port)
-
-    def admit(self, peer: Peer, peername: tuple[str, int]) -> Connection | None:
-        """Accept a connection to a node that is up."""
-        if not self.placement.is_up(self._ids[peer.listener]):
-            self._peers.add(peer)
-            return None
-        return super().admit(peer, peername)
-
-    def _bring_up(self, node_id: int) -> None:
-        self.placement.start(self.core.context, node_id)
-
-    async def stop_node(self, node_id: int) -> None:
-        """Stop a node, as `Cluster.stop_node`."""
-        if not self._known(node_id).is_up:
-            raise ValueError(f"node {node_id} is stopped already")
-        self.placement.stop(self.core.context, node_id)
-        await self.stop_listening([self._ids.index(node_id)])
-        self.end_turn_now()
-
-    async def start_node(self, node_id: int) -> None:
-        """Start a node, as `Cluster.start_node`."""
-        node = self._known(node_id)
-        if node.is_up:
-            raise ValueError(f"node {node_id} runs already")
-        await self.listen(self._ids.index(node_id), node.host, node.port)
-        self._bring_up(node_id)
-        self.end_turn_now()
-
-    def _known(self, node_id: int) -> Node:
-        node = self.placement.nodes.get(node_id)
-        if node is None:
-            raise ValueError(f"there is no node {node_id}, only {', '.join(map(str, self._ids))}")
-        return node
+def _state(*, is_up: bool, is_paused: bool) -> str:
+    if not is_up:
+        return ", stopped"
+    return ", paused" if is_paused else ""
 
 
-def _find(core: BrokerCore, topic: str, partition: int) -> tuple[Topic, int]:
-    found = core.topics.get(topic)
-    if found is None or not 0 <= partition < found.partition_count:
-        raise ValueError(f"there is no {topic}-{partition}")
-    return found, partition
+def _cluster(server: object) -> ClusterServer:
+    return cast("ClusterServer", server)
 
 
 def _key(group: str | None, transactional_id: str | None) -> tuple[str, bool]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.cluster.held_answers import names_of
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
-from kafka_offsets.testing.faults import partial_errors
 
 
 class Call:
@@ -27,7 +27,7 @@ class Call:
         self.request = context.request
         self._core, self._row = core, api
         owner = context.connection.owner
-        self.node = core.broker_ids[owner.listener] if isinstance(owner, Peer) else None
+        self.node = core.node_id if isinstance(owner, Peer) else None
 
     def __repr__(self) -> str:
         return f"<{self.api} v{self.version} of {self.client_id!r}: {self.request}>"
@@ -49,7 +49,7 @@ class Call:
     @property
     def places(self) -> set[tuple[str, int]]:
         """The (topic, partition) that the request names, partition -1 where it names a topic alone."""
-        name_of = partial_errors.names_of(self._core)
+        name_of = names_of(self._core)
         named = set(self._row.named(self.version).places(self.request, name_of))
         if self.api == "Fetch":
             named.update(self._core.fetch_sessions.places(self.request.session_id))

@@ -122,13 +122,13 @@ class Faults:
         codes = _error_codes(error)
         if not codes or codes == [ErrorCode.NONE]:
             raise ValueError("no error is no fault")
-        told = ", ".join(code.name for code in codes)
+        description = ", ".join(code.name for code in codes)
         return self._add(
             Fault(
                 self,
                 "error",
                 self._names(api),
-                told=told,
+                description=description,
                 n=n,
                 client_id=client_id,
                 group=group,
@@ -150,8 +150,8 @@ class Faults:
         if ms < 1:
             raise ValueError(f"a delay of {ms} ms is none")
         which |= {"before_ms": ms} if before else {"after_ms": ms}
-        told = f"by {ms} ms" + (" before it is done" if before else "")
-        return self._add(Fault(self, "delay", self._names(api), told=told, **which))
+        description = f"by {ms} ms" + (" before it is done" if before else "")
+        return self._add(Fault(self, "delay", self._names(api), description=description, **which))
 
     def drop(self, api: Names = None, **which: Any) -> Fault:
         """Execute the request and never answer. The connection stays open and silent, as when a network drops packets.
@@ -176,10 +176,12 @@ class Faults:
         names = self._names(api)
         if before:
             return self._add(
-                Fault(self, "close", names, told="before it is done", closes_before=True, **which)
+                Fault(self, "close", names, description="before it is done", closes_before=True, **which)
             )
-        told = "when it is done"
-        return self._add(Fault(self, "close", names, told=told, spoils=interception.close_instead, **which))
+        description = "when it is done"
+        return self._add(
+            Fault(self, "close", names, description=description, spoils=interception.close_instead, **which)
+        )
 
     def control(self, api: Names, function: Controls, **which: Any) -> Fault:
         """Call a function for each request, in the broker's thread.
@@ -193,8 +195,10 @@ class Faults:
                   a `concurrent.futures.Future` of any of these: the request waits, while the broker serves others
         which     n, client_id, group, transactional_id, topic, partition, node
         """
-        told = getattr(function, "__name__", repr(function))
-        return self._add(Fault(self, "control", self._names(api), told=told, function=function, **which))
+        description = getattr(function, "__name__", repr(function))
+        return self._add(
+            Fault(self, "control", self._names(api), description=description, function=function, **which)
+        )
 
     # -- the broker
 
@@ -261,13 +265,13 @@ class Faults:
 
     def down(self) -> Fault:
         """Close all connections, and each new one at once, until it is removed. A hit is a refused connection."""
-        fault = Fault(self, "down", None, told="no connection is accepted")
+        fault = Fault(self, "down", None, description="no connection is accepted")
         self._add(fault)
         return fault
 
     def close_connections(self, client_id: str | None = None) -> int:
         """Close all connections once, or those of one client; return how many. New connections are accepted."""
-        return self._broker._call(lambda server: _close(server.core, client_id))
+        return self._broker._call(lambda server: sum(_close(each.core, client_id) for each in server.servers))
 
     # -- versions
 
@@ -307,8 +311,8 @@ class Faults:
                 return row
             return releases.narrowed(row, row.min_version, after_version)
 
-        told = "" if after_version is None else f"after version {after_version}"
-        return self._add(WithheldVersions(self, told, narrow, keeps_features=True, apis=names))
+        description = "" if after_version is None else f"after version {after_version}"
+        return self._add(WithheldVersions(self, description, narrow, keeps_features=True, apis=names))
 
     # -- the disk
 
@@ -363,14 +367,17 @@ class Faults:
         _check_choice(fault)
 
         def add(server: Server) -> None:
-            if fault.node not in (None, *server.core.context.broker_ids):
-                there = ", ".join(map(str, server.core.context.broker_ids))
+            """Add the fault in the broker's thread. Raises ValueError for an unknown node."""
+            ids = server.servers[0].core.context.broker_ids
+            if fault.node not in (None, *ids):
+                there = ", ".join(map(str, ids))
                 raise ValueError(f"there is no node {fault.node}, only {there}")
             self._faults.append(fault)
             self._changed(server, fault)
             if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
                 # a waiting fetch is decided again, and is struck
-                fetch.answer_waiting(server.core.context, fault.wants, server.core.clock.now())
+                for each in server.servers:
+                    fetch.answer_waiting(each.core.context, fault.wants, each.core.clock.now())
 
         self._broker._call(add)
         return fault
@@ -404,7 +411,8 @@ class Faults:
 
     def lift_disk(self, server: Server) -> None:
         """Suspend the disk faults, in the broker's thread, until `follow`."""
-        self._disk.install(server.core, [])
+        for each in server.servers:
+            self._disk.install(each.core, [])
 
     def follow(self, server: Server) -> None:
         """Install the faults in a broker that has started, in its thread."""
@@ -416,6 +424,11 @@ class Faults:
     def _changed(self, server: Server, fault: Fault) -> None:
         """Apply the faults in force to the broker."""
         self._server = server
+        for each in server.servers:
+            self._change(each, fault)
+
+    def _change(self, server: Server, fault: Fault) -> None:
+        """Apply the faults in force to one broker."""
         core = server.core
         if isinstance(fault, DiskFault):
             self._disk.install(core, [each for each in self._faults if isinstance(each, DiskFault)])
@@ -514,7 +527,7 @@ def _serve_by(core: BrokerCore, apis: Apis) -> None:
     core.context.apis = apis
     for connection in core.connections:
         known = connection.known_header
-        if known is not None:
+        if known is not None and connection.apis is None:
             row = apis.by_key.get(known.api.key)
             codecs = None if row is None else row.codecs(known.version)
             connection.known_header = None
@@ -527,6 +540,7 @@ def _close(core: BrokerCore, client_id: str | None) -> int:
         connection
         for connection in core.connections
         if not connection.closing
+        and connection.apis is None
         and (client_id is None or (connection.known_header or _NOBODY).client_id == client_id)
     ]
     for connection in chosen:

@@ -45,8 +45,8 @@ class DiskFault(Fault):
     ) -> None:
         if operation not in OPERATIONS:
             raise ValueError(f"{operation!r} is no operation on files; these are: {', '.join(OPERATIONS)}")
-        told = f"{operation} takes {ms} ms" if ms else operation
-        super().__init__(owner, kind, frozenset(), told=f"{told} {path}".rstrip(), n=n)
+        description = f"{operation} takes {ms} ms" if ms else operation
+        super().__init__(owner, kind, frozenset(), description=f"{description} {path}".rstrip(), n=n)
         self.operation, self.path, self.ms, self.free_bytes = operation, path, ms, free_bytes
         self._counting = threading.Lock()
 

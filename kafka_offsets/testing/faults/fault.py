@@ -47,7 +47,7 @@ class Fault:
         kind: str,
         apis: frozenset[str] | None,
         *,
-        told: str = "",
+        description: str = "",
         n: int | None = None,
         client_id: str | None = None,
         group: str | None = None,
@@ -76,7 +76,7 @@ class Fault:
         self.hits = 0
         self.is_active = True
         self._owner = owner
-        self._told = told
+        self._description = description
         self._error = errors[0] if len(errors) == 1 else ErrorCode.NONE
         self._errors = deque(errors) if len(errors) > 1 else None
         self._struck = threading.Condition()
@@ -88,7 +88,7 @@ class Fault:
             for name in ("client_id", "group", "transactional_id", "topic", "partition", "node")
             if (value := getattr(self, name)) is not None
         )
-        what = " ".join(apis + ([self._told] if self._told else []))
+        what = " ".join(apis + ([self._description] if self._description else []))
         often = "once" if self.hits == 1 and self.n is None else f"{self.hits} times"
         limit = "" if self.n is None else f"{self.hits} of {self.n} times"
         over = "" if self.is_active else ", over"
@@ -185,9 +185,15 @@ class WithheldVersions(Fault):
     """
 
     def __init__(
-        self, owner: Owner, told: str, narrow: Callable[[Api], Api | None], *, keeps_features: bool, apis: Any
+        self,
+        owner: Owner,
+        description: str,
+        narrow: Callable[[Api], Api | None],
+        *,
+        keeps_features: bool,
+        apis: Any,
     ) -> None:
-        super().__init__(owner, "withhold", apis, told=told)
+        super().__init__(owner, "withhold", apis, description=description)
         self.narrow = narrow
         self.keeps_features = keeps_features
 

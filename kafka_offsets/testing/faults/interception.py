@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from kafka_offsets.broker.api.row import Api, Route
+from kafka_offsets.broker.cluster.held_answers import decide, names_of, pass_on
 from kafka_offsets.broker.context import Context
-from kafka_offsets.broker.requests import decide_in_shard
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -29,7 +29,7 @@ from kafka_offsets.testing.faults.fault import Fault
 _FETCH, _PRODUCE = 1, 0
 
 InLoop = Callable[[Callable[[], None]], None]
-"""Have a function called in the broker's thread, behind which its turn ends."""
+"""Call a function in the broker's thread; its turn ends afterwards."""
 
 Answer = Callable[[Any], None]
 """Called with a response, or with the bytes of one that came encoded."""
@@ -39,7 +39,7 @@ _OF_SESSIONS = (
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
-"""Errors of a Fetch as a whole; all others stand at its partitions."""
+"""Errors of a Fetch as a whole; all others are those of its partitions."""
 
 logger = new_logger(__name__)
 
@@ -66,14 +66,6 @@ class Interception:
             return decide(core, self._api, request, context, now)
         _Struck(core, self._api, context, call, struck, self._in_loop).begin(now)
         return None
-
-
-def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
-    """Call the API's own handler for a request; return the response, or None if it comes later."""
-    if api.route is Route.SHARD:
-        decide_in_shard(core, api, request, context, now)
-        return None
-    return api.handle(core, request, context, now)
 
 
 class _Struck:
@@ -163,7 +155,7 @@ class _Struck:
             and self._api.key != _FETCH  # an error of its session is for the whole request
             and partial_errors.splits_by_partition(self._api, version)
         ):
-            name_of = partial_errors.names_of(self._core)
+            name_of = names_of(self._core)
             split, join = named.split_by_partition(request, fault.wants, name_of), named.join_by_partition
             refuse = partial(partial_errors.refuse_partitions, self._api)
         if self._api.key == _PRODUCE and request.acks == 0:
@@ -189,6 +181,7 @@ class _Struck:
         errors: dict[Fault, ErrorCode] = {}
 
         def refuses(topic: str, partition: int) -> ErrorCode:
+            """Return the error of the first fault that affects the partition. Each fault takes one error per Fetch."""
             for fault in faults:
                 if fault.wants(topic, partition):
                     error = errors[fault] if fault in errors else fault.take_error()
@@ -266,16 +259,6 @@ class _Struck:
             self._core.scheduler.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
         else:
             send(self._core, self._context, answer)
-
-
-def pass_on(core: Context, context: RequestContext, answer: Any) -> None:
-    """Send a held answer: a response, or the bytes of an encoded one."""
-    if context.connection.closing:
-        return
-    if isinstance(answer, (bytes, Parts)):
-        core.answers.reply_encoded(context, answer)
-    else:
-        core.answers.reply(context, answer)
 
 
 def withhold_answer(core: Context, context: RequestContext, answer: Any) -> None:

@@ -11,24 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_offsets.broker.api.row import Addresses, Api
+from kafka_offsets.broker.cluster.held_answers import topic_name
 from kafka_offsets.broker.context import Context
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol.mirroring.named import NameOf, Wants, index_of, name_in
+from kafka_offsets.protocol.mirroring.named import Wants, index_of
 from kafka_offsets.protocol.mirroring.refusals import refuse_each
 
 MARKED = frozenset({"OffsetFetch", "Metadata"})
 """These only read: they are decided as a whole, and the error takes the place of what was read of a partition."""
-
-
-def topic_name(core: Context, topic: Any) -> str:
-    """Return the name of a topic in a message, which may give its id alone; "" for an unknown one."""
-    topic_id = getattr(topic, "topic_id", b"")
-    return name_in(topic) or ((core.topics.topic_name(topic_id) or "") if any(topic_id) else "")
-
-
-def names_of(core: Context) -> NameOf:
-    """Return the function that gives the name of a topic in a message."""
-    return lambda topic: topic_name(core, topic)
 
 
 def names(api: Api, what: str) -> bool:
